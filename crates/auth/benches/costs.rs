@@ -1,5 +1,5 @@
-//! What authentication and authorization cost with 10,000 users and 100,000 entries: a signed send of 1 KiB, a decision, a start
-//! and a change.
+//! Cost of authentication and authorization with 10,000 users and 100,000 entries: a signed send of 1 KiB, a
+//! decision, a start and a change.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(text.split(' ').next().and_then(|it| it.parse().ok()).expect("a number"))
 }
 
-/// The cost of one of many runs.
+/// Returns the cost of a run, as the average of many runs.
 fn each(mut run: impl FnMut(usize)) -> Duration {
     const RUNS: usize = 20_000;
     best(7, || (0..RUNS).for_each(&mut run)) / u32::try_from(RUNS).expect("it fits")

@@ -35,7 +35,8 @@ impl Account {
     /// Makes an enabled user without policies.
     ///
     /// # Errors
-    /// [`AuthError::Invalid`] for a blank name or password, [`AuthError::TooLong`] for one that is too long.
+    /// [`AuthError::Invalid`] for a blank name or password, [`AuthError::TooLong`] for a name or password that is too
+    /// long.
     pub(crate) fn new(name: &str, password: &str, kind: UserType) -> Result<Self, AuthError> {
         if name.trim().is_empty() {
             return Err(AuthError::Invalid("username can not be blank"));
@@ -46,7 +47,7 @@ impl Account {
         Ok(Self { name, password, kind, status, key, policies: Policies::default() })
     }
 
-    /// Gives the user the password, type and status that are given and known.
+    /// Sets the user's password, type and status, if present and valid.
     ///
     /// # Errors
     /// [`AuthError::TooLong`] for a password that is too long.
@@ -74,7 +75,8 @@ impl Account {
         format!("User:{}", self.name)
     }
 
-    /// The policies as requests and the file show them, with the entries that `shows` says; `None` without any entry.
+    /// Returns the policies in the form of requests and the file, with the entries that `shows` accepts. `None`
+    /// without any entry.
     pub(crate) fn acl(&self, shows: impl Fn(&Entry) -> bool) -> Option<AclInfo> {
         let policy = |kind: PolicyType| {
             let entries: Vec<_> =
@@ -106,10 +108,10 @@ pub(crate) fn user_of(subject: &str) -> Option<&str> {
     (kind.eq_ignore_ascii_case("User") && !name.trim().is_empty()).then_some(name)
 }
 
-/// Reads the policies of an acl; those without entries are dropped.
+/// Reads the policies of an acl. Policies without entries are dropped.
 ///
 /// # Errors
-/// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong.
+/// [`AuthError::Invalid`] with RocketMQ's text for the first error.
 pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies, AuthError> {
     let mut policies = Vec::new();
     for PolicyInfo { policy_type, entries } in acl.policies.iter().flatten() {
@@ -120,7 +122,7 @@ pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies, AuthError> {
     Some(by_type(policies)).filter(|it| !it.is_empty()).ok_or(AuthError::Invalid("The policies is empty."))
 }
 
-/// An acl of the file, of which each entry is read and checked as it comes, so that a start needs the memory of the entries only.
+/// Acl of the file. Each entry is read and checked on its own, so that a start needs the memory of the entries only.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StoredAcl {
@@ -146,15 +148,15 @@ fn by_type(policies: Vec<StoredPolicy>) -> Policies {
     Policies { custom: Policy::new(custom), default: Policy::new(default) }
 }
 
-/// All users by name. A change makes a new table, so that whoever decides about a request sees one state.
+/// All users by name. A change makes a new table, so that a decision about a request sees a single state.
 pub(crate) type Accounts = BTreeMap<Arc<str>, Arc<Account>>;
 
-/// A user to change, who is copied when requests use the table from before.
+/// Returns a user to change. Copies the user if requests use the former table.
 pub(crate) fn changed<'a>(accounts: &'a mut Accounts, user: &str) -> Option<&'a mut Account> {
     accounts.get_mut(user).map(Arc::make_mut)
 }
 
-/// Why the files of users and acls cannot be used.
+/// Errors of the files of users and acls.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file cannot be read or written.
@@ -172,7 +174,7 @@ pub enum LoadError {
         /// The file that is missing.
         file: PathBuf,
     },
-    /// A file is damaged. It is kept as it is.
+    /// A file is damaged. It stays unchanged.
     #[error(
         "{path} is damaged: {reason}; it is kept as it is, and nothing starts without its users: repair it{}",
         .copy.as_ref().map(|copy| format!(", or replace it by {}, which holds the state before the last change", copy.display())).unwrap_or_default()
@@ -180,9 +182,9 @@ pub enum LoadError {
     Damaged {
         /// The damaged file.
         path: PathBuf,
-        /// What is wrong with its content.
+        /// Error of its content.
         reason: String,
-        /// The copy of the file from before the last change; `None` when it was not changed yet.
+        /// Copy of the file from before the last change. `None` without an earlier change.
         copy: Option<PathBuf>,
     },
 }
@@ -203,7 +205,7 @@ impl Files {
         Self { users: directory.join("users.json"), acls: directory.join("acls.json"), seen: [None; 2] }
     }
 
-    /// Whether one of the files was replaced since the last look.
+    /// Whether a file was replaced since the last call.
     pub(crate) fn look(&mut self) -> bool {
         let found = [&self.users, &self.acls].map(|path| file::id_of(path));
         std::mem::replace(&mut self.seen, found) != found
@@ -212,8 +214,9 @@ impl Files {
     /// Reads both files. Without the files there are no users.
     ///
     /// # Errors
-    /// [`LoadError::File`] when a file cannot be read, [`LoadError::Damaged`] when its content is not valid, [`LoadError::Rocks`]
-    /// when there is no file and a Java broker's database is there: with no users at all every client would be refused.
+    /// [`LoadError::File`] when a file cannot be read, [`LoadError::Damaged`] when its content is not valid.
+    /// [`LoadError::Rocks`] when a Java broker's database exists without a file, because without users every client
+    /// would be refused.
     pub(crate) fn load(&self) -> Result<Accounts, LoadError> {
         let directory = self.users.with_extension("");
         if directory.join("CURRENT").is_file() && !self.users.exists() {
@@ -224,11 +227,11 @@ impl Files {
         added.map_err(|reason| damaged(&self.acls, reason)).map(|()| users)
     }
 
-    /// Makes users and acls durable. The acls come first: what a crash between the two leaves is a user without its acl, or an acl
-    /// that the next user of its name removes, never permissions for somebody else.
+    /// Makes users and acls durable. The acls come first. A crash between the two leaves a user without its acl, or
+    /// an acl that the next user of its name removes. It never gives permissions to another user.
     ///
     /// # Errors
-    /// [`FileError`] when a file cannot be replaced; it has its content from before.
+    /// [`FileError`] when a file cannot be replaced. Its former content stays.
     pub(crate) fn save(&self, accounts: &Accounts) -> Result<(), FileError> {
         self.save_acls(accounts)?;
         self.save_users(accounts)
@@ -237,7 +240,7 @@ impl Files {
     /// Makes the users durable.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be replaced; it has its content from before.
+    /// [`FileError`] when the file cannot be replaced. Its former content stays.
     pub(crate) fn save_users(&self, accounts: &Accounts) -> Result<(), FileError> {
         file::write(&self.users, &json::to_vec(&accounts.values().map(|it| it.info()).collect::<Vec<_>>()))
     }
@@ -245,15 +248,15 @@ impl Files {
     /// Makes the acls durable.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be replaced; it has its content from before.
+    /// [`FileError`] when the file cannot be replaced. Its former content stays.
     pub(crate) fn save_acls(&self, accounts: &Accounts) -> Result<(), FileError> {
         let acls: Vec<_> = accounts.values().filter_map(|account| account.acl(|_| true)).collect();
         file::write(&self.acls, &json::to_vec(&acls))
     }
 }
 
-/// Users and acls as a broker lists them; an empty list has no text. What users lack has RocketMQ's defaults; acls of others than users
-/// are passed over.
+/// Reads users and acls in the form of a broker's lists. An empty list has no text. Missing fields of users get
+/// RocketMQ's defaults. Acls without a user are ignored.
 ///
 /// # Errors
 /// A text about the first user or acl that is not valid.
@@ -278,7 +281,7 @@ fn users_of(infos: &[UserInfo]) -> Result<Accounts, String> {
     infos.iter().map(|info| account_of(info).map(by_name)).collect()
 }
 
-/// Gives users their acls. An acl of a user that does not exist is dropped.
+/// Assigns acls to users. An acl of a user that does not exist is dropped.
 fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
     for StoredAcl { subject, policies } in acls {
         let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&subject));
@@ -321,8 +324,8 @@ fn account_of(info: &UserInfo) -> Result<Account, String> {
     Ok(account)
 }
 
-/// Adds policies to those of a user. The first acl of a user is taken as it is; later ones replace entries with equal patterns
-/// (`Acl.updatePolicy`).
+/// Adds policies to those of a user. The first acl of a user is stored unchanged. Later acls replace entries with
+/// equal patterns (`Acl.updatePolicy`).
 pub(crate) fn merge(policies: &mut Policies, added: Policies) {
     if policies.is_empty() {
         *policies = added;

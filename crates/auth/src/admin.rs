@@ -1,6 +1,6 @@
-//! Changing and listing users and acls: requests 3001 to 3010 on the bodies of `wire`. A change is durable before it counts, and
-//! counts for the next request; when it cannot be made durable, nothing changes. Changes wait for the disk and for each other;
-//! requests that are verified or decided meanwhile do not.
+//! Changes and lists of users and acls: requests 3001 to 3010 with the bodies of `wire`. A change is durable before
+//! it takes effect, which is from the next request on. If it cannot be made durable, nothing changes. Changes wait
+//! for the disk and for each other. Requests that are verified or decided meanwhile do not wait.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl Auth {
         })
     }
 
-    /// A user (request 3004); `None` when there is none. Only super users see passwords, which RocketMQ shows to everybody who
-    /// may ask.
+    /// Returns a user (request 3004), or `None` if it does not exist. Only super users see passwords, which RocketMQ
+    /// shows to all permitted users.
     ///
     /// # Errors
     /// [`AuthError::BlankUser`].
@@ -83,7 +83,7 @@ impl Auth {
         Ok(self.accounts().get(user).map(|account| info_for(account, is_super)))
     }
 
-    /// The users whose name contains `filter`, by name (request 3005). Only super users see passwords.
+    /// Returns the users whose name contains `filter`, by name (request 3005). Only super users see passwords.
     #[must_use]
     pub fn users(&self, caller: &Identity, filter: &str) -> Vec<UserInfo> {
         let is_super = self.is_super(caller);
@@ -92,11 +92,11 @@ impl Auth {
         found.map(|account| info_for(account, is_super)).collect()
     }
 
-    /// Creates the acl of a subject or changes it (requests 3006 and 3007, which do the same): entries replace those with the
-    /// same resource, others are added. The subject of the body counts when it has one.
+    /// Creates the acl of a subject or changes it (requests 3006 and 3007, which are equal). Entries replace entries
+    /// with the same resource, and others are added. A subject in the body takes precedence.
     ///
     /// # Errors
-    /// [`AuthError::NoBody`] without policies, [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong,
+    /// [`AuthError::NoBody`] without policies, [`AuthError::Invalid`] with RocketMQ's text for the first error,
     /// [`AuthError::SubjectNotExist`], [`AuthError::NotStored`].
     pub fn change_acl(&self, subject: &str, acl: &AclInfo) -> Result<(), AuthError> {
         if acl.policies.as_ref().is_none_or(Vec::is_empty) {
@@ -113,8 +113,8 @@ impl Auth {
         })
     }
 
-    /// Removes the entry for a resource from a policy of a subject, or without a resource the whole acl (request 3008). Without
-    /// a type of policy the custom one is meant.
+    /// Removes the entry for a resource from a policy of a subject, or without a resource the whole acl (request
+    /// 3008). The default type is the custom policy.
     ///
     /// # Errors
     /// [`AuthError::Invalid`] for a subject or an acl that does not exist or a resource that cannot be read,
@@ -149,8 +149,8 @@ impl Auth {
         Ok(accounts.get(user).ok_or(NO_SUCH_SUBJECT)?.acl(|_| true))
     }
 
-    /// The acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by name (request
-    /// 3010). Acls without such an entry are left out.
+    /// Returns the acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by
+    /// name (request 3010). Acls without such an entry are left out.
     #[must_use]
     pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
         let accounts = self.accounts();
@@ -159,7 +159,8 @@ impl Auth {
         found.filter_map(|account| account.acl(shows)).collect()
     }
 
-    /// Makes one change at a time: of a copy of the table, then of the file, then for everybody. Where nothing is kept, nothing changes.
+    /// Performs a change at a time: on a copy of the table, then in the file, then for all requests. Does nothing if
+    /// the server stores no users or acls.
     fn change(
         &self,
         is_kept: bool,
@@ -188,7 +189,7 @@ fn named(user: &str) -> Result<&str, AuthError> {
     if user.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(user) }
 }
 
-/// Whether a request says that its user is to be super.
+/// Whether a request makes its user a super user.
 fn makes_super(info: &UserInfo) -> bool {
     info.user_type.as_deref().and_then(UserType::from_name) == Some(UserType::Super)
 }

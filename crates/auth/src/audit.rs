@@ -8,16 +8,16 @@ use crate::config::Request;
 use crate::error::{AuthError, shown};
 use crate::resource::Needed;
 
-/// Where a request comes from.
+/// Origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// Address of the client, or the one that a trusted proxy named.
+    /// Address of the client, or the address in a trusted proxy's preamble.
     pub address: IpAddr,
     /// Id of the connection.
     pub connection: u64,
 }
 
-/// The line about an authentication. RocketMQ writes it at level info when it failed, else at debug.
+/// Makes the line about an authentication. RocketMQ writes failures at level info, and successes at debug.
 #[must_use]
 pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &AuthError>) -> String {
     let (word, reason) = match result {
@@ -45,7 +45,8 @@ pub fn authorization(
     decision((identity, origin, request), word, (&actions, &resource), &ruling.rule.to_string())
 }
 
-/// The line about a request that is refused before it is known which resources it needs, or by ACL 1.0. RocketMQ writes none.
+/// Makes the line about a request that is refused before its needs are known, or by ACL 1.0. RocketMQ writes no such
+/// line.
 #[must_use]
 pub fn refusal(identity: &Identity, origin: Origin, request: Request<'_>, reason: &str) -> String {
     decision((identity, origin, request), "Deny", ("null", "null"), reason)

@@ -1,4 +1,4 @@
-//! Auth 2.0 as its callers see it: who signed a request, and whether that user may do what the request needs.
+//! Auth 2.0 for its callers: the signer of a request, and whether that user has the needed permissions.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
@@ -17,43 +17,43 @@ use crate::resource::Needed;
 use crate::seal::{Arrival, Seals};
 use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
-/// Who sends a request, as far as that was verified for this request.
+/// Verified sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// Authentication is off, so that everybody may do everything.
     Off,
     /// The request may be sent without a signature and has none that holds.
     Anonymous,
-    /// The user whose signature the request has.
+    /// User whose signature the request has.
     User(Arc<str>),
 }
 
-/// What verifying a request finds out: who sends it, or why it is refused.
+/// Result of verifying a request: its sender, or the reason of the refusal.
 type Verdict = Result<Identity, AuthError>;
 
-/// A request that is to be verified.
+/// Request to verify.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The time in milliseconds.
     pub now_ms: i64,
-    /// Where the request comes from.
+    /// Address of the client.
     pub address: IpAddr,
-    /// What the request is.
+    /// Code or message name of the request.
     pub request: Request<'a>,
     /// The user that the request names; empty for none.
     pub user: &'a str,
-    /// The [`Mark`] of the request's connection, which a user who is verified leaves there.
+    /// [`Mark`] of the request's connection, in which a verified user is stored.
     pub mark: &'a AtomicU64,
 }
 
-/// Why a request is refused, and when its answer may leave.
+/// Refusal of a request, and the time of its response.
 #[derive(Debug)]
 pub struct Denied {
-    /// Why the request is refused.
+    /// Reason of the refusal.
     pub error: AuthError,
     /// When the answer may leave.
     pub answer: Answer,
-    /// The mark that the connection is to get when the answer leaves; 0 for none.
+    /// Mark that the connection gets when the response leaves. 0 for none.
     pub mark: Mark,
 }
 
@@ -68,9 +68,9 @@ impl From<AuthError> for Denied {
 pub struct Auth {
     settings: Settings,
     accounts: RwLock<Arc<Accounts>>,
-    /// Held by whoever changes users or acls; the table is swapped once its file is durable.
+    /// Lock of changes to users or acls. The table is swapped after its file is durable.
     files: Mutex<Files>,
-    /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
+    /// Key for checking signatures of unknown users, so that the check takes as long as for known users.
     decoy: SigningKey,
     failures: Failures,
     seals: Seals,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Auth {
     }
 }
 
-/// Why a server with these settings and files does not start.
+/// Errors of starting a server with these settings and files.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting or a user of the settings is wrong, or two settings contradict each other.
@@ -99,12 +99,12 @@ pub enum StartError {
 }
 
 impl Auth {
-    /// Reads `users.json` and `acls.json` of a directory when `authenticationMetadataProvider` is set (also while authentication
-    /// is off, so that users can be created before it is switched on), creates the users of the settings that are missing, and imports the
-    /// accounts of ACL 1.0 when `migrateAuthFromV1Enabled` says so.
+    /// Reads `users.json` and `acls.json` of a directory if `authenticationMetadataProvider` is set. That happens
+    /// even while authentication is off, so that users can be created before it is switched on. Creates missing users
+    /// of the settings, and imports the accounts of ACL 1.0 with `migrateAuthFromV1Enabled`.
     ///
     /// # Errors
-    /// Every variant of [`StartError`]; none of them changes or removes a file.
+    /// Every variant of [`StartError`]. They change or remove no file.
     pub fn open(config: &AuthConfig, directory: &Path, plain: &PlainFiles) -> Result<Self, StartError> {
         let settings = config.check()?;
         let mut files = Files::new(directory);
@@ -125,12 +125,12 @@ impl Auth {
         Ok(Self::of(settings, accounts, files))
     }
 
-    /// Reads the files of users and acls again when somebody else has replaced them; whether they were. For servers that do not change
-    /// them.
+    /// Reads the files of users and acls again if another process has replaced them. Returns whether it has. Meant
+    /// for servers that do not change the files.
     ///
     /// # Errors
-    /// [`StartError::Load`] and [`StartError::Config`]; users and acls stay as they are, and the files are not read again before their
-    /// next change.
+    /// [`StartError::Load`] and [`StartError::Config`]. Users and acls stay unchanged, and the files are not read
+    /// again before their next change.
     pub fn reload(&self) -> Result<bool, StartError> {
         let mut files = self.files();
         if !self.settings.keeps_users || !files.look() {
@@ -142,7 +142,7 @@ impl Auth {
         Ok(true)
     }
 
-    /// Users that another server keeps: none until [`Auth::take`] is given them. Nothing is read or written.
+    /// Makes the state for users of another server. It has no users before [`Auth::take`], and uses no files.
     ///
     /// # Errors
     /// [`StartError::Config`] for settings that stop a start.
@@ -162,10 +162,10 @@ impl Auth {
         }
     }
 
-    /// Takes the users and acls that another server told, in its answers to requests 3005 and 3010, for those that there are.
+    /// Replaces users and acls by those of another server, from its responses to requests 3005 and 3010.
     ///
     /// # Errors
-    /// A text about the first one that is not valid; users and acls stay as they were.
+    /// Text about the first invalid user or acl. Users and acls stay unchanged.
     pub fn take(&self, users: &[u8], acls: &[u8]) -> Result<(), String> {
         self.replace(accounts::of_lists(users, acls)?);
         Ok(())
@@ -177,7 +177,7 @@ impl Auth {
         &self.settings
     }
 
-    /// Finds out who signed a remoting request.
+    /// Authenticates a remoting request.
     ///
     /// # Errors
     /// [`AuthError::NoCredentials`], [`AuthError::UnknownUser`], [`AuthError::DisabledUser`], [`AuthError::Signature`], and
@@ -189,11 +189,11 @@ impl Auth {
         })
     }
 
-    /// Finds out who signed a gRPC request.
+    /// Authenticates a gRPC request.
     ///
     /// # Errors
     /// As [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
-    /// [`AuthError::Credential`] and [`AuthError::Context`] for credentials that cannot be read.
+    /// [`AuthError::Credential`] and [`AuthError::Context`] for invalid credentials.
     pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
         self.identify(Request::Message(metadata.message), || {
             let GrpcCredentials { user, signature, content } = metadata.credentials()?;
@@ -201,11 +201,13 @@ impl Auth {
         })
     }
 
-    /// Has a request verified in its turn: an address from which many requests fail is answered late, whether a request is right or
-    /// wrong ([`Failures`]). A request that needs no signature never waits; while its address is slowed, it is one of nobody.
+    /// Runs a verification under the limit of failures. An address with many failures gets late responses to right
+    /// and wrong requests ([`Failures`]). A request that needs no signature never waits. While its address is slowed,
+    /// it counts as unauthenticated.
     ///
     /// # Errors
-    /// Those of `verify`; [`AuthError::Slowed`] for a request that is right, or was not looked at, because its turn comes later.
+    /// The errors of `verify`. [`AuthError::Slowed`] for a request that is right, or was not verified, because its
+    /// turn comes later.
     pub fn in_turn(
         &self,
         attempt: Attempt<'_>,
@@ -225,7 +227,7 @@ impl Auth {
             return Err(Denied { error: AuthError::Slowed, answer: Answer::Never, mark: 0 });
         }
         let identity = verify().map_err(|error| {
-            // Whoever fails as the user of the connection is not that user any more.
+            // A failure as the user of the connection ends the connection's verified status.
             let own = self.failures.mark(user);
             let _ = mark.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
             Denied { error, answer: note(), mark: 0 }
@@ -253,8 +255,8 @@ impl Auth {
         }
     }
 
-    /// Checks a signature. The signature is computed before anything is told about the user, so that answers about unknown
-    /// users, disabled ones and wrong secrets take the same time.
+    /// Checks a signature. The signature is computed before any error about the user, so that responses about unknown
+    /// users, disabled users and wrong secrets take equal time.
     fn check<'a>(
         &self,
         user: &str,
@@ -268,7 +270,7 @@ impl Auth {
         if is_right { Ok(Identity::User(account.name.clone())) } else { Err(AuthError::Signature) }
     }
 
-    /// A user who is served; `missing` is the error when there is none.
+    /// Returns an enabled user. `missing` makes the error for an unknown user.
     pub(crate) fn enabled(
         &self,
         user: &str,
@@ -295,15 +297,15 @@ impl Auth {
         self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
     }
 
-    /// Signs an answer with the secret of a user, so that the user can tell this broker from an impostor; `None` for a name of no enabled
-    /// user.
+    /// Signs a response with the secret of a user, so that the user can distinguish this broker from an impostor.
+    /// Returns `None` for an unknown or disabled user.
     #[must_use]
     pub fn prove(&self, user: &str, parts: &[&[u8]]) -> Option<String> {
         self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
-    /// Decides whether a caller may send a request that needs all of `needed`. Whatever changed since the caller was verified
-    /// counts: a user that was removed or disabled meanwhile is refused.
+    /// Decides whether a caller may send a request that needs all of `needed`. Changes since the caller was verified
+    /// count: a user that was removed or disabled meanwhile is refused.
     #[must_use]
     pub fn decide(
         &self,
@@ -364,7 +366,7 @@ impl Auth {
 
     pub(crate) fn replace(&self, accounts: Accounts) {
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
-        // Whoever reads a version and then the table gets a table that is not older than the version.
+        // A reader of a version and then the table gets a table that is not older than the version.
         self.version.1.fetch_add(1, Ordering::Release);
     }
 }
@@ -405,12 +407,12 @@ fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ru
 
 /// The answer to whether a caller may send a request, with the rule that decided.
 pub struct Ruling {
-    /// Why the request is refused; `None` when it is served.
+    /// Reason of the refusal. `None` if the request is served.
     pub refusal: Option<AuthError>,
     /// The rule that decided.
     pub rule: Rule,
-    /// Position of the need that decided among those of the request: the first one that is refused, else the last one. The first
-    /// need when the rule is about the user or the settings, because RocketMQ asks about the user with each need.
+    /// Position of the deciding need in the request: the first refused need, else the last need. It is the first need
+    /// if the rule is about the user or the settings, because RocketMQ checks the user with each need.
     pub at: usize,
 }
 
@@ -430,9 +432,9 @@ impl Ruling {
     }
 }
 
-/// What decided about a request.
+/// Rule that decided about a request.
 pub enum Rule {
-    /// What counts before entries do, such as that authorization is off, or that there is no enabled user.
+    /// Rule before all entries, such as disabled authorization, or an unknown user.
     Fixed(&'static str),
     /// No entry of the user's policies matches.
     NoEntry,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Deserialize;
 use wire::json;
 
-/// Settings as they are written in a configuration file.
+/// Settings in the form of a configuration file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthConfig {
     values: BTreeMap<&'static str, String>,
@@ -32,7 +32,7 @@ pub const KEYS: [&str; 16] = [
     "aclEnable",
 ];
 
-/// The settings that are `true` or `false`; the others are texts, empty by default.
+/// Settings that are `true` or `false`. Other settings are texts, empty by default.
 const SWITCHES: [&str; 5] = [
     "authenticationEnabled",
     "authorizationEnabled",
@@ -41,7 +41,8 @@ const SWITCHES: [&str; 5] = [
     "aclEnable",
 ];
 
-/// Why a start is refused because of its settings: what was expected, and what was found unless it has a secret.
+/// Reason why a start is refused because of its settings: the expected value, and the actual value unless it has a
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);
@@ -65,7 +66,7 @@ impl std::fmt::Debug for AuthConfig {
 }
 
 impl AuthConfig {
-    /// Sets a setting; `false` when its name is not one of [`KEYS`].
+    /// Sets a setting. Returns `false` if its name is not in [`KEYS`].
     pub fn set(&mut self, key: &str, value: &str) -> bool {
         self.values.get_mut(key).map(|found| value.trim().clone_into(found)).is_some()
     }
@@ -73,7 +74,7 @@ impl AuthConfig {
     /// The value of a setting.
     ///
     /// # Panics
-    /// When the name is not one of [`KEYS`].
+    /// When the name is not in [`KEYS`].
     #[must_use]
     pub fn get(&self, key: &str) -> &str {
         self.values.get(key).expect("a name of the table")
@@ -82,7 +83,7 @@ impl AuthConfig {
     /// The value of a setting as pages, logs and answers show it: never a secret.
     ///
     /// # Panics
-    /// When the name is not one of [`KEYS`].
+    /// When the name is not in [`KEYS`].
     #[must_use]
     pub fn shown(&self, key: &str) -> &str {
         let is_secret = matches!(key, "initAuthenticationUser" | "innerClientAuthenticationCredentials");
@@ -140,8 +141,9 @@ impl AuthConfig {
         })
     }
 
-    /// Checks the classes of authentication or authorization; those of RocketMQ that settings may name are all built in here. Says
-    /// whether the check is made, and whether users or acls are kept: as in RocketMQ, also while the check itself is off.
+    /// Checks the classes of authentication or authorization. All classes of RocketMQ that settings may name are
+    /// built in here. Returns whether requests are checked, and whether users or acls are stored. As in RocketMQ,
+    /// they may be stored while the check is off.
     fn part(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
         let package = format!("org.apache.rocketmq.auth.{topic}");
         let metadata = format!("{topic}MetadataProvider");
@@ -192,10 +194,10 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Whether one of the two checks is made.
+/// Mode of authentication or authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Nothing is checked.
+    /// No check.
     Off,
     /// Requests are checked.
     On,
@@ -208,7 +210,7 @@ pub enum Switch {
 pub struct Settings {
     /// Whether requests must be signed.
     pub authentication: Switch,
-    /// Whether users may only do what their acl allows.
+    /// Whether users need the permissions of their acl.
     pub authorization: Switch,
     /// Requests that need no signature.
     pub unsigned: Whitelist,
@@ -222,17 +224,17 @@ pub struct Settings {
     pub is_plain: bool,
     /// Whether users are kept, also while authentication is off.
     pub keeps_users: bool,
-    /// Whether acls are kept, also while authorization is off: those of users that are kept.
+    /// Whether acls are stored for stored users, even while authorization is off.
     pub keeps_acls: bool,
     /// Whether a start imports accounts of ACL 1.0.
     pub migrates: bool,
     /// The super user that a start creates.
     pub first_user: Option<Secret>,
-    /// The super user whose name the server's own requests have.
+    /// Super user that signs the server's own requests.
     pub inner_user: Option<Secret>,
 }
 
-/// What a request is: its code, or for gRPC the full name of its message.
+/// Type of a request: its code, or for gRPC the full name of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// A remoting request.
@@ -250,7 +252,7 @@ impl std::fmt::Display for Request<'_> {
     }
 }
 
-/// Requests that one of the two checks leaves out.
+/// Requests that authentication or authorization leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct Whitelist {
     codes: HashSet<i32>,

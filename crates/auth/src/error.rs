@@ -1,8 +1,8 @@
-//! Why a request is refused, with RocketMQ's texts and codes.
+//! Reasons why a request is refused, with RocketMQ's texts and codes.
 
 use wire::codes::response;
 
-/// Why a request is refused. The text is RocketMQ's; [`AuthError::code`] is the response code of the broker.
+/// Reason why a request is refused. The text is RocketMQ's. [`AuthError::code`] is the response code of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// The request has no access key.
@@ -35,7 +35,7 @@ pub enum AuthError {
     /// The signature is missing or not that of the request.
     #[error("check signature failed.")]
     Signature,
-    /// The seal of the request is missing or not valid; the text says why.
+    /// The seal of the request is missing or not valid. The text has the reason.
     #[error("{0}")]
     Seal(&'static str),
     /// Authentication is on without `authenticationMetadataProvider`.
@@ -54,7 +54,7 @@ pub enum AuthError {
         user: String,
         /// The resource that the user has no permission for.
         resource: String,
-        /// Where the request comes from.
+        /// Address of the client.
         source_ip: std::net::IpAddr,
         /// `the decision is deny.` or `no matched policies.`.
         reason: &'static str,
@@ -67,15 +67,15 @@ pub enum AuthError {
     /// A request about users has no name of a user (`INVALID_PARAMETER`).
     #[error("The username is blank")]
     BlankUser,
-    /// A request about users or acls is not valid; RocketMQ's text says how.
+    /// A request about users or acls is not valid. The text is RocketMQ's.
     #[error("{0}")]
     Invalid(&'static str),
     /// A name or password is longer than this server accepts.
     #[error("the {what} has {bytes} bytes, at most {max} are accepted")]
     TooLong {
-        /// What is too long.
+        /// Name of the value that is too long.
         what: &'static str,
-        /// How long it is.
+        /// Length of the value in bytes.
         bytes: usize,
         /// The most that is accepted.
         max: usize,
@@ -89,7 +89,7 @@ pub enum AuthError {
     /// An acl comes without a body (`SYSTEM_ERROR`).
     #[error("The body of acl is null")]
     NoBody,
-    /// The change could not be stored; nothing changed (`SYSTEM_ERROR`). The log says why.
+    /// The change could not be stored, and nothing changed (`SYSTEM_ERROR`). The log has the reason.
     #[error("An system error occurred, please try again later.")]
     NotStored,
     /// ACL 1.0 refuses the request; the text is that of RocketMQ 4.9.8.
@@ -110,8 +110,8 @@ impl AuthError {
     }
 }
 
-/// The part of a name from a request that texts repeat, without control characters, so that no line of a log can be forged
-/// and no answer is as large as the request.
+/// Returns the part of a request's name that texts repeat, without control characters. So no line of a log can be
+/// forged, and no response is as large as the request.
 #[must_use]
 pub(crate) fn shown(name: &str) -> String {
     name.chars().take(256).map(|letter| if letter.is_control() { '?' } else { letter }).collect()

@@ -1,4 +1,4 @@
-//! Why a request would be served or refused, for people: the rules that are looked at for it, and the one that decides.
+//! Explanation for people of the decision about a request: the examined rules, and the deciding rule.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,17 +10,18 @@ use crate::names::PolicyType;
 use crate::policy::Policies;
 use crate::resource::Needed;
 
-/// Why a request would be served or refused.
+/// Explanation of the decision about a request.
 pub struct Explanation {
-    /// The needs that are looked at, each with the entries whose pattern matches its resource, in the order in which they decide, up to
-    /// the one that does. Empty when the rule is about the user or the settings.
+    /// Examined needs, each with the entries whose pattern matches its resource, in their order of decision, up to
+    /// the deciding entry. Empty if the rule is about the user or the settings.
     pub looks: String,
     /// The decision that the server makes.
     pub ruling: Ruling,
 }
 
 impl Auth {
-    /// Explains the decision about a request of a user whose signature holds. Nobody signs as a user that does not exist or is disabled.
+    /// Explains the decision about a request of a user with a valid signature. An unknown or disabled user cannot
+    /// have one.
     #[must_use]
     pub fn explain(
         &self,
@@ -49,7 +50,7 @@ impl Auth {
     }
 }
 
-/// Looks at the entries of a user for one need; true when one of them decides.
+/// Examines the entries of a user for a need. Returns true if an entry decides.
 fn look_at(policies: &Policies, needed: &Needed<'_>, caller: IpAddr, looks: &mut String) -> bool {
     for policy in [PolicyType::Custom, PolicyType::Default] {
         for at in policies.of(policy).matching(needed.resource) {

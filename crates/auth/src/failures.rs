@@ -1,10 +1,10 @@
-//! Slows down guessing: an address from which many requests fail authentication, and no other address. All addresses of an IPv6
-//! network of 64 bits count as one, because a single client may use each of them.
+//! Slows down guessing at an address from which many requests fail authentication, and at no other address. All
+//! addresses of an IPv6 network of 64 bits count as one, because a single client may use each of them.
 //!
-//! Once an address has failed often, right and wrong requests of the users whose names failed take turns of one a second, on whatever
-//! connection they come: an answer that came at once would tell that a guess was right, so that a new connection for each guess would
-//! cost no time. A connection whose user was verified before is left out for that user, so that clients behind the same address go
-//! on working.
+//! After many failures of an address, right and wrong requests of the failed users take turns of one a second, on any
+//! connection. A fast response would reveal a right guess, so that a new connection for each guess would cost no
+//! time. A connection with an earlier verified user is exempt for that user, so that other clients behind the same
+//! address keep working.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,9 +18,9 @@ pub const FREE_FAILURES: usize = 10;
 pub const WINDOW_MS: i64 = 60_000;
 /// Milliseconds between two answers to an address that failed more often.
 pub const PACE_MS: i64 = 1000;
-/// Longest time in milliseconds that an answer waits; a connection with a request that would wait longer is to be closed.
+/// Longest wait of a response in milliseconds. A connection whose request would wait longer must be closed.
 pub const WAIT_MAX_MS: i64 = 60_000;
-/// Users whose names may fail at a slowed address before every user of that address takes turns.
+/// Number of users whose names may fail at a slowed address before every user of that address takes turns.
 const USERS_MAX: usize = 5;
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
@@ -34,19 +34,21 @@ pub enum Answer {
     Now,
     /// After this number of milliseconds.
     After(i64),
-    /// Never: too many answers of the address wait, and its connection should be closed.
+    /// The response never leaves: too many responses of the address wait, and its connection should be closed.
     Never,
 }
 
-/// Identifies the user who was verified first on a connection; 0 before that. Only the [`Failures`] that issued it can compare it.
+/// Id of the first verified user of a connection. 0 before the verification. Only the [`Failures`] that issued it can
+/// compare it.
 pub type Mark = u64;
 
-/// The failures of all addresses. May be used from any thread. Bounded: when a generation is full, the one before it is forgotten,
-/// which holds the addresses that have not failed for the longest time.
+/// Failures of all addresses. Usable from any thread. Bounded: a full generation replaces the generation before it,
+/// which holds the addresses whose last failure is oldest.
 #[derive(Debug, Default)]
 pub struct Failures {
     addresses: Mutex<Addresses>,
-    /// No address is slowed from this time on, so that requests need not look. Only a hint: the lock of `addresses` orders everything.
+    /// Time from which on no address is slowed, so that requests can skip the check. Only a hint: the lock of
+    /// `addresses` orders everything.
     slowed_until: AtomicI64,
     names: RandomState,
 }
@@ -72,8 +74,8 @@ impl Failures {
         self.names.hash_one(user).max(1)
     }
 
-    /// Says, before a request is verified, when its answer may leave; `None` when the request takes no turn. `mark` is that of its
-    /// connection.
+    /// Returns the time of a request's response before its verification, or `None` if the request takes no turn.
+    /// `mark` is that of its connection.
     pub fn reserve_answer_time(
         &self,
         now_ms: i64,
@@ -95,7 +97,8 @@ impl Failures {
         }
     }
 
-    /// Notes that a request failed authentication, and says when its answer may leave: as its turn says when it took one.
+    /// Records that a request failed authentication, and returns the time of its response. A reserved time stays
+    /// valid.
     pub fn record_failure(
         &self,
         now_ms: i64,
@@ -132,13 +135,13 @@ impl Failures {
 }
 
 impl Address {
-    /// Whether what is known is not of a later time: a clock that is set back begins anew, so that nobody waits for the time that it was
-    /// set back by.
+    /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins anew, so
+    /// that requests do not wait until the old time.
     fn is_of(&self, now_ms: i64) -> bool {
         self.failures.back().is_none_or(|(last, _)| *last <= now_ms)
     }
 
-    /// Until when the address is slowed.
+    /// Returns the time until which the address is slowed.
     fn slowed_until(&self) -> i64 {
         match self.failures.front() {
             Some((oldest, _)) if self.failures.len() == FREE_FAILURES => oldest + WINDOW_MS,
@@ -146,7 +149,8 @@ impl Address {
         }
     }
 
-    /// Whether requests of a user take turns: the name failed, or so many others did that somebody tries one after the other.
+    /// Whether requests of a user take turns, because the name failed, or because many other names failed as in a
+    /// scan of user names.
     fn slows(&self, now_ms: i64, name: Mark) -> bool {
         let has_failed = || self.failures.iter().any(|(_, failed)| *failed == name);
         let names = || self.failures.iter().map(|(_, name)| *name).collect::<HashSet<Mark>>();

@@ -1,12 +1,12 @@
-//! Files with secrets, replaced as a whole: a crash at any moment leaves the old or the new content, and nobody but the owner
-//! reads either. The content before is kept as `<file>.bak`.
+//! Files with secrets, replaced as a whole. A crash at any moment leaves the old or the new content, and only the
+//! owner can read either. The former content stays as `<file>.bak`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Only the owner of a file reads and writes it.
+/// Mode with which only the owner of a file reads and writes it.
 const MODE: u32 = 0o600;
 /// Error number of Linux for too many symbolic links.
 const ELOOP: i32 = 40;
@@ -36,7 +36,7 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error
     move |error| FileError { action, path: path.to_owned(), error }
 }
 
-/// The result of an operation on a file or directory that need not exist; `None` when it does not.
+/// Converts the result of an operation on an optional file or directory. `None` if it does not exist.
 pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -44,7 +44,7 @@ pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Where the content before the last change of a file is kept.
+/// Returns the path of the former content of a file.
 #[must_use]
 pub(crate) fn copy_of(path: &Path) -> PathBuf {
     beside(path, ".bak")
@@ -56,7 +56,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What tells one content of a file from another without reading it: inode, length, and seconds and nanoseconds of the change.
+/// Identity of a file's content without reading it: inode, length, and seconds and nanoseconds of the change.
 pub(crate) type FileId = (u64, u64, i64, i64);
 
 /// The present content of a file; `None` when the file cannot be looked at.
@@ -68,7 +68,7 @@ pub(crate) fn id_of(path: &Path) -> Option<FileId> {
 /// Reads a regular file of at most `bytes_max` bytes; `None` if the file does not exist.
 ///
 /// # Errors
-/// [`FileError`] when the file exists and cannot be read, is no regular file or too large.
+/// [`FileError`] when the file exists and is unreadable, not a regular file, or too large.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, FileError> {
     if_found(read_regular(path, bytes_max)).map_err(failed("read", path))
 }
@@ -90,11 +90,11 @@ fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     if read as u64 > bytes_max { Err(too_large()) } else { Ok(text) }
 }
 
-/// Replaces the content of a file, which only its owner may read from then on. The new content is durable when this returns; the
-/// directory is made if there is none.
+/// Replaces the content of a file. From then on only its owner may read it. The new content is durable when this
+/// returns. A missing directory is created.
 ///
 /// # Errors
-/// [`FileError`] when a step fails; the content before can still be read.
+/// [`FileError`] when a step fails. The former content can still be read.
 pub fn write(path: &Path, text: &[u8]) -> Result<(), FileError> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(failed("create", folder))?;

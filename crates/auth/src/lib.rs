@@ -1,13 +1,12 @@
-//! Who sends a request, and whether that user may do what it asks: authentication and authorization of RocketMQ, both the
-//! present generation (Auth 2.0: users and acls) and the one before (ACL 1.0: `plain_acl.yml`). Pure but for its files: no
-//! sockets, no threads, and the time is an argument.
+//! Authentication and authorization of RocketMQ requests, in both generations: Auth 2.0 (users and acls) and ACL 1.0
+//! (`plain_acl.yml`). Pure except for its files: no sockets, no threads, and the time is an argument.
 //!
 //! - [`AuthConfig`]: the settings, and [`KEYS`], their names.
-//! - [`Auth`]: users, acls and decisions; also the operations of requests 3001 to 3010.
-//! - [`Signed`], [`Metadata`]: what is verified of a remoting request and of a gRPC request.
-//! - [`Needed`], [`Resource`], [`Actions`]: what a request must be allowed.
+//! - [`Auth`]: users, acls and decisions, and the operations of requests 3001 to 3010.
+//! - [`Signed`], [`Metadata`]: the verified parts of a remoting request and of a gRPC request.
+//! - [`Needed`], [`Resource`], [`Actions`]: the permissions that a request needs.
 //! - [`PlainAcl`]: ACL 1.0 with the same two verbs, `verify` and `decide`.
-//! - [`Explanation`]: the rules that are looked at for a request, for people.
+//! - [`Explanation`]: the rules that are examined for a request, for people.
 //! - [`Failures`]: slows down addresses from which many requests fail.
 //! - [`audit`]: the lines of the audit log.
 //! - [`AuthError`]: every refusal with RocketMQ's code and text.

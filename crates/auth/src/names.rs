@@ -36,11 +36,11 @@ macro_rules! words {
 }
 
 words! {
-    /// What a user may do without an acl (`UserType`).
+    /// Type of a user, which decides about permissions without an acl (`UserType`).
     UserType {
         /// The user may do everything.
         Super = "Super",
-        /// The user may do what its acl allows.
+        /// The user has the permissions of its acl.
         Normal = "Normal",
     }
 
@@ -72,7 +72,7 @@ words! {
         Default = "Default",
     }
 
-    /// What an entry says about the requests that match it (`Decision`).
+    /// Decision of an entry about matching requests (`Decision`).
     Decision {
         /// The request is served.
         Allow = "Allow",
@@ -80,7 +80,7 @@ words! {
         Deny = "Deny",
     }
 
-    /// What a request does to a resource (`Action`).
+    /// Action of a request on a resource (`Action`).
     Action {
         /// Every action; only for entries of policies.
         All = "All",
@@ -101,7 +101,7 @@ words! {
     }
 }
 
-/// A set of actions. A request that needs several is served when one of them is granted.
+/// Set of actions. A request that needs several is served if one of them is granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Actions(u8);
 
@@ -124,13 +124,13 @@ impl Actions {
         self.0 == 0
     }
 
-    /// Whether an entry with this set is about a request that needs one of `needed`.
+    /// Whether an entry with this set concerns a request that needs any of `needed`.
     #[must_use]
     pub const fn cover(self, needed: Self) -> bool {
         self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
     }
 
-    /// The set with one more action.
+    /// Adds an action to the set.
     #[must_use]
     pub const fn with(self, action: Action) -> Self {
         Self(self.0 | 1 << action as u8)

@@ -1,5 +1,5 @@
-//! ACL 1.0 (`aclEnable=true`): accounts, white lists and permissions of `plain_acl.yml` and `acl/*.yml`, enforced as RocketMQ
-//! 4.9.8 did. A file that cannot be used leaves the rules as they are and is reported; at a start it stops the start.
+//! ACL 1.0 (`aclEnable=true`): accounts, white lists and permissions of `plain_acl.yml` and `acl/*.yml`, enforced
+//! like RocketMQ 4.9.8. An invalid file leaves the rules unchanged and is reported. At a start it stops the start.
 
 mod address;
 mod files;
@@ -19,7 +19,7 @@ use yaml::{Node, found_or_added};
 
 use crate::file;
 
-/// How often the files are looked at (`AclFileWatchService`).
+/// Interval of checks of the files (`AclFileWatchService`).
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The rules of ACL 1.0 with their files. All methods may be called from any thread.
@@ -40,7 +40,7 @@ impl PlainAcl {
     /// Reads the rules.
     ///
     /// # Errors
-    /// [`PlainError::File`] when a file cannot be read, [`PlainError::Content`] when one is not valid.
+    /// [`PlainError::File`] when a file cannot be read, [`PlainError::Content`] when a file is not valid.
     pub fn open(files: PlainFiles) -> Result<Self, PlainError> {
         let seen = files.read()?;
         log_skipped(&seen);
@@ -48,10 +48,10 @@ impl PlainAcl {
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
-    /// Reads the files again; whether the rules changed. The shell calls this every [`RELOAD_INTERVAL`].
+    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL`].
     ///
     /// # Errors
-    /// As [`PlainAcl::open`]; the rules stay as they are. A file that is not valid is reported once for each of its changes.
+    /// As [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
     pub fn reload(&self) -> Result<bool, PlainError> {
         self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -86,8 +86,8 @@ impl PlainAcl {
     /// Changes the given members of an account, or adds the account to the main file (request 50).
     ///
     /// # Errors
-    /// [`PlainError::Content`] when the account is not valid, [`PlainError::File`] when the file cannot be replaced; nothing
-    /// changes then.
+    /// [`PlainError::Content`] when the account is not valid, [`PlainError::File`] when the file cannot be replaced.
+    /// Nothing changes then.
     pub fn update_account(&self, account: &PlainAccount, now_ms: i64) -> Result<(), PlainError> {
         let path = self.path_of(&account.access_key).unwrap_or_else(|| self.files.file.clone());
         self.change(&path, now_ms, |root| {
@@ -97,11 +97,11 @@ impl PlainAcl {
         })
     }
 
-    /// Removes an account; `false` when there is none (request 51).
+    /// Removes an account (request 51). Returns `false` if it does not exist.
     ///
     /// # Errors
-    /// [`PlainError::Content`] when the file is not valid any more, [`PlainError::File`] when it cannot be replaced; nothing changes
-    /// then.
+    /// [`PlainError::Content`] when the file is no longer valid, [`PlainError::File`] when it cannot be replaced.
+    /// Nothing changes then.
     pub fn delete_account(&self, access_key: &str, now_ms: i64) -> Result<bool, PlainError> {
         let Some(path) = self.path_of(access_key) else { return Ok(false) };
         self.change(&path, now_ms, |root| {
@@ -115,8 +115,8 @@ impl PlainAcl {
     /// Replaces the addresses that need no signature, in the main file or in another file of the rules (request 53).
     ///
     /// # Errors
-    /// [`PlainError::Content`] when an address is not valid or the file is not one of the rules, [`PlainError::File`] when the
-    /// file cannot be replaced; nothing changes then.
+    /// [`PlainError::Content`] when an address is not valid or the file is not a file of the rules,
+    /// [`PlainError::File`] when the file cannot be replaced. Nothing changes then.
     pub fn update_white_list(
         &self,
         addresses: &[String],

@@ -1,9 +1,12 @@
-//! Policies of a user, and which of their entries decides about a request (`AclAuthorizationHandler`).
+//! Policies of a user, and the choice of the entry that decides about a request (`AclAuthorizationHandler`).
 //!
-//! Of the entries that match, the first one decides: entries for one kind of resource before those for all kinds; literal names
-//! before prefixes, longer prefixes before shorter ones, prefixes before all names; `Deny` before `Allow`. Entries are kept in
-//! the order in which they came and once more sorted, so that a decision is a handful of binary searches, however many entries
-//! a user has.
+//! The first matching entry decides, in this order:
+//! - Entries for a kind of resource come before entries for all kinds.
+//! - Literal names come before prefixes, longer prefixes before shorter prefixes, prefixes before all names.
+//! - `Deny` comes before `Allow`.
+//!
+//! Entries are stored in the order of their arrival and once more sorted, so that a decision is a handful of binary
+//! searches, however many entries a user has.
 
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
@@ -19,7 +22,7 @@ use crate::names::{Action, Actions, Decision, PolicyType, ResourceType};
 use crate::resource::{Names, Needed, Pattern, Resource};
 use crate::source::Source;
 
-/// One entry of a policy (`PolicyEntry`).
+/// Entry of a policy (`PolicyEntry`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "EntryTexts<'_>")]
 pub(crate) struct Entry {
@@ -29,19 +32,19 @@ pub(crate) struct Entry {
     pub(crate) actions: Actions,
     /// The callers that the entry is about; empty means all.
     pub(crate) sources: Vec<Source>,
-    /// What the entry says.
+    /// Decision of the entry.
     pub(crate) decision: Decision,
 }
 
 impl Entry {
-    /// Whether the entry is about a request for one of these actions from this address, whatever its resource is.
+    /// Whether the entry covers a request for one of these actions from this address, for any resource.
     pub(crate) fn covers(&self, actions: Actions, caller: IpAddr) -> bool {
         self.actions.cover(actions)
             && (self.sources.is_empty() || self.sources.iter().any(|source| source.matches(caller)))
     }
 
-    /// Where the entry stands in the order in which entries decide: its kind of resource, all kinds last, then its kind of names, then
-    /// the name or prefix.
+    /// Returns the rank of the entry in the order of decision: its kind of resource, all kinds last, then its kind of
+    /// names, then the name or prefix.
     fn place(&self) -> Place<'_> {
         let (names, text) = match &self.pattern.names {
             Names::Literal(name) => (LITERAL, name.as_bytes()),
@@ -70,7 +73,8 @@ impl fmt::Display for Entry {
     }
 }
 
-/// An entry as files and requests write it. Of a file no text is copied but what the entry keeps: a start reads very many of them.
+/// Entry in the form of files and requests. A start reads very many entries of a file, so only the stored texts are
+/// copied.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct EntryTexts<'a> {
@@ -82,7 +86,7 @@ pub(crate) struct EntryTexts<'a> {
     decision: Cow<'a, str>,
 }
 
-/// One of the texts of a list.
+/// Text of a list.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -164,8 +168,8 @@ impl Policy {
         &self.entries
     }
 
-    /// The policy with these entries in it: they replace those with an equal pattern, others are added
-    /// (`Policy.updateEntry`). Of several new entries with an equal pattern the last one stays.
+    /// Returns the policy with these entries. They replace entries with an equal pattern, and others are added
+    /// (`Policy.updateEntry`). The last of several new entries with an equal pattern stays.
     pub(crate) fn merged(&self, added: Vec<Entry>) -> Self {
         let old_count = self.entries.len();
         let all = Self::new(self.entries.iter().cloned().chain(added).collect());
@@ -205,8 +209,8 @@ impl Policy {
             .map(|at| *at as usize)
     }
 
-    /// The entries with a prefix of a resource's name, the longest prefix first. The last one that is not behind the name has the longest
-    /// prefix, or shows how much shorter that must be.
+    /// Returns the entries with a prefix of a resource's name, the longest prefix first. The last entry not behind
+    /// the name has the longest prefix, or shows how much shorter that prefix must be.
     fn prefixes<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = &'a [u32]> {
         let mut rest = Some(resource.name.as_bytes());
         std::iter::from_fn(move || {

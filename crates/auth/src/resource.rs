@@ -1,4 +1,4 @@
-//! Resources: what a request needs, and the patterns of policies that match them (`Resource`).
+//! Resources: the needs of a request, and the patterns of policies that match them (`Resource`).
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::names::{Actions, ResourceType};
 /// A resource that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource<'a> {
-    /// What kind of thing it is.
+    /// Kind of the resource.
     pub kind: ResourceType,
-    /// Its name, without the prefix of a retry topic.
+    /// Name of the resource, without the prefix of a retry topic.
     pub name: &'a str,
 }
 
 impl<'a> Resource<'a> {
-    /// The topic with this name. The retry topic of a group is that group, because whoever may consume as the group may give
-    /// messages back.
+    /// Makes the resource of a topic. The retry topic of a group counts as the group, because a member that may
+    /// consume may send messages back.
     #[must_use]
     pub fn topic(name: &'a str) -> Self {
         match name.strip_prefix(RETRY_PREFIX) {
@@ -45,7 +45,7 @@ impl fmt::Display for Resource<'_> {
     }
 }
 
-/// What a request must be allowed: one of the actions on the resource.
+/// Permission that a request needs: any of the actions on the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed<'a> {
     /// The resource that the request is about.
@@ -57,7 +57,7 @@ pub struct Needed<'a> {
 /// Which names of a kind a pattern matches. The order is the order in which entries decide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Names {
-    /// One name.
+    /// A single name.
     Literal(Box<str>),
     /// All names with this prefix.
     Prefixed(Box<str>),

@@ -11,7 +11,7 @@ use crate::signature::Signed;
 /// Largest difference between the clocks of a caller and of this server.
 const WINDOW_MS: i64 = 300_000;
 
-/// Most seals that are remembered. A further seal replaces the oldest seal, and from then on no seal of that age is valid.
+/// Most remembered seals. A further seal replaces the oldest seal, and from then on no seal of that age is valid.
 const SEALS_MAX: usize = if cfg!(test) { 4 } else { 100_000 };
 
 /// Circumstances of a request's arrival.
@@ -32,7 +32,7 @@ pub(crate) struct Seals(Mutex<Served>);
 #[derive(Debug, Default)]
 struct Served {
     seals: BTreeSet<(i64, Box<str>)>,
-    /// No seal of this time or earlier is valid.
+    /// Time up to which no seal is valid.
     floor_ms: i64,
 }
 

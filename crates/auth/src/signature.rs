@@ -12,14 +12,15 @@ use crate::error::AuthError;
 
 /// Name of the field with the name of the user.
 pub const ACCESS_KEY: &str = "AccessKey";
-/// Name of the field with the signature, the only one that is never signed.
+/// Name of the field with the signature, which is the only unsigned field.
 pub const SIGNATURE: &str = "Signature";
-/// Name of the field with the token of temporary credentials (`SessionCredentials.SECURITY_TOKEN`). It is signed like every other
-/// field, and nothing here reads it.
+/// Name of the field with the token of temporary credentials (`SessionCredentials.SECURITY_TOKEN`). It is signed like
+/// every other field, and not used here.
 pub const SECURITY_TOKEN: &str = "SecurityToken";
 /// Clients up to [`VERSION_4_9_3`] add this field after they signed (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const ADDED_LATER: &str = "_UNIQUE_KEY_QUERY";
-/// Last version that adds a field after it signed (`V4_9_3`); a snapshot version lies between it and the next one.
+/// Last version that adds a field after it signed (`V4_9_3`). A snapshot version lies between it and the next
+/// release.
 const VERSION_4_9_3: i32 = VERSION_4_9_4 - 2;
 
 /// Bytes of a signature.
@@ -53,7 +54,7 @@ impl SigningKey {
     }
 }
 
-/// A remoting request as far as its signature is concerned. Values are those that were received, never written again.
+/// Parts of a remoting request that its signature covers. The values are the received bytes, never encoded again.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
     /// Request code.
@@ -62,7 +63,7 @@ pub struct Signed<'a> {
     pub version: i32,
     /// Header fields.
     pub fields: &'a Fields<'a>,
-    /// The body as it was received.
+    /// Received body.
     pub body: &'a [u8],
 }
 
@@ -73,12 +74,12 @@ impl<'a> From<&'a Command<'a>> for Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// The name of the user that signed the request, as the request says.
+    /// Returns the name of the signing user in the request.
     pub(crate) fn access_key(&self) -> Option<&'a str> {
         self.fields.text(ACCESS_KEY).filter(|name| !name.trim().is_empty())
     }
 
-    /// The signature of the request; `None` when it is missing or not the Base64 text of twenty bytes.
+    /// Returns the signature of the request, or `None` if it is missing or not the Base64 text of twenty bytes.
     pub(crate) fn signature(&self) -> Option<[u8; SIGNATURE_BYTES]> {
         let text = self.fields.bytes(SIGNATURE)?;
         let mut bytes = [0; SIGNATURE_BYTES + 1];
@@ -86,8 +87,8 @@ impl<'a> Signed<'a> {
         bytes[..length].try_into().ok()
     }
 
-    /// What is signed: the values of all fields in the order of their names, then the body. Of a repeated field the last value
-    /// counts. `older` decides about the field that old clients add after they signed.
+    /// Returns the signed bytes: the values of all fields in the order of their names, then the body. The last value
+    /// of a repeated field counts. `older` decides about the field that old clients add after they signed.
     pub(crate) fn parts(&self, older: Older) -> impl Iterator<Item = &'a [u8]> {
         let is_left_out = |name: &[u8]| {
             name == SIGNATURE.as_bytes()
@@ -105,9 +106,9 @@ impl<'a> Signed<'a> {
 /// When `_UNIQUE_KEY_QUERY` is not signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Older {
-    /// For clients up to 4.9.3 (Auth 2.0).
+    /// Clients up to 4.9.3 (Auth 2.0).
     ByVersion,
-    /// For every client (`PlainAccessResource.parse`).
+    /// Every client (`PlainAccessResource.parse`).
     Always,
 }
 
@@ -136,7 +137,7 @@ pub(crate) struct GrpcCredentials<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// The name of the user that signed the request, as the request says; empty when it cannot be read.
+    /// Returns the name of the user in the request. Empty if it is unreadable.
     #[must_use]
     pub fn user(&self) -> &'a str {
         self.credentials().map(|credentials| credentials.user).unwrap_or_default()
@@ -171,7 +172,8 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The bytes of a hexadecimal text in any case; `None` when it is none. No signature is longer than the first bytes.
+/// Returns the bytes of a hexadecimal text in any case, or `None` for invalid text. Longer text than a signature is
+/// not read.
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = text.as_bytes().chunks(2).take(4 * SIGNATURE_BYTES);

@@ -1,4 +1,4 @@
-//! From where a request comes, and the addresses and ranges for which an entry of a policy counts (`Environment`).
+//! Origins of requests, and the addresses and ranges for which an entry of a policy counts (`Environment`).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     address: IpAddr,
-    /// How many leading bits count; `None` for one address.
+    /// Number of leading bits that count. `None` for a single address.
     bits: Option<u8>,
 }
 

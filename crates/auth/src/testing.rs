@@ -1,4 +1,4 @@
-//! What the tests of several modules need.
+//! Shared code of several modules' tests.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -100,7 +100,7 @@ pub(crate) fn entry(text: &str) -> PolicyEntryInfo {
     }
 }
 
-/// An acl of entries; those that begin with `default` belong to the default policy.
+/// Makes an acl of entries. Entries that begin with `default` belong to the default policy.
 pub(crate) fn acl(entries: &[&str]) -> AclInfo {
     let policies = entries.iter().map(|text| {
         let (kind, text) =

@@ -1,13 +1,14 @@
-//! The task `acting-master` of a broker whose group has acting masters (`enableSlaveActingMaster`).
+//! Task `acting-master` of a broker in a group with acting masters (`enableSlaveActingMaster`).
 //!
-//! When the master of a group is gone, name servers show its slave with the smallest id as a master that only reads. That slave acts:
-//! it serves committed offsets and locks by itself, which it passes on to the master otherwise, and it takes no tables of the master,
-//! whose offsets get older. It pops from memory ([`crate::pop`]). It appends nothing.
+//! When the master of a group is gone, name servers show its slave with the smallest id as a read-only master. That
+//! slave acts. It serves committed offsets and locks itself, which it otherwise passes on to the master. It takes no
+//! tables of the master, whose offsets get older. It pops from memory ([`crate::pop`]) and appends nothing.
 //!
-//! A broker that starts waits, neither registered nor serving, until it has what the others of its group have ([`online`],
-//! `BrokerPreOnlineService`). The name servers say which brokers are alive. This task asks them every second, and after each of their
-//! notices (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice (request 905) is only a reason to ask: whoever sends
-//! it, nothing but the answers of the configured name servers counts.
+//! A starting broker waits, neither registered nor serving, until it has the state of the other brokers in its group
+//! ([`online`], `BrokerPreOnlineService`). The name servers tell which brokers are alive. This task asks them every
+//! second, and after each of their notices (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice
+//! (request 905) is only a reason to ask. Whatever its sender, only the responses of the configured name servers
+//! count.
 
 mod members;
 mod online;
@@ -30,10 +31,10 @@ use crate::persist;
 use crate::register::Silent;
 use members::{Duty, Members, duty};
 
-/// How long another server may take to answer.
+/// Timeout for the response of another server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 3 });
 
-/// Why nothing was exchanged with another broker or a name server.
+/// Errors of an exchange with another broker or a name server.
 #[derive(Debug, thiserror::Error)]
 enum GroupError {
     #[error("{0} cannot be reached: {1}")]
@@ -52,13 +53,13 @@ enum GroupError {
     Disk(#[from] persist::Error),
 }
 
-/// The task that follows who of the group is there, with its connections to name servers.
+/// Task that follows the living brokers of the group, with its connections to name servers.
 struct Group {
     broker: Arc<Broker>,
     workers: Workers,
     /// Connections to name servers by their names.
     name_servers: HashMap<String, Arc<ConnectionHandle>>,
-    /// Set while the master still has to take over offsets that were committed here: the generation after which they were committed.
+    /// Generation after which offsets were committed here, while the master still must take them over.
     handover_from: Option<Generation>,
 }
 
@@ -76,7 +77,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
 }
 
 impl Group {
-    /// Asks which brokers the group has, and does what follows from that.
+    /// Asks for the living brokers of the group, and acts on the response.
     async fn look(&mut self) {
         let Some(members) = self.members().await else { return };
         let own = self.broker.role.id();
@@ -97,7 +98,7 @@ impl Group {
     /// Acts for the master, which is gone.
     fn act(&mut self) {
         let broker = &self.broker;
-        // First, so that no offset of the master replaces one that is committed here from now on.
+        // First, so that no offset of the master replaces an offset that is committed here from now on.
         broker.replicas.lose_master();
         if self.handover_from.is_none() {
             self.handover_from = Some(broker.offsets.begin_acting(broker.now_ms()));
@@ -136,8 +137,8 @@ impl Group {
         }
     }
 
-    /// Hands the offsets over that were committed here while the master was away, where they are larger than its own. Returns where its
-    /// slaves connect to.
+    /// Passes the offsets that were committed here during the master's absence to the master, if they are larger than
+    /// its own. Returns the address for slaves of the master.
     async fn hand_over(&mut self, master: &str) -> Result<Option<String>, GroupError> {
         let peer = self.dial(master).await?;
         let ha = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
@@ -170,7 +171,7 @@ impl Group {
             });
             match taken_over.await {
                 Ok(_) => tracing::info!(key, queue, offset, "the master has taken over an offset"),
-                // Its topic or group was removed, or somebody has reset the offset.
+                // The topic or group was removed, or its offset was reset.
                 Err(GroupError::Refused(_, code, remark)) => {
                     tracing::warn!(key, queue, offset, code, remark, "the master does not take an offset");
                 }

@@ -1,4 +1,4 @@
-//! What administrators do with topics, groups and settings, and the tables they read.
+//! Administrators' operations on topics, groups and settings, and the tables that they read.
 
 mod lists;
 mod replicas;
@@ -93,8 +93,8 @@ pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
     Err(Refusal::done_after(change))
 }
 
-/// The retry topics by which popped messages of `topic` come back to `group`. The name of the older form may also be the retry
-/// topic of a group called `<group>_<topic>`; when that group exists, its topic is kept, unlike in Java.
+/// Returns the retry topics by which popped messages of `topic` return to `group`. The older name may also be the
+/// retry topic of a group called `<group>_<topic>`. If that group exists, its topic stays, unlike in Java.
 fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
     let is_shared = broker.groups.find(&format!("{group}_{topic}")).is_some();
     let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));

@@ -1,7 +1,7 @@
-//! The broker for fronts of its own process: typed requests in, values out, no frame on the way.
+//! Broker API for fronts in the same process: typed requests and results without frames.
 //!
-//! Every function may be called on any thread. A future that waits (for a message, the disk or a new group) holds no thread; when
-//! it is dropped, the wait is over. What was appended for it by then stays appended.
+//! Every function may be called on any thread. A future that waits (for a message, the disk or a new group) holds no
+//! thread. Dropping the future ends the wait. Records appended for it before stay appended.
 
 mod entry;
 mod frames;
@@ -34,7 +34,7 @@ use crate::broker::Broker;
 use crate::clients::{self, RequestContext};
 use crate::{Refusal, RunningBroker, names};
 
-/// The first id of links and calls that are no connections of the remoting protocol, whose ids count from 1.
+/// First id of links and calls outside the remoting protocol, whose connection ids count from 1.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// A running broker as fronts of its process use it. Cheap to clone.
@@ -75,7 +75,7 @@ impl Api {
         &self.broker.config.broker_cluster_name
     }
 
-    /// The broker's host as clients are told (`brokerIP1`).
+    /// Host that clients use for the broker (`brokerIP1`).
     pub fn host(&self) -> &str {
         &self.broker.config.broker_ip1
     }
@@ -90,8 +90,8 @@ impl Api {
         self.broker.role.is_slave()
     }
 
-    /// What `make` makes of the configuration of a topic; `None` when the topic does not exist. It is made once for each
-    /// configuration, so the process has one front that calls this, with one `make`.
+    /// Returns the result of `make` for the configuration of a topic, or `None` if the topic does not exist. The
+    /// result is cached per configuration, so only one front of the process may call this, with one `make`.
     pub fn topic_as<T: Send + Sync + 'static>(
         &self,
         name: &str,
@@ -106,10 +106,10 @@ impl Api {
         self.broker.groups.find(name)
     }
 
-    /// Notes the groups and subscriptions of a client. Groups that may be created by their first use are created.
+    /// Records the groups and subscriptions of a client. Creates groups whose creation on first use is allowed.
     ///
     /// # Errors
-    /// The refusal of the client's groups, such as too many, or names that are too long.
+    /// The refusal of the client's groups, for example because of their number or the length of their names.
     pub async fn heartbeat(&self, member: &Member, data: &HeartbeatData) -> Result<(), Refusal> {
         let broker = &self.broker;
         let retry_topic = |group: &str, queues| {

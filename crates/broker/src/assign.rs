@@ -1,7 +1,7 @@
-//! Queues shared out by the broker (`QueryAssignmentProcessor`).
+//! Queue assignment by the broker (`QueryAssignmentProcessor`).
 //!
-//! A client that does not rebalance by itself asks any broker that has the topic for its queues on all brokers. The name servers
-//! know which broker has which queues; their answers are kept for a while ([`routes`]).
+//! A client that does not rebalance itself asks any broker of the topic for its queues on all brokers. The name
+//! servers know the queues of each broker. Their responses are cached for a while ([`routes`]).
 
 mod routes;
 mod share;
@@ -23,7 +23,8 @@ fn answer(broker: &Broker, question: Question, queues: Option<&[MessageQueue]>) 
     (question.later)(&assignments(broker, &question.body, queues));
 }
 
-/// The queues that a client is to consume from; `None` when a name server has to be asked first. Then `later` gets them.
+/// Returns the queues that a client must consume. `None` if a name server has to be asked first, and then `later`
+/// gets the queues.
 pub(crate) fn query(
     broker: &Broker,
     body: QueryAssignmentBody,

@@ -23,12 +23,12 @@ pub(crate) struct Attribute {
     pub values: Values,
 }
 
-/// The attributes of something that may have those of `table`, after a request changes them; `known` is `None` when the request
-/// creates it.
+/// Returns the attributes after a request changes them. `table` lists the valid attributes. `known` holds the present
+/// attributes, or `None` if the request creates the object.
 ///
 /// # Errors
-/// The refusal, with Java's text, of a name that is not in the table, a value the attribute may not have, or a change that is not
-/// allowed. What is in `known` is not checked.
+/// The refusal, with Java's text, of a name outside the table, an invalid value, or a forbidden change. The content
+/// of `known` is not checked.
 pub(crate) fn altered(
     table: &[Attribute],
     known: Option<&BTreeMap<String, String>>,

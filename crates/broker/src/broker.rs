@@ -1,4 +1,4 @@
-//! The broker's shared state and what its handlers have in common.
+//! Shared state of the broker and functions that its handlers share.
 
 mod light;
 mod put;
@@ -46,17 +46,17 @@ use crate::{Refusal, names};
 /// Milliseconds of a month of 31 days: the creation time in unique keys counts modulo this.
 const MONTH_MS: i64 = 31 * 24 * 3_600_000;
 
-/// A queue whose first message lies within this many bytes of the log's end counts as "in memory", so that a new group begins at
-/// offset 0. Java takes 40 % of the machine's memory; a fixed size makes the result depend less on the machine.
+/// Distance from the log's end within which a queue's first message counts as "in memory", so that a new group begins
+/// at offset 0. Java takes 40 % of the machine's memory. A fixed size makes the result depend less on the machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
 /// The state that all handlers of a broker share.
 pub struct Broker {
     pub(crate) clock: Clock,
     pub(crate) config: Live,
-    /// Who may come in.
+    /// Authentication and authorization of requests.
     pub(crate) gate: Gate,
-    /// Held while a request changes settings (25).
+    /// Lock of a request that changes settings (25).
     pub(crate) settings_changing: Mutex<()>,
     pub(crate) store: Arc<Store>,
     pub(crate) files: ConfigFiles,
@@ -67,7 +67,7 @@ pub struct Broker {
     pub(crate) locks: Locks,
     pub(crate) schedule: Schedule,
     pub(crate) timer: TimerState,
-    /// Up to where the log proves which positions of delayed and timed messages.
+    /// Positions of delayed and timed messages that the log proves.
     pub(crate) delivery_notes: DeliveryNotes,
     pub(crate) poll_timeouts: PollTimeouts,
     pub(crate) disk_pool: DiskPool,
@@ -90,13 +90,13 @@ pub struct Broker {
     pub(crate) sent_properties: Vec<u8>,
     pub(crate) stats: Stats,
     pub(crate) ranking: Ranking,
-    /// True while the broker stops: clients newer than 5.3.1 are told to go elsewhere (`GO_AWAY`).
+    /// Whether the broker stops. Clients newer than 5.3.1 then get `GO_AWAY`.
     pub(crate) draining: AtomicBool,
-    /// What "stored" means.
+    /// Durability policy: the meaning of "stored".
     pub(crate) durability: Arc<Durability>,
     /// Master or slave.
     pub(crate) role: Role,
-    /// The other brokers of the group.
+    /// Other brokers of the group.
     pub(crate) replicas: Replicas,
     /// Watch of the disk: writes and flushes of the log that are not finished.
     pub(crate) disk_watch: DiskWatch,
@@ -111,7 +111,7 @@ pub struct Broker {
     me: std::sync::Weak<Broker>,
 }
 
-/// Why the state of a broker cannot be loaded.
+/// Errors of loading a broker's state.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error(transparent)]
@@ -136,8 +136,8 @@ pub(crate) struct Loaded {
     pub disk_pool: DiskPool,
 }
 
-/// What is called when a queue grew at which requests wait. The operations that answer them stand above the broker's state,
-/// which knows nothing of them but these functions.
+/// Functions that run when a queue with waiting requests grows. The operations that answer these requests are above
+/// the broker's state, which knows only these functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrivals {
     /// Runs the suspended pulls of the queue.
@@ -147,7 +147,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Loaded {
-    /// Reads the tables of `files` that need nothing but their file.
+    /// Loads the tables of `files` that need no other state.
     pub(crate) fn read(
         config: Config,
         topics: Topics,
@@ -261,12 +261,13 @@ impl Broker {
             .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
-    /// Whether a seal with this address is meant for this broker.
+    /// Whether a seal with this address is for this broker.
     pub(crate) fn is_named(&self, address: &str) -> bool {
         address == self.address() || address == self.store_host.to_string()
     }
 
-    /// Asks another server, with the broker's own signature when it has one (`innerClientAuthenticationCredentials`).
+    /// Sends a request to another server, with the broker's own signature if it has one
+    /// (`innerClientAuthenticationCredentials`).
     pub(crate) async fn call(
         &self,
         peer: &ConnectionHandle,
@@ -300,7 +301,7 @@ impl Broker {
         })
     }
 
-    /// How long an operation has waited since `begin` on the steady clock, which is logged when that is long.
+    /// Returns how long an operation has waited since `begin` on the steady clock. Logs a long wait.
     pub(crate) fn note_slow(&self, operation: &str, cause: WaitCause, begin: Duration) -> Duration {
         let took = self.clock.steady().saturating_sub(begin);
         self.slow.note(|| self.now_ms(), operation, cause, took);
@@ -327,7 +328,7 @@ impl Broker {
         (next % count) as i32
     }
 
-    /// Appends to `out` a unique key for a message whose producer set none.
+    /// Appends to `out` a unique key for a message without a key from its producer.
     pub(crate) fn unique_key(&self, out: &mut Vec<u8>) {
         let month_ms = self.now_ms().rem_euclid(MONTH_MS) as u32;
         let counter = self.unique_counter.fetch_add(1, Ordering::Relaxed) as u16;
@@ -375,7 +376,7 @@ impl Broker {
         matches!(read, Ok(Read::Done)) && first.first().is_some_and(|unit| is_near(unit.log_offset))
     }
 
-    /// The address that clients are told to use: `brokerIP1` as it is set, and the port.
+    /// Address that clients use: the configured `brokerIP1`, and the port.
     pub(crate) fn address(&self) -> String {
         let (host, port) = (&self.config.broker_ip1, self.store_host.port());
         match host.parse() {
@@ -392,7 +393,7 @@ impl Broker {
         }
     }
 
-    /// The address that slaves of this broker are told to connect to: `brokerIP2` and the port for slaves.
+    /// Address that slaves of this broker connect to: `brokerIP2` and the port for slaves.
     pub(crate) fn ha_address(&self) -> String {
         let config = &self.config;
         let host = if config.replication.ip.is_empty() { &config.broker_ip1 } else { &config.replication.ip };
@@ -402,14 +403,15 @@ impl Broker {
         }
     }
 
-    /// Tells the consumers of changed groups to rebalance (`notifyConsumerIdsChangedEnable`).
+    /// Notifies the consumers of changed groups to rebalance (`notifyConsumerIdsChangedEnable`).
     pub(crate) fn announce(&self, changes: &[clients::Change]) {
         if self.config.notify_consumer_ids_changed_enable {
             clients::notify(&self.groups, changes);
         }
     }
 
-    /// How many seconds the timer is behind, how many messages it has not added to the wheel, how many messages are in the wheel.
+    /// Returns the timer's lag in seconds, the number of messages that are not in the wheel yet, and the number of
+    /// messages in the wheel.
     pub(crate) fn timer_progress(&self, now_ms: i64) -> (i64, i64, i64) {
         let read_ms = self.timer.read_ms.load(Ordering::Relaxed);
         let end = self.store.find_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.max().to_i64());

@@ -1,4 +1,4 @@
-//! Who asks: known once a request has passed its front, and handed to every operation.
+//! Caller of a request: known after the request has passed its front, and passed to every operation.
 
 use std::net::SocketAddr;
 

@@ -1,11 +1,11 @@
-//! Changes of topics and groups, which must be on disk before the request that makes them goes on.
+//! Changes of topics and groups that must be on disk before the causing request continues.
 
 use wire::body::{SubscriptionGroupConfig, TopicConfig};
 
-/// How often one request is served again at most: what it waited for may be removed each time before it is served.
+/// Most times that a request is served again. The topic or group that it waited for may be removed each time before.
 pub(crate) const ROUNDS_MAX: u32 = 4;
 
-/// A change of topics and groups that must be on disk before a request goes on.
+/// Change of topics and groups that must be on disk before a request continues.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Change {
     /// Changes of topics, applied in this order.
@@ -14,7 +14,7 @@ pub(crate) struct Change {
     pub groups: Vec<GroupChange>,
 }
 
-/// How a request goes on once its change is on disk.
+/// Continuation of a request after its change is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// The request is served again from the start.
@@ -23,7 +23,7 @@ pub(crate) enum Then {
     Done,
 }
 
-/// A pending answer: the change that a request waits for, and how the request goes on afterwards.
+/// Pending response: the change that a request waits for, and the continuation of the request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Later {
     pub change: Change,
@@ -43,7 +43,7 @@ impl From<GroupChange> for Change {
 }
 
 impl Change {
-    /// The change that creates a topic unless it exists.
+    /// Makes a change that creates a topic unless it exists.
     pub(crate) fn ensure_topic(config: TopicConfig) -> Self {
         TopicChange::Ensure(config).into()
     }
@@ -52,7 +52,7 @@ impl Change {
 /// Changes of attributes in the order of the request: names with `+` or `-` before them, and values.
 pub(crate) type Alterations = Vec<(String, String)>;
 
-/// One change of the table of topics.
+/// Change of the table of topics.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TopicChange {
     /// Creates the topic with this configuration unless it exists.
@@ -91,12 +91,13 @@ impl TopicChange {
     }
 }
 
-/// One change of the group table.
+/// Change of the group table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GroupChange {
     /// Creates the group with the default configuration unless the group exists.
     Ensure(String),
-    /// Creates or replaces the group; the attributes of the configuration are alterations of the group's present ones.
+    /// Creates or replaces the group. The attributes of the configuration are changes to the group's present
+    /// attributes.
     Put(Box<SubscriptionGroupConfig>),
     /// Removes the group if it stands in the table.
     Remove {
@@ -125,7 +126,7 @@ impl GroupChange {
         }
     }
 
-    /// The group whose offsets are removed after this change, if there is one.
+    /// Returns the group whose offsets are removed after this change, if any.
     pub(crate) fn cleaned(&self) -> Option<&str> {
         match self {
             Self::Remove { group, clean_offsets: true } => Some(group),

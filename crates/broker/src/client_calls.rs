@@ -1,7 +1,7 @@
-//! Broker-to-client calls: requests of the broker to its clients with an answer to wait for (`Broker2Client.callClient`).
+//! Broker-to-client calls: requests of the broker to its clients that expect a response (`Broker2Client.callClient`).
 //!
-//! Answers are waited for on the broker's task thread, never on a connection's thread. At most [`PENDING_MAX`] calls wait at a
-//! time; a further one is refused.
+//! The broker's task thread waits for the responses, never a connection's thread. At most [`PENDING_MAX`] calls wait
+//! at a time. Further calls are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,10 @@ use crate::client_link::{AskError, ClientAnswer, ClientLink, Question};
 /// Most broker-to-client calls that wait for an answer.
 const PENDING_MAX: usize = 10_000;
 
-/// How long a client may take to answer a broker-to-client call (`Broker2Client.callClient`).
+/// Timeout of a client's response to a broker-to-client call (`Broker2Client.callClient`).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The place of one call among [`PENDING_MAX`]; dropping it frees the place.
+/// Place of a call among [`PENDING_MAX`] calls. Dropping it frees the place.
 struct PendingCall(Arc<Broker>);
 
 impl PendingCall {
@@ -39,7 +39,7 @@ impl Drop for PendingCall {
     }
 }
 
-/// Asks a client, and gives its answer to `then` on the broker's task thread.
+/// Sends a request to a client, and passes the response to `then` on the broker's task thread.
 ///
 /// # Errors
 /// `SYSTEM_BUSY` when too many calls wait for answers, `SERVICE_NOT_AVAILABLE` while the broker starts or stops.

@@ -1,4 +1,4 @@
-//! How the broker reaches a connected client, whatever protocol the client speaks.
+//! Link from the broker to a connected client, independent of the client's protocol.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use wire::body::ResetOffsetBody;
 use wire::id::OffsetId;
 use wire::units::QueueOffset;
 
-/// What a client is told, without an answer.
+/// Notice to a client, without a response.
 #[derive(Clone, Copy)]
 pub enum Notice<'a> {
     /// The members of a consumer group changed: 40 `NOTIFY_CONSUMER_IDS_CHANGED`.
@@ -16,20 +16,20 @@ pub enum Notice<'a> {
         /// Name of the group.
         group: &'a str,
     },
-    /// A producer is asked for its decision, which comes as a request of its own: 39 `CHECK_TRANSACTION_STATE`.
+    /// Asks a producer for its decision, which arrives as a request of its own: 39 `CHECK_TRANSACTION_STATE`.
     CheckTransaction {
         /// Name of this broker.
         broker_name: &'a str,
         /// Unique key of the message, which is its transaction id as well.
         unique_key: &'a str,
-        /// Where the half message is.
+        /// Queue offset of the half message.
         queue_offset: QueueOffset,
         /// The half message's id, which names the record in the log.
         id: OffsetId,
         /// The message as its producer sent it.
         record: &'a [u8],
     },
-    /// A consumer goes on at other offsets: 220 `RESET_CONSUMER_CLIENT_OFFSET`.
+    /// Moves a consumer to other offsets: 220 `RESET_CONSUMER_CLIENT_OFFSET`.
     ResetOffsets {
         /// Topic of the queues.
         topic: &'a str,
@@ -44,29 +44,29 @@ pub enum Notice<'a> {
     },
 }
 
-/// What a client is asked.
+/// Request to a client.
 #[derive(Clone, Debug)]
 pub enum Question {
-    /// What a consumer is doing: 307 `GET_CONSUMER_RUNNING_INFO`. The fields are those of the operator's request.
+    /// Query of a consumer's state: 307 `GET_CONSUMER_RUNNING_INFO`. The fields are those of the operator's request.
     RunningInfo {
         /// Header fields of the operator's request.
         fields: Vec<(String, String)>,
     },
-    /// To consume one message, whatever the group's offsets are: 309 `CONSUME_MESSAGE_DIRECTLY`.
+    /// Consumption of one message, whatever the group's offsets are: 309 `CONSUME_MESSAGE_DIRECTLY`.
     Consume {
         /// Header fields of the operator's request.
         fields: Vec<(String, String)>,
-        /// The message as it is stored.
+        /// Stored record of the message.
         record: Vec<u8>,
     },
-    /// How far a consumer is: 221 `GET_CONSUMER_STATUS_FROM_CLIENT`.
+    /// Query of a consumer's offsets: 221 `GET_CONSUMER_STATUS_FROM_CLIENT`.
     Status {
-        /// Topic whose offsets are asked for.
+        /// Topic of the queried offsets.
         topic: String,
         /// Consumer group.
         group: String,
     },
-    /// To take the reply to a request of its application: 326 `PUSH_REPLY_MESSAGE_TO_CLIENT`.
+    /// Delivery of the reply to a request of the client's application: 326 `PUSH_REPLY_MESSAGE_TO_CLIENT`.
     TakeReply {
         /// Header fields of the request to the client.
         fields: Vec<(&'static str, String)>,
@@ -77,7 +77,7 @@ pub enum Question {
     },
 }
 
-/// What a client answered.
+/// Response of a client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientAnswer {
     /// Response code.
@@ -88,7 +88,7 @@ pub struct ClientAnswer {
     pub body: Vec<u8>,
 }
 
-/// Why a client did not answer.
+/// Reasons why a client did not respond.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The client did not answer in time.
@@ -99,10 +99,10 @@ pub enum AskError {
     Gone(String),
 }
 
-/// The answer of a client, when it comes.
+/// Future response of a client.
 pub type Asked<'a> = Pin<Box<dyn Future<Output = Result<ClientAnswer, AskError>> + Send + 'a>>;
 
-/// How the broker reaches one connected client.
+/// Link to a connected client.
 pub trait ClientLink: Send + Sync + std::fmt::Debug {
     /// Id of the connection, unique in this process.
     fn id(&self) -> u64;
@@ -110,7 +110,7 @@ pub trait ClientLink: Send + Sync + std::fmt::Debug {
     /// Address of the client.
     fn remote(&self) -> SocketAddr;
 
-    /// Name of the client's protocol, as metrics have it (`ChannelProtocolType`).
+    /// Name of the client's protocol in metrics (`ChannelProtocolType`).
     fn protocol(&self) -> &'static str {
         "remoting"
     }
@@ -121,9 +121,9 @@ pub trait ClientLink: Send + Sync + std::fmt::Debug {
     /// Ends the connection once everything sent before has left.
     fn close(&self);
 
-    /// Tells the client something. A client that is gone is passed over.
+    /// Sends a notice to the client. Ignores a disconnected client.
     fn notify(&self, notice: &Notice<'_>);
 
-    /// Asks the client something; the answer may take `patience`. Needs a runtime with a timer.
+    /// Sends a request to the client with the timeout `patience`. Needs a runtime with a timer.
     fn ask(&self, question: Question, patience: Duration) -> Asked<'_>;
 }

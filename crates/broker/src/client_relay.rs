@@ -1,6 +1,7 @@
-//! Broker-to-client calls on behalf of operators (`AdminBrokerProcessor.callConsumer`, `Broker2Client`). Requests 307 and 309
-//! are forwarded to a consumer; 223 queries the members of a group with 221; 222 sends them new offsets with 220 when the
-//! broker does not reset the offsets itself. Each call has a timeout, and the operator's connection goes on meanwhile.
+//! Broker-to-client calls on behalf of operators (`AdminBrokerProcessor.callConsumer`, `Broker2Client`). Requests 307
+//! and 309 are forwarded to a consumer. Request 223 queries the members of a group with 221. Request 222 sends them
+//! new offsets with 220 if the broker does not reset the offsets itself. Each call has a timeout, and the operator's
+//! connection stays usable meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,10 +29,10 @@ pub(crate) struct Consumer<'a> {
     pub client_id: &'a str,
 }
 
-/// Takes the answer of a client for an operator, when it comes.
+/// Passes a client's response to the operator.
 pub(crate) type Answered = Box<dyn FnOnce(ClientAnswer) + Send + Sync>;
 
-/// Asks a consumer for its state. `fields` are those of the operator's request, which are passed on.
+/// Queries a consumer for its state. `fields` are the fields of the operator's request, which are passed on.
 ///
 /// # Errors
 /// `SYSTEM_ERROR`: the consumer is not connected, or its version does not know the request.
@@ -44,7 +45,7 @@ pub(crate) fn running_info(
     relay(broker, consumer, Question::RunningInfo { fields }, answered)
 }
 
-/// Sends one message to a consumer, whatever the group's offsets are. May read the disk.
+/// Sends a message to a consumer, whatever the group's offsets are. May read the disk.
 ///
 /// # Errors
 /// `SYSTEM_ERROR`: there is no such message, the consumer is not connected, or its version does not know the request.
@@ -109,8 +110,8 @@ fn relay(
     })
 }
 
-/// The answers of a group's members so far. The operator is answered when the last member has answered or timed out, which
-/// drops this value.
+/// Responses of a group's members so far. The operator gets the response when the last member has responded or timed
+/// out, which drops this value.
 struct MemberAnswers {
     answered: Option<Answered>,
     table: Mutex<BTreeMap<String, BTreeMap<MessageQueue, i64>>>,
@@ -126,11 +127,11 @@ impl Drop for MemberAnswers {
     }
 }
 
-/// Asks the members of a group how far they are; `client_id` chooses one of them, and is empty for all. Members that do not
-/// answer in time are left out, as in Java.
+/// Queries the members of a group for their offsets. `client_id` selects a member, and is empty for all members.
+/// Members that do not respond in time are left out, as in Java.
 ///
 /// # Errors
-/// `SYSTEM_ERROR`: no member is connected, or the version of one does not know the request.
+/// `SYSTEM_ERROR`: no member is connected, or a member's version does not know the request.
 pub(crate) fn status(
     broker: &Broker,
     (topic, group): (&str, &str),
@@ -155,7 +156,7 @@ pub(crate) fn status(
             let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
-        // A member that cannot be called now is left out like one that does not answer.
+        // A member that cannot be called now is left out, like a member that does not answer.
         let _ = ask(broker, member.link, question, then);
     }
     Ok(())
@@ -165,7 +166,7 @@ pub(crate) fn status(
 /// (`useServerSideResetOffset=false`). `for_cpp` chooses the form of clients in C++.
 ///
 /// # Errors
-/// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: the version of one does not know the request.
+/// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: a member's version does not know the request.
 pub(crate) fn push_reset(
     broker: &Broker,
     (topic, group): (&str, &str),

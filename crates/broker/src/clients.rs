@@ -1,9 +1,10 @@
-//! The connected clients: producers and consumers by group, and the subscriptions of consumer groups (`ProducerManager`,
+//! Connected clients: producers and consumers by group, and the subscriptions of consumer groups (`ProducerManager`,
 //! `ConsumerManager`, `ConsumerGroupInfo`).
 //!
-//! A client registers by heartbeats and is forgotten when it unregisters, when its connection ends, or after [`SILENCE_MAX_MS`]
-//! without a heartbeat. The tables are bounded by the number of connections and by [`GROUPS_PER_CLIENT_MAX`]; a heartbeat that
-//! names more groups is refused whole. A group's subscriptions are those of its newest heartbeat, bounded by the size of a frame.
+//! A client registers by heartbeats. It is removed when it unregisters, when its connection ends, or after
+//! [`SILENCE_MAX_MS`] without a heartbeat. The tables are bounded by the number of connections and by
+//! [`GROUPS_PER_CLIENT_MAX`]. A heartbeat that names more groups is refused as a whole. A group's subscriptions are
+//! those of its newest heartbeat, bounded by the size of a frame.
 
 mod conflict;
 mod handlers;
@@ -67,11 +68,11 @@ type Members = BTreeMap<u64, Member>;
 pub struct Member {
     /// The id the client gives itself.
     pub client_id: String,
-    /// Language of the client, if the client states one that is known.
+    /// Language of the client. `None` if the client sends no known language.
     pub language: Option<Language>,
     /// Ordinal of the client's RocketMQ version (`MQVersion`).
     pub version: i32,
-    /// How the client is reached.
+    /// Link to the client.
     pub link: Arc<dyn ClientLink>,
     /// Time of the last heartbeat, milliseconds since 1970.
     pub seen_ms: i64,
@@ -92,7 +93,7 @@ struct ConsumerGroup {
     listed: OnceLock<Arc<[u8]>>,
 }
 
-/// What a broker knows of a consumer group (`GET_CONSUMER_CONNECTION_LIST`).
+/// State of a consumer group (`GET_CONSUMER_CONNECTION_LIST`).
 pub(crate) struct ConsumerView {
     pub members: Vec<Member>,
     pub subscriptions: Vec<Arc<Subscription>>,
@@ -101,7 +102,7 @@ pub(crate) struct ConsumerView {
     pub consume_from_where: ConsumeFromWhere,
 }
 
-/// How a heartbeat states its subscriptions.
+/// Form in which a heartbeat carries its subscriptions.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat {
     /// Hash of the client's subscriptions; 0 from clients that send none.
@@ -111,7 +112,7 @@ pub(crate) struct Beat {
 }
 
 impl Clients {
-    /// True when the connection may join these groups besides those it is a member of.
+    /// Whether the connection may join these groups besides its present groups.
     pub(crate) fn has_room<'a>(
         &self,
         link_id: u64,
@@ -143,9 +144,9 @@ impl Clients {
         entry(&mut tables.producers, group).insert(member.link.id(), member);
     }
 
-    /// Registers a consumer; the subscriptions that it states replace those of the group (`ConsumerManager.registerConsumer`,
-    /// `registerConsumerWithoutSub`). Returns the change of members or topics, and whether the client must state its
-    /// subscriptions the next time.
+    /// Registers a consumer. Its subscriptions replace those of the group (`ConsumerManager.registerConsumer`,
+    /// `registerConsumerWithoutSub`). Returns the change of members or topics, and whether the client must send its
+    /// subscriptions with the next heartbeat.
     pub(crate) fn join_consumer(
         &self,
         data: &ConsumerData,
@@ -179,12 +180,12 @@ impl Clients {
         self.write().leave_consumer(group, link_id)
     }
 
-    /// Forgets a connection that ended; returns the consumer groups that changed.
+    /// Removes an ended connection. Returns the consumer groups that changed.
     pub(crate) fn closed(&self, link_id: u64) -> Vec<Change> {
         self.write().leave_all(link_id)
     }
 
-    /// Forgets and disconnects clients that were silent for [`SILENCE_MAX_MS`]; to be called every 10 s
+    /// Removes and disconnects clients that were silent for [`SILENCE_MAX_MS`]. Runs every 10 s
     /// (`ClientHousekeepingService`).
     pub(crate) fn expire(&self, now_ms: i64) -> Vec<Change> {
         let mut tables = self.write();
@@ -223,7 +224,7 @@ impl Clients {
         online.is_none_or(|wanted| wanted.is_empty() || wanted.contains_key(topic))
     }
 
-    /// The groups whose members state different subscriptions, sorted.
+    /// Returns the groups whose members have different subscriptions, sorted.
     pub(crate) fn conflicts(&self) -> Vec<String> {
         let tables = self.read();
         let groups = tables.consumers.iter().filter(|(_, group)| group.stated.is_conflict());
@@ -284,7 +285,7 @@ impl Clients {
         Some(group.listed.get_or_init(list).clone())
     }
 
-    /// What is known of a consumer group; `None` when no member is connected.
+    /// Returns the state of a consumer group, or `None` if no member is connected.
     pub(crate) fn consumers(&self, group: &str) -> Option<ConsumerView> {
         self.read().consumers.get(group).map(|group| {
             let subscriptions: BTreeMap<_, _> = group.subscriptions.iter().collect();
@@ -303,7 +304,8 @@ impl Clients {
         self.read().producers.get(group).map(|members| members.values().cloned().collect())
     }
 
-    /// The newest connection of a producer with this client id, whatever its group (`ProducerManager.findChannel`).
+    /// Returns the newest connection of a producer with this client id, whatever its group
+    /// (`ProducerManager.findChannel`).
     pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<dyn ClientLink>> {
         self.read().producers_by_id.get(client_id).filter(|link| !link.is_closed()).cloned()
     }
@@ -330,7 +332,7 @@ impl Member {
 }
 
 impl ConsumerGroup {
-    /// Notes a heartbeat of a member; true when its connection is new to the group.
+    /// Records a heartbeat of a member. Returns true if its connection is new to the group.
     fn meet(&mut self, member: Member) -> bool {
         let id = member.link.id();
         if self.members.get(&id).is_none_or(|known| known.client_id != member.client_id) {
@@ -378,7 +380,7 @@ impl ConsumerGroup {
 }
 
 impl Tables {
-    /// The group that a connection joins, created when it is new.
+    /// Returns the group that a connection joins. Creates a new group.
     fn admit(&mut self, group: &str, link_id: u64) -> &mut ConsumerGroup {
         self.joined.entry(link_id).or_default().consumers.insert(group.to_owned());
         entry(&mut self.consumers, group)
@@ -402,7 +404,7 @@ impl Tables {
             self.producers.iter().flat_map(|(name, members)| silent(name, members)).collect();
         let mut consumers: Vec<_> =
             self.consumers.iter().flat_map(|(name, group)| silent(name, &group.members)).collect();
-        // Clients are told of the changes in this order.
+        // Clients get the notices of changes in this order.
         consumers.sort_unstable();
         for (group, link_id) in producers {
             self.leave_producer(&group, link_id);
@@ -422,7 +424,7 @@ impl Tables {
         });
     }
 
-    /// Removes a connection from a consumer group; `None` when it was not a member.
+    /// Removes a connection from a consumer group. Returns `None` if the connection was no member.
     fn leave_consumer(&mut self, name: &str, link_id: u64) -> Option<Change> {
         let group = self.consumers.get_mut(name)?;
         group.members.remove(&link_id)?;
@@ -452,14 +454,14 @@ impl Tables {
     }
 }
 
-/// Forgets the connection of a client id, unless the client has come back on another connection.
+/// Removes the connection of a client id, unless the client has reconnected.
 fn forget_id(producers: &mut HashMap<String, Arc<dyn ClientLink>>, client_id: &str, link_id: u64) {
     if producers.get(client_id).is_some_and(|link| link.id() == link_id) {
         producers.remove(client_id);
     }
 }
 
-/// The value of `key`, created when it is missing. The key is copied only then.
+/// Returns the value of `key`. Creates a missing value, and copies the key only then.
 fn entry<'t, V: Default>(table: &'t mut HashMap<String, V>, key: &str) -> &'t mut V {
     if !table.contains_key(key) {
         table.insert(key.to_owned(), V::default());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock: that of the system, or one that is set by hand.
+/// Clock: the system's clock, or a clock that is set by hand.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     /// The time of a clock that is set by hand, in milliseconds since 1970.
@@ -43,8 +43,8 @@ impl Clock {
         i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// The time since an arbitrary moment, for measuring how long something takes. It does not follow when the system's clock is
-    /// set, and stands still with a clock that is set by hand.
+    /// Time since an arbitrary moment, for measuring durations. Changes of the system's clock do not affect it. With
+    /// a clock that is set by hand it stands still.
     #[expect(clippy::disallowed_methods, reason = "the one place where the broker asks for the time of day")]
     pub(crate) fn steady(&self) -> Duration {
         match &self.set_ms {
@@ -60,7 +60,7 @@ pub(crate) async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// Waits for a future, at most for `patience`; `None` when it took longer.
+/// Waits for a future, at most for `patience`. Returns `None` after a longer time.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where a task of the broker waits with a deadline"

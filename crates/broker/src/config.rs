@@ -1,8 +1,8 @@
-//! Settings, and the one table that knows their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
+//! Settings, and the single table of their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
 //! `NettyServerConfig`).
 //!
-//! A configuration file of Java's broker is taken as it is. Settings that work differently here, or not yet, are reported to the
-//! operator; a setting that would weaken a promise if it were ignored stops the start.
+//! A configuration file of Java's broker is valid unchanged. Settings with another effect here, or without effect
+//! yet, are reported to the operator. A setting whose omission would weaken a promise stops the start.
 
 mod acting_master;
 mod aliases;
@@ -48,7 +48,7 @@ pub use table::PROPERTIES;
 pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
 
-/// Bounds of one pull.
+/// Bounds of a pull.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// `maxTransferCountOnMessageInMemory`.
@@ -64,16 +64,16 @@ pub struct Transfer {
     pub memory_ratio: i64,
     /// Memory of the machine in bytes.
     pub memory_bytes: u64,
-    /// `maxFilterMessageSize` in queue units of 20 bytes: the most units that one pull examines.
+    /// `maxFilterMessageSize` in queue units of 20 bytes: most units that a pull examines.
     pub scan_units: i64,
 }
 
-/// How undecided transactions are checked.
+/// Check-backs of undecided transactions.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// `transactionTimeOut`: the age in milliseconds from which on a half message is checked.
     pub timeout_ms: i64,
-    /// `transactionCheckMax`: most check-backs for one half message.
+    /// `transactionCheckMax`: most check-backs for a half message.
     pub check_max: i64,
     /// `transactionCheckInterval`: milliseconds between two rounds of checks.
     pub check_interval_ms: u64,
@@ -108,21 +108,21 @@ pub struct Query {
 pub struct Config {
     /// `brokerClusterName`.
     pub broker_cluster_name: String,
-    /// `brokerName`: masters and slaves of one group have the same.
+    /// `brokerName`: common name of the master and the slaves of a group.
     pub broker_name: String,
     /// `brokerId`: 0 for masters.
     pub broker_id: i64,
-    /// `brokerIP1`: the address, or name of a machine, that clients are told to use.
+    /// `brokerIP1`: address or host name that clients use.
     pub broker_ip1: String,
     /// `bindAddress`.
     pub bind_address: IpAddr,
-    /// `proxyProtocolTrustedAddresses`: whose PROXY preambles are believed.
+    /// `proxyProtocolTrustedAddresses`: addresses whose PROXY preambles are trusted.
     pub trusted_proxies: TrustedProxies,
     /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
     pub connection_bytes_max: usize,
     /// `connectionsMax`, `connectionsPerAddressMax` and `tlsHandshakesPerSecondMax`: how many connections are accepted.
     pub connection_limits: net::ConnectionLimits,
-    /// `listenPort`; 0 takes any free one.
+    /// `listenPort`. 0 takes any free port.
     pub listen_port: u16,
     /// `namesrvAddr`: `host:port` separated by `;`.
     pub namesrv_addr: Option<String>,
@@ -138,7 +138,7 @@ pub struct Config {
     pub max_message_size: usize,
     /// `regionId`: a property that every sent message gets.
     pub region_id: String,
-    /// `traceOn`: clients may write message traces; a property of every sent message says whether they may.
+    /// `traceOn`: whether clients may write message traces. Every sent message has a property with the value.
     pub trace_on: bool,
     /// `traceTopicEnable`: the topic message traces go to exists from the start.
     pub trace_topic_enable: bool,
@@ -146,7 +146,7 @@ pub struct Config {
     pub trace_topic: String,
     /// `storeReplyMessageEnable`: replies between applications are stored besides being passed on.
     pub store_reply_message_enable: bool,
-    /// `longPollingEnable`: a pull without messages waits for as long as its client says.
+    /// `longPollingEnable`: whether a pull without messages waits for the time that its client requests.
     pub long_polling_enable: bool,
     /// `shortPollingTimeMills`: milliseconds a pull waits without long polling.
     pub short_polling_time_ms: i64,
@@ -154,7 +154,7 @@ pub struct Config {
     pub enable_property_filter: bool,
     /// `litePullMessageEnable`: request 361 is served.
     pub lite_pull_message_enable: bool,
-    /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
+    /// `notifyConsumerIdsChangedEnable`: whether members of a group get a notice of its changes.
     pub notify_consumer_ids_changed_enable: bool,
     /// `useServerSideResetOffset`: the broker resets offsets itself instead of telling the consumers to.
     pub server_side_reset: bool,
@@ -162,9 +162,9 @@ pub struct Config {
     pub flush_consumer_offset_interval_ms: u64,
     /// `registerNameServerPeriod`: milliseconds between two registrations with name servers.
     pub register_name_server_period_ms: u64,
-    /// How the log is replicated between the brokers of a group.
+    /// Replication of the log between the brokers of a group.
     pub replication: Replication,
-    /// `slaveReadEnable`: consumers far behind are told to read from a slave, and a slave serves pulls.
+    /// `slaveReadEnable`: whether consumers far behind are directed to a slave, and a slave serves pulls.
     pub slave_read_enable: bool,
     /// `forceRegister`: name servers are also reminded of topics that did not change.
     pub force_register: bool,
@@ -176,7 +176,7 @@ pub struct Config {
     pub split_registration_size: usize,
     /// Whether and how many light queues are served.
     pub light: LightQueues,
-    /// Bounds of one pull.
+    /// Bounds of a pull.
     pub transfer: Transfer,
     /// Delivery of timed messages.
     pub timers: Timers,
@@ -186,9 +186,9 @@ pub struct Config {
     pub pop: PopSettings,
     /// Bounds of a query by key.
     pub query: Query,
-    /// How undecided transactions are checked.
+    /// Check-backs of undecided transactions.
     pub transaction: Transaction,
-    /// What is deleted when, and from which disk use on sends are refused.
+    /// Retention settings, and the disk usage from which on sends are refused.
     pub retention: store::RetentionSettings,
     /// `cleanResourceInterval`: milliseconds between two rounds of retention.
     pub clean_resource_interval_ms: i64,
@@ -323,13 +323,14 @@ impl Config {
         self.replication.controller.is_enabled
     }
 
-    /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Nobody is one for good in controller mode.
+    /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Always false in controller mode, where the
+    /// role can change.
     pub fn is_slave(&self) -> bool {
         self.replication.role == Role::Slave && !self.is_controlled()
     }
 
-    /// Whether this broker copies another one's log when it starts: a slave, or a broker of which the controllers have not said
-    /// what it is.
+    /// Whether this broker starts by copying another broker's log: a slave, or a broker to which the controllers have
+    /// not assigned a role.
     pub(crate) fn begins_as_copy(&self) -> bool {
         self.is_slave() || self.is_controlled()
     }
@@ -339,18 +340,18 @@ impl Config {
         self.replication.acting.is_enabled
     }
 
-    /// Whether this broker waits at its start until it has what the other brokers of its group have
-    /// (`BrokerPreOnlineService`). Java does so only with `totalReplicas` above 1.
+    /// Whether this broker waits at its start for the state of the other brokers in its group
+    /// (`BrokerPreOnlineService`). Java waits only with `totalReplicas` above 1.
     pub(crate) fn waits_for_group(&self) -> bool {
         self.replication.acting.is_enabled && !self.replication.acting.skips_pre_online
     }
 
-    /// True when the configuration file sets `storePathRootDir`.
+    /// Whether the configuration file sets `storePathRootDir`.
     pub fn has_store_path(&self) -> bool {
         self.has_store_path
     }
 
-    /// Sets `storePathRootDir`, and `storePathCommitLog` below it when the file did not set that one.
+    /// Sets `storePathRootDir`, and `storePathCommitLog` below it if the file did not set the latter.
     pub fn set_store_root(&mut self, root: &Path) {
         root.clone_into(&mut self.store.root);
         if !self.has_commit_log_path {
@@ -387,8 +388,8 @@ impl Config {
         Some(Credentials::new(&user.name, &user.secret))
     }
 
-    /// Where the rules of ACL 1.0 are: in `conf` below `rocketmqHome`, else beside the configuration file, else in `config` of the
-    /// store.
+    /// Directory of the rules of ACL 1.0: `conf` below `rocketmqHome`, else the directory of the configuration file,
+    /// else `config` of the store.
     pub(crate) fn plain_files(&self) -> auth::PlainFiles {
         let home = self.others.get("rocketmqHome").filter(|home| !home.is_empty());
         let beside = || self.file().parent().map(Path::to_owned).unwrap_or_default();
@@ -408,8 +409,9 @@ impl Config {
         self.others.get(key).cloned().or_else(default).unwrap_or_default()
     }
 
-    /// All settings as a properties text, with those that have no effect here and unknown ones (`GET_BROKER_CONFIG`). A value that
-    /// counts after the next start is shown instead of the present one, as in RocketMQ, and its setting is listed.
+    /// Returns all settings as a properties text, including unknown settings and settings without effect
+    /// (`GET_BROKER_CONFIG`). A value that counts after the next start replaces the present value, as in RocketMQ,
+    /// and its setting is listed.
     pub fn to_properties(&self) -> String {
         let mut all: BTreeMap<String, String> = unknown::defaults();
         all.extend(refused::defaults());
@@ -424,7 +426,7 @@ impl Config {
     }
 }
 
-/// Bytes of memory of this machine; `None` when the system does not say.
+/// Returns the bytes of memory of this machine, or `None` if the system does not tell.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,5 +1,5 @@
-//! The disk pool: small pools of threads for what may wait for the disk or takes long. So no connection waits for a consumer far
-//! behind or for an operator's request.
+//! Disk pool: small pools of threads for work that waits for the disk or takes long. So no connection waits for a
+//! consumer far behind or for an operator's request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +12,14 @@ use crate::Refusal;
 use crate::refused::{Cause, Refused};
 use crate::reply_sink::ReplySink;
 
-/// Most jobs of each kind that wait for a thread; a further one is refused as busy.
+/// Most waiting jobs of each kind. Further jobs are refused as busy.
 const WAITING_MAX: usize = 4096;
 /// Most bytes of requests that wait for the disk pool.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Whose work a job is. Each kind has threads of its own: pulls and pops, because another request may wait for a file to be
-/// flushed; operators, because their requests may read every queue, and consumers' send-backs must not wait for that.
+/// Kind of a job. Each kind has threads of its own. Pulls and pops have their own because another request may wait
+/// for a file to be flushed. Operators have their own because their requests may read every queue, and consumers'
+/// send-backs must not wait for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Pulls and pops whose messages are not in memory.
@@ -31,21 +32,21 @@ pub(crate) enum Kind {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The place of one job among those that wait for a thread. Dropping it gives the place back.
+/// Place of a job in the queue of waiting jobs. Dropping it frees the place.
 pub(crate) struct Reservation {
     jobs: Sender<(Waits, Job)>,
     waits: Waits,
 }
 
 impl Reservation {
-    /// Has a thread of the disk pool do `job`.
+    /// Runs `job` on a thread of the disk pool.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
-        // The receiver is gone only after the pool has stopped; then nobody waits for an answer any more.
+        // The receiver is gone only after the pool has stopped, and then no caller waits for a response.
         let _ = self.jobs.send((self.waits, Box::new(job)));
     }
 
-    /// Has a thread of the disk pool answer a pull or pop: `read` reads the messages and writes the answer. For a caller that is gone
-    /// nothing is read. Whatever happens, `after` is called in the end.
+    /// Answers a pull or pop on a thread of the disk pool: `read` reads the messages and writes the response. If the
+    /// caller is gone, `read` does not run. `after` always runs at the end.
     pub(crate) fn answer(
         self,
         sink: Arc<dyn ReplySink>,
@@ -78,7 +79,7 @@ impl Drop for Waits {
     }
 }
 
-/// One queue of jobs, and how many threads take jobs from it.
+/// Queue of jobs, and the number of threads that take jobs from it.
 struct Pool {
     name: &'static str,
     threads: usize,
@@ -110,8 +111,8 @@ pub(crate) struct DiskPool {
 }
 
 impl DiskPool {
-    /// A pool with `count` threads for pulls and pops, and as many for other requests and for those of operators. A tool that asks
-    /// for the progress of all groups does not stop the page or the scrape of another one.
+    /// Makes a pool with `count` threads for pulls and pops, and as many each for other requests and for operators.
+    /// So a tool that asks for the progress of all groups does not block the page or the scrape of another tool.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             consumers: Pool::new("disk-pull", count),
@@ -121,7 +122,8 @@ impl DiskPool {
         }
     }
 
-    /// The names of the pool's threads, and what each of them runs until the pool is closed and all its jobs are done.
+    /// Returns the names of the pool's threads, and their functions. A function runs until the pool is closed and all
+    /// its jobs are done.
     pub(crate) fn threads(&self) -> Vec<(String, impl FnOnce() + Send + 'static)> {
         let pools = [&self.consumers, &self.requests, &self.operators].into_iter();
         let threads = pools.flat_map(|pool| (0..pool.threads).map(move |index| (pool, index)));
@@ -133,17 +135,17 @@ impl DiskPool {
             .collect()
     }
 
-    /// How many jobs wait for a thread, by the name that metrics have for the processor whose work they are
+    /// Returns the number of waiting jobs by the metric name of the processor whose work they are
     /// (`BrokerMetricsManager.initStatsMetrics`).
     pub(crate) fn waiting(&self) -> [(&'static str, usize); 3] {
         [("pull", &self.consumers), ("query_message", &self.requests), ("admin", &self.operators)]
             .map(|(name, pool)| (name, pool.waiting.load(Ordering::Relaxed)))
     }
 
-    /// Reserves a place in the queue for a job that keeps `bytes` bytes of a request until it runs.
+    /// Reserves a place in the queue for a job that holds `bytes` bytes of a request until it runs.
     ///
     /// # Errors
-    /// `SYSTEM_BUSY` when too many wait, or the broker stops.
+    /// `SYSTEM_BUSY` when too many jobs wait, or the broker stops.
     pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation, Refusal> {
         let pool = match kind {
             Kind::Consumers => &self.consumers,
@@ -161,9 +163,9 @@ impl DiskPool {
         Ok(Reservation { jobs, waits })
     }
 
-    /// Answers a pull whose messages are not in memory: `read` reads them on a thread of the pool and writes the answer.
-    /// When too many wait, the caller is told that the broker is busy, which `refused` counts; for a caller that is gone nothing
-    /// is read. Whatever happens, `after` is called in the end.
+    /// Answers a pull whose messages are not in memory: `read` reads them on a thread of the pool and writes the
+    /// response. If too many jobs wait, the caller gets a busy response, which `refused` counts. If the caller is
+    /// gone, `read` does not run. `after` always runs at the end.
     pub(crate) fn answer(
         &self,
         refused: &Refused,
@@ -181,7 +183,7 @@ impl DiskPool {
         }
     }
 
-    /// Takes no further jobs. The threads do what was queued, and end.
+    /// Rejects further jobs. The threads finish the queued jobs and end.
     pub(crate) fn close(&self) {
         [&self.consumers, &self.requests, &self.operators].into_iter().for_each(Pool::close);
     }
@@ -199,7 +201,7 @@ impl DiskPool {
     }
 }
 
-/// The refusal of a job when too many of its kind wait.
+/// Makes the refusal of a job when too many jobs of its kind wait.
 fn too_many(kind: Kind) -> Refusal {
     let what = match kind {
         Kind::Consumers => "pulls and pops wait for messages from the disk",
@@ -210,7 +212,8 @@ fn too_many(kind: Kind) -> Refusal {
     Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
 }
 
-/// Does jobs until the pool stops, also after a job panicked. The request of that job gets no answer; others are not affected.
+/// Runs jobs until the pool stops, even after a job panicked. The request of that job gets no response. Other
+/// requests are not affected.
 fn keep_working(receiver: &Mutex<Receiver<(Waits, Job)>>) {
     // Sound, because a job shares state with others only behind locks whose holders keep it consistent at each step.
     while catch_unwind(AssertUnwindSafe(|| work(receiver))).is_err() {

@@ -1,5 +1,5 @@
-//! What "stored" means: what an answer, a reader and an internal append wait for (`flushDiskType`, `brokerRole`,
-//! `inSyncReplicas`; in controller mode the in-sync set).
+//! Durability: the condition for a response, a read and an internal append (`flushDiskType`, `brokerRole`,
+//! `inSyncReplicas`, and the in-sync set in controller mode).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +8,19 @@ use std::time::Duration;
 use store::{FlushMode, FlushOutcome, Store, WaitOutcome};
 use wire::units::LogOffset;
 
-/// How the wait for "stored" ended.
+/// Result of the wait for durability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The log is where it has to be.
+    /// The log is on all required disks and replicas.
     Stored,
     /// The log is not on disk after `syncFlushTimeout`, and may still come to be (`FLUSH_DISK_TIMEOUT`).
     FlushTimedOut,
-    /// The log is stored here, but too few slaves have it after `slaveTimeout`; they may still get it (`FLUSH_SLAVE_TIMEOUT`).
+    /// The log is stored here, but too few slaves have it after `slaveTimeout`. They may still get it
+    /// (`FLUSH_SLAVE_TIMEOUT`).
     SlaveTimedOut,
-    /// This broker is no longer master; the new one may or may not have the record.
+    /// This broker is no longer master. The new master may or may not have the record.
     Deposed,
-    /// The store is fenced or closed; the log may or may not be durable. The text says why.
+    /// The store is fenced or closed, and the log may or may not be durable. The text has the reason.
     Failed(String),
 }
 
@@ -34,7 +35,7 @@ impl From<FlushOutcome> for Outcome {
 }
 
 impl Outcome {
-    /// The outcome for an answer that also waited for slaves: their failure is the one told, as in Java.
+    /// Combines the result with that of a wait for slaves. A failure of the slaves takes precedence, as in Java.
     fn with_slaves(self, slaves: WaitOutcome) -> Self {
         match slaves {
             WaitOutcome::Reached => self,
@@ -45,16 +46,16 @@ impl Outcome {
     }
 }
 
-/// The durability policy of a broker. With `SYNC_FLUSH` a position counts once the log is on disk up to there, otherwise once it
-/// is appended. The answers of a `SYNC_MASTER` with more than one `inSyncReplicas` wait for slaves as well; consumers do not.
-/// In controller mode consumers wait for the confirm offset too.
+/// Durability policy of a broker. With `SYNC_FLUSH` a position counts when the log is on disk up to it, otherwise
+/// when it is appended. Responses of a `SYNC_MASTER` with more than one `inSyncReplicas` wait for slaves as well, but
+/// consumers do not. In controller mode consumers wait for the confirm offset too.
 pub(crate) struct Durability {
     store: Arc<Store>,
     waits_for_flush: AtomicBool,
     waits_for_slaves: AtomicBool,
-    /// Whether too few brokers are in sync, so that messages whose senders wait are refused.
+    /// Whether too few brokers are in sync, so that messages of waiting senders are refused.
     lacks_replicas: AtomicBool,
-    /// How long answers wait for slaves, when they do.
+    /// Longest wait of a response for slaves.
     slave_timeout: Duration,
 }
 
@@ -70,7 +71,7 @@ impl Durability {
         }
     }
 
-    /// Has answers wait for slaves from now on. What slaves have so far is unknown, and counts as nothing.
+    /// Makes responses wait for slaves from now on. The positions of the slaves are unknown, and count as zero.
     pub(crate) fn wait_for_slaves(&self) {
         if self.store.replicated().is_none() {
             self.store.set_replicated(Some(LogOffset::ZERO));
@@ -78,27 +79,28 @@ impl Durability {
         self.waits_for_slaves.store(true, Ordering::Release);
     }
 
-    /// Has answers wait for slaves no more. Answers that wait already go on waiting: they must not become successes.
+    /// Makes later responses not wait for slaves. Waiting responses keep waiting, because they must not become
+    /// successes.
     pub(crate) fn ignore_slaves(&self) {
         self.waits_for_slaves.store(false, Ordering::Release);
     }
 
-    /// Answers those who wait for slaves: this broker is no longer master.
+    /// Ends all waits for slaves, because this broker is no longer master.
     pub(crate) fn depose(&self) {
         self.store.abandon_replicated();
     }
 
-    /// Says whether too few brokers are in sync to take messages.
+    /// Sets whether too few brokers are in sync to take messages.
     pub(crate) fn set_lacks_replicas(&self, lacks: bool) {
         self.lacks_replicas.store(lacks, Ordering::Release);
     }
 
-    /// Whether too few brokers are in sync to take messages whose senders wait for their storage.
+    /// Whether too few brokers are in sync to take messages of senders that wait for storage.
     pub(crate) fn lacks_replicas(&self) -> bool {
         self.lacks_replicas.load(Ordering::Acquire)
     }
 
-    /// Whether what is appended counts only later, so that answers have to wait.
+    /// Whether appended bytes count only later, so that responses have to wait.
     pub(crate) fn waits(&self) -> bool {
         self.waits_for_flush() || self.waits_for_slaves()
     }
@@ -124,15 +126,15 @@ impl Durability {
         self.limit().is_none_or(|limit| end <= limit)
     }
 
-    /// Whether the log is stored up to `end`, so that an answer may say so.
+    /// Whether the log is stored up to `end`, so that a response may confirm it.
     pub(crate) fn is_stored(&self, end: LogOffset) -> bool {
         let is_replicated = || self.store.replicated().is_none_or(|replicated| end <= replicated);
         (!self.waits_for_flush() || end <= self.store.flushed())
             && (!self.waits_for_slaves() || is_replicated())
     }
 
-    /// Calls `then` once the log is stored up to `end`, or once it is known that this failed or takes too long: at once, or from
-    /// a thread of the store or of replication.
+    /// Calls `then` when the log is stored up to `end`, or when it is known that this failed or takes too long. The
+    /// call comes at once, or from a thread of the store or of replication.
     pub(crate) fn when(&self, end: LogOffset, then: impl FnOnce(Outcome) + Send + 'static) {
         let store = self.store.clone();
         let slave_timeout = self.waits_for_slaves().then_some(self.slave_timeout);
@@ -148,14 +150,14 @@ impl Durability {
         self.store.when_flushed(end, Box::new(flushed));
     }
 
-    /// `flushDiskType` as it is now.
+    /// Current value of `flushDiskType`.
     pub(crate) fn mode(&self) -> FlushMode {
         if self.waits_for_flush() { FlushMode::Sync } else { FlushMode::Async }
     }
 
-    /// Changes `flushDiskType` and calls `done` once the change has taken effect; sends go on meanwhile. For `SYNC_FLUSH`
-    /// everything appended so far is flushed first: from then on consumers see only what is on disk, and a message that a
-    /// consumer has read must not become invisible.
+    /// Changes `flushDiskType` and calls `done` when the change has taken effect. Sends continue meanwhile. For
+    /// `SYNC_FLUSH`, all appended bytes are flushed first. From then on consumers see only bytes on disk, and a
+    /// message that a consumer has read must not become invisible.
     pub(crate) fn set_mode(self: &Arc<Self>, mode: FlushMode, done: impl FnOnce() + Send + 'static) {
         let durability = self.clone();
         let switch = move || {

@@ -1,23 +1,23 @@
-//! Engines: the parts of the broker that act by themselves, such as the delivery of delayed messages. An engine has no thread
-//! and no clock. Whoever runs it ([`crate::shell`], or a test) calls [`Engine::round`] with the time, and again when the time
-//! that the round returned has come, or when the engine is woken.
+//! Engines: parts of the broker that act without a request, such as the delivery of delayed messages. An engine has
+//! no thread and no clock. Its runner ([`crate::shell`], or a test) calls [`Engine::round`] with the time. It calls
+//! again at the time that the round returned, or when the engine is woken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
-/// Index of the task thread whose tasks must be on time.
+/// Index of the task thread for tasks that must be on time.
 pub(crate) const PUNCTUAL: usize = 0;
 
-/// Index of the task thread whose tasks may wait for the disk.
+/// Index of the task thread for tasks that may wait for the disk.
 pub(crate) const BLOCKING: usize = 1;
 
 /// When an engine's next round is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// At this time in milliseconds since 1970, or earlier when the engine is woken. A time that has passed means at once.
+    /// Runs at this time in milliseconds since 1970, or earlier if the engine is woken. A past time means at once.
     At(i64),
-    /// Only when the engine is woken.
+    /// Runs only when the engine is woken.
     Woken,
 }
 
@@ -34,10 +34,10 @@ impl Next {
 
 /// A part of the broker that acts by itself. Calls of [`Self::round`] before the time it asked for do no harm.
 pub(crate) trait Engine: Send {
-    /// Does what is due at `now_ms` (milliseconds since 1970) and returns when to come again.
+    /// Does the work that is due at `now_ms` (milliseconds since 1970) and returns the time of the next round.
     fn round(&mut self, now_ms: i64) -> Next;
 
-    /// Does what is left to do when the broker stops. No round follows.
+    /// Does the remaining work when the broker stops. No round follows.
     fn stop(&mut self) {}
 }
 
@@ -47,18 +47,18 @@ impl<F: FnMut(i64) -> Next + Send> Engine for F {
     }
 }
 
-/// Wakes an engine that runs on a thread before its time, and tells that thread to end.
+/// Wakes an engine on a thread before its time, and stops that thread.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     thread: Mutex<Option<Thread>>,
-    /// Set by wakers, cleared before each round. The token of [`Thread::unpark`] alone does not do: what an engine waits for
+    /// Set by wakers, cleared before each round. The token of [`Thread::unpark`] alone is not enough, because a wait
     /// within a round may take it.
     pending: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Wakeup {
-    /// Has the engine run a round at once. Does nothing for an engine without a thread.
+    /// Makes the engine run a round at once. Does nothing for an engine without a thread.
     pub(crate) fn wake(&self) {
         self.pending.store(true, Ordering::Release);
         if let Some(thread) = &*self.thread() {
@@ -66,12 +66,12 @@ impl Wakeup {
         }
     }
 
-    /// Makes `thread` the one that is woken.
+    /// Sets the thread to wake.
     pub(crate) fn attach(&self, thread: Thread) {
         *self.thread() = Some(thread);
     }
 
-    /// The engine is about to run on a new thread; the one before has ended.
+    /// Prepares the engine for a new thread, after the former thread has ended.
     pub(crate) fn restart(&self) {
         *self.thread() = None;
         self.stopping.store(false, Ordering::Release);
@@ -81,13 +81,13 @@ impl Wakeup {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the engine's thread to end.
+    /// Stops the engine's thread.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// A round begins: what wakes the engine from now on asks for another one.
+    /// Begins a round. Later wake-ups cause another round.
     pub(crate) fn begin_round(&self) {
         // Swapped and not stored, so that the round sees what the waker did before.
         self.pending.swap(false, Ordering::AcqRel);
@@ -98,7 +98,7 @@ impl Wakeup {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Whether the engine's thread is to end.
+    /// Whether the engine's thread must end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -117,8 +117,8 @@ impl Every {
         Self { last_ms: Some(i64::MIN) }
     }
 
-    /// Whether the work is due. If so it is due again one interval after the time at which it became due, or, when a whole
-    /// interval was missed, one interval from now. A clock that is set back begins a new interval.
+    /// Whether the work is due. If so, it is due again an interval after its due time, or an interval from now if a
+    /// whole interval was missed. A clock that is set back begins a new interval.
     pub(crate) fn is_due(&mut self, now_ms: i64, interval_ms: i64) -> bool {
         let last_ms = self.last_ms.get_or_insert(now_ms);
         *last_ms = (*last_ms).min(now_ms);

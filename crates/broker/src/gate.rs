@@ -1,5 +1,6 @@
-//! The gate: who sends a request, and may that user do what it asks. Every front (remoting, gRPC) asks here once for each
-//! request, before anything of the request is staged, queued or kept. Users, acls and signatures are the crate `auth`'s.
+//! Gate: authenticates a request and authorizes its user. Every front (remoting, gRPC) asks the gate once per
+//! request, before anything of the request is staged, queued or kept. The crate `auth` handles users, acls and
+//! signatures.
 
 mod audit_log;
 mod delays;
@@ -53,7 +54,8 @@ const OF_CONTROLLERS: [i32; 8] = [
     request::BROKER_HEARTBEAT,
 ];
 
-/// Something a request must be allowed. Names may come from a body, so that they are not always parts of the request.
+/// Permission that a request needs: a resource and actions. Resource names may come from a body, so they are not
+/// always parts of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need<'a> {
     kind: ResourceType,
@@ -62,17 +64,17 @@ pub struct Need<'a> {
 }
 
 impl<'a> Need<'a> {
-    /// One of the actions on a resource.
+    /// Makes a need of any of the actions on a resource.
     pub fn new(resource: Resource<'a>, actions: Actions) -> Self {
         Self { kind: resource.kind, name: Cow::Borrowed(resource.name), actions }
     }
 
-    /// The same, independent of the request.
+    /// Copies the need, independent of the request.
     pub fn owned(self) -> Need<'static> {
         Need { kind: self.kind, name: Cow::Owned(self.name.into_owned()), actions: self.actions }
     }
 
-    /// The same as the crate `auth` takes it.
+    /// Converts the need for the crate `auth`.
     pub fn needed(&self) -> Needed<'_> {
         Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
     }
@@ -84,7 +86,7 @@ impl std::fmt::Display for Need<'_> {
     }
 }
 
-/// Who sends a request, by the generation that is on.
+/// Authenticated sender of a request, by the active ACL generation.
 pub(crate) enum Verified {
     /// Auth 2.0.
     User(Identity),
@@ -106,9 +108,9 @@ pub(crate) struct Gate {
     auth: Auth,
     /// The rules of ACL 1.0, when they are on.
     plain: Option<PlainAcl>,
-    /// False while every request is served; the gate is not asked anything else then.
+    /// Whether requests need any check. If false, every request is served.
     is_shut: bool,
-    /// The remark for clients of other machines while the gate serves this machine only, and asks nobody who sends a request.
+    /// Remark for clients of other machines, if the gate serves this machine only and does not authenticate.
     refusal_of_others: Option<&'static str>,
     /// Answers that wait because their address failed often.
     pub delays: Delays,
@@ -136,26 +138,26 @@ impl Gate {
         Ok(Self { auth, plain, is_shut, refusal_of_others, delays: Delays::default(), log, own })
     }
 
-    /// Whether clients of other machines are refused, because nobody is asked who sends a request.
+    /// Whether clients of other machines are refused, because requests are not authenticated.
     pub fn serves_this_machine_only(&self) -> bool {
         self.refusal_of_others.is_some()
     }
 
-    /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
-    /// largest message that may be sent, because a producer may begin with it.
+    /// Longest frame of a client before its first signed request, or `None` without authentication. It holds the
+    /// largest allowed message, because a producer may begin with such a message.
     pub fn frame_bytes_max(&self, message_bytes_max: usize) -> Option<usize> {
         self.is_shut.then_some(message_bytes_max + HEADER_BYTES)
     }
 
-    /// Whether every request of a client is served; `is_local` says whether the client is on this machine.
+    /// Whether every request of a client is served. `is_local` is true for a client on this machine.
     pub fn is_open(&self, is_local: bool) -> bool {
         !self.is_shut && (is_local || self.refusal_of_others.is_none())
     }
 
-    /// Refuses a client of another machine where only this machine is served, whatever it asks.
+    /// Refuses every request of another machine if the gate serves this machine only.
     ///
     /// # Errors
-    /// [`AuthError::Invalid`] with what to do.
+    /// [`AuthError::Invalid`] with advice for the operator.
     fn refuse_others(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
         match self.refusal_of_others {
             None => Ok(()),
@@ -166,7 +168,7 @@ impl Gate {
         }
     }
 
-    /// Whether requests need permissions, so that what they need must be found out.
+    /// Whether requests need permissions, so that their needs must be determined.
     pub fn is_authorizing(&self) -> bool {
         self.auth.settings().authorization != Switch::Off
     }
@@ -181,7 +183,7 @@ impl Gate {
         self.plain.as_ref()
     }
 
-    /// Reads the files of ACL 1.0 again. Files that cannot be used leave the rules as they are.
+    /// Reads the files of ACL 1.0 again. Invalid files leave the rules unchanged.
     pub fn reload(&self) {
         match self.plain.as_ref().map(PlainAcl::reload) {
             Some(Ok(true)) => tracing::info!("the rules of ACL 1.0 have changed"),
@@ -190,12 +192,12 @@ impl Gate {
         }
     }
 
-    /// How the broker signs its own requests; `None` when they have no signature.
+    /// Credentials with which the broker signs its own requests. `None` if it does not sign them.
     pub fn own_credentials(&self) -> Option<&Credentials> {
         self.own.as_ref()
     }
 
-    /// Finds out who sends a remoting request; `mark` is that of its connection.
+    /// Authenticates a remoting request. `mark` is the mark of its connection.
     pub fn verify(
         &self,
         now_ms: i64,
@@ -220,7 +222,7 @@ impl Gate {
         account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
     }
 
-    /// Checks the seal of a request whose sender is known. ACL 1.0 knows no seals.
+    /// Checks the seal of a request whose sender is known. ACL 1.0 has no seals.
     ///
     /// # Errors
     /// [`AuthError::Seal`], with an audit line.
@@ -238,7 +240,7 @@ impl Gate {
         })
     }
 
-    /// Finds out who sends a gRPC request. ACL 1.0 is older than gRPC and knows no such requests.
+    /// Authenticates a gRPC request. ACL 1.0 is older than gRPC and has no such requests.
     pub fn verify_grpc(
         &self,
         now_ms: i64,
@@ -255,7 +257,7 @@ impl Gate {
         self.noted(attempt, origin.connection, || self.auth.verify_grpc(metadata))
     }
 
-    /// Has a request verified in its turn, and writes the audit line.
+    /// Runs a verification under the limit of failures, and writes the audit line.
     fn noted(
         &self,
         attempt: Attempt<'_>,
@@ -282,7 +284,7 @@ impl Gate {
         self.log.write(now_ms, &audit::refusal(user, origin, request, reason));
     }
 
-    /// Decides whether a verified request is served, and says who sent it.
+    /// Decides whether a verified request is served, and returns its sender.
     pub fn authorize(
         &self,
         now_ms: i64,
@@ -309,7 +311,7 @@ impl Gate {
         let audited: &[_] = match ruling.is_allowed() {
             true if AuditLog::is_detailed() => &needed,
             true => &[],
-            // The needs before the one that decided are allowed, and those behind it were not looked at.
+            // The needs before the deciding need are allowed, and those behind it were not examined.
             false => needed.get(ruling.at..=ruling.at).unwrap_or_default(),
         };
         for needed in audited {

@@ -1,8 +1,8 @@
-//! Subscription groups: what a consumer group may do, kept in `subscriptionGroup.json`
+//! Subscription groups: the settings of consumer groups, stored in `subscriptionGroup.json`
 //! (`SubscriptionGroupManager`).
 //!
 //! Every change is on disk before it takes effect. Changes are rare (operators, the first heartbeat of a new group),
-//! so one mutex serialises them; lookups take a read lock only.
+//! so a mutex serialises them. Lookups take a read lock only.
 
 pub(crate) mod attributes;
 mod change;
@@ -24,10 +24,10 @@ pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found,
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;
 
-/// Number of changes kept for slaves. One that is further behind gets the whole table.
+/// Number of changes stored for slaves. A slave that is further behind gets the whole table.
 const CHANGES_KEPT: usize = 4096;
 
-/// Most groups a broker keeps; one more is refused.
+/// Most groups of a broker. Further groups are refused.
 const GROUPS_MAX: usize = 500_000;
 
 type Table = OrderedTable<Arc<SubscriptionGroupConfig>>;
@@ -39,7 +39,7 @@ pub(crate) struct Groups {
     /// The file that the table was read from: the table itself, an older copy, or none.
     source: persist::Source,
     lookup: RwLock<Lookup>,
-    /// Held while the file is written, so that the file follows the order of changes. Taken before `lookup`.
+    /// Lock of file writes, so that the file follows the order of changes. Taken before `lookup`.
     writing: Mutex<()>,
     /// The generation of the table: a number that grows with every change, since the process started.
     generation: watch::Sender<u64>,
@@ -98,7 +98,7 @@ impl Groups {
         })
     }
 
-    /// The same table; with `light`, every group whose name begins with `%LMQ%` exists as well.
+    /// Sets whether every group whose name begins with `%LMQ%` exists.
     pub(crate) fn with_light(self, light: bool) -> Self {
         Self { light, ..self }
     }
@@ -118,8 +118,8 @@ impl Groups {
         self.generation.subscribe()
     }
 
-    /// The version of the table, and the sorted names of the groups that changed after `generation`, or are gone; `None` in their
-    /// place when so many changes are no longer kept.
+    /// Returns the version of the table, and the sorted names of the groups that changed or were removed after
+    /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let lookup = self.lookup();
         let first = lookup.changes.front().map_or(u64::MAX, |(first, _)| *first);
@@ -154,8 +154,8 @@ impl Groups {
         self.lookup().groups.iter().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Those of the `count` names behind `name` that have `text` in them, in order; and the last of the `count` when there were as
-    /// many.
+    /// Returns the names that contain `text` among the `count` names behind `name`, in order. Also returns the last
+    /// examined name if there were `count` names.
     pub(crate) fn search(&self, name: &str, text: &str, count: usize) -> (Vec<String>, Option<String>) {
         let mut names = Vec::new();
         let lookup = self.lookup();
@@ -171,8 +171,8 @@ impl Groups {
         self.lookup().groups.len()
     }
 
-    /// The configuration of a group. A missing group with a legal name is created with defaults when `auto_create` is set or the
-    /// group is a system group; the request then waits for the metadata writer
+    /// Returns the configuration of a group. A missing group with a legal name is created with defaults if
+    /// `auto_create` is set or the group is a system group. The request then waits for the metadata writer
     /// (`SubscriptionGroupManager.findSubscriptionGroupConfig`).
     pub(crate) fn find_or_create(
         &self,
@@ -195,7 +195,7 @@ impl Groups {
             && self.lookup().groups.len() < GROUPS_MAX
     }
 
-    /// True when an operator closed the topic for the group (request 353).
+    /// Whether an operator closed the topic for the group (request 353).
     pub(crate) fn is_read_forbidden(&self, group: &str, topic: &str) -> bool {
         let mask = self.lookup().forbidden.get(group).and_then(|topics| topics.get(topic)).copied();
         mask.unwrap_or(0) & FORBIDDEN_READ != 0

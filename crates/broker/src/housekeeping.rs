@@ -12,7 +12,7 @@ use crate::{pull, stats};
 /// Interval in milliseconds at which clients without heartbeats are removed (`ClientHousekeepingService`).
 const CLIENT_SWEEP_MS: i64 = 10_000;
 
-/// Answers the suspended pulls whose long polling timeout has passed.
+/// Answers the suspended pulls whose long-polling timeout has passed.
 pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
     pull::expire(broker, now_ms);
     broker.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
@@ -69,7 +69,7 @@ impl Engine for Housekeeping {
     }
 }
 
-/// Looks at the files of ACL 1.0 every five seconds (`AclFileWatchService`).
+/// Checks the files of ACL 1.0 every five seconds (`AclFileWatchService`).
 pub(crate) struct Rereading {
     broker: Arc<Broker>,
     read: Every,
@@ -92,7 +92,7 @@ impl Engine for Rereading {
     }
 }
 
-/// Looks at the disk of the log, and logs an operation that is not finished in time.
+/// Checks the disk of the log, and logs an operation that takes too long.
 pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
     let bound = broker.config.replication.controller.disk_stall_timeout();
     let what = broker.disk_watch.look(broker.clock.steady(), broker.store.unfinished(), bound);

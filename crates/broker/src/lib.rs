@@ -1,4 +1,4 @@
-//! The broker: what RocketMQ does with messages, groups and offsets.
+//! The broker: RocketMQ's operations on messages, groups and offsets.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,5 +1,5 @@
-//! Queue locks of ordered consumption (`RebalanceLockManager`): one client of a group holds a queue until 60 s after its last
-//! renewal. Locks are in memory only; after a restart the clients take them again with their next renewal.
+//! Queue locks of ordered consumption (`RebalanceLockManager`). A client of a group holds a queue until 60 s after
+//! its last renewal. Locks are in memory only. After a restart the clients take them again with their next renewal.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ pub(crate) struct Held {
     pub group: String,
     pub queue: MessageQueue,
     pub client_id: Arc<str>,
-    /// How many milliseconds ago its holder took or renewed it.
+    /// Milliseconds since the holder took or renewed the lock.
     pub age_ms: i64,
 }
 
@@ -40,9 +40,9 @@ pub(crate) const LARGE_BYTES: usize = 64 << 10;
 #[derive(Default)]
 struct Table {
     groups: HashMap<String, HashMap<MessageQueue, Hold>>,
-    /// Locks in `groups`, expired ones included.
+    /// Number of locks in `groups`, including expired locks.
     count: usize,
-    /// How often all locks were searched for expired ones.
+    /// Number of searches of all locks for expired locks.
     #[cfg(test)]
     sweeps: usize,
 }
@@ -59,7 +59,7 @@ impl Hold {
 }
 
 impl Locks {
-    /// Locks queues for a client, or renews its locks; returns those it holds now (`tryLockBatch`).
+    /// Locks queues for a client, or renews its locks. Returns the queues that the client holds now (`tryLockBatch`).
     pub(crate) fn lock(
         &self,
         group: &str,
@@ -87,8 +87,8 @@ impl Locks {
         table.count -= freed;
     }
 
-    /// True when some client of the group holds a lock that has not expired (`isLockAllExpired`, negated). A group whose locks
-    /// have all expired loses them, so that they are not examined again.
+    /// Whether any client of the group holds an unexpired lock (`isLockAllExpired`, negated). Removes a group whose
+    /// locks have all expired, so that they are not examined again.
     pub(crate) fn is_locked_by_anyone(&self, group: &str, now_ms: i64) -> bool {
         let mut table = self.table();
         let is_locked =
@@ -99,7 +99,8 @@ impl Locks {
         is_locked
     }
 
-    /// At most `max` locks that are held, by group and queue: those of groups with `contains` in their name and behind `after`.
+    /// Returns at most `max` held locks by group and queue: locks of groups with `contains` in their name and behind
+    /// `after`.
     pub(crate) fn held(&self, contains: &str, after: &str, max: usize, now_ms: i64) -> Vec<Held> {
         let table = self.table();
         let is_meant = |group: &str| group.contains(contains) && group > after;
@@ -167,7 +168,7 @@ impl Table {
         queues
     }
 
-    /// Drops expired locks when these queues need more room than there is; one search serves all the queues.
+    /// Drops expired locks if these queues need more room than is free. A single search serves all the queues.
     fn make_room(&mut self, group: &str, queues: &[MessageQueue], now_ms: i64) {
         let known = self.groups.get(group);
         let is_new = |queue: &&MessageQueue| known.is_none_or(|holds| !holds.contains_key(*queue));
@@ -187,7 +188,8 @@ impl Table {
     }
 }
 
-/// Locks queues for a client, or renews its locks, and returns those it holds now. Names that no client has are refused.
+/// Locks queues for a client, or renews its locks, and returns the queues that it holds now. Refuses names that no
+/// client has.
 pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>, Refusal> {
     names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
     names::check_length("group name", &body.consumer_group, names::DERIVED_TOPIC_LENGTH_MAX)?;

@@ -1,5 +1,5 @@
-//! Long polling: the pulls and pops that wait for a message, in the lists of their queue or topic. The lists know neither queues
-//! nor topics, and nothing of how a request is answered.
+//! Long polling: pulls and pops that wait for a message, in the list of their queue or topic. The lists are
+//! independent of queues, topics and the form of the response.
 
 mod pops;
 mod pulls;

@@ -33,7 +33,7 @@ pub(crate) fn earliest_time(broker: &Broker, topic: &str, queue_id: i32) -> Opti
     broker.store.store_time(&queue.index, queue.index.min()).ok().flatten()
 }
 
-/// A store time whose offset in a queue is asked for.
+/// Query of the offset in a queue for a store time.
 pub(crate) struct SearchOffset<'a> {
     pub topic: &'a str,
     pub queue_id: i32,
@@ -49,8 +49,8 @@ pub(crate) fn search(broker: &Broker, wanted: &SearchOffset<'_>) -> Result<i64, 
     queue.map_or(Ok(0), |queue| by_time(broker, &queue, wanted.timestamp_ms, wanted.boundary))
 }
 
-/// Moves a group to other offsets, from its next pull on, and returns them. When the broker does not reset offsets itself, the
-/// group's members are told to.
+/// Moves a group to other offsets, from its next pull on, and returns them. If the broker does not reset offsets
+/// itself, the group's members get a notice.
 pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody, Refusal> {
     let context = ResetContext {
         offsets: &broker.offsets,

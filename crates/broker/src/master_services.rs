@@ -1,6 +1,6 @@
-//! What only a master does: it delivers delayed and timed messages, brings popped messages back and asks about undecided
-//! transactions. All of it appends. A broker that the controllers make master starts this while it runs, and ends it when it is
-//! deposed.
+//! Services of a master: delivery of delayed and timed messages, revival of popped messages, and check-backs of
+//! undecided transactions. All of them append. A broker starts them when the controllers make it master, and ends
+//! them when it is deposed.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::timer::fetch::Fetch;
 use crate::timer::scheduler::Scheduler;
 use crate::transaction;
 
-/// Why a broker cannot do a master's work.
+/// Errors of starting a master's services.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MasterServicesError {
     #[error("the state of transactions cannot be read: {0}")]
@@ -31,8 +31,8 @@ pub(crate) enum MasterServicesError {
     Threads(#[from] io::Error),
 }
 
-/// An engine that appends, and rests while this broker is no master: in a group with acting masters the engines are there before it
-/// serves. [`wake`] ends the rest.
+/// Engine that appends, and rests while this broker is not master. In a group with acting masters, the engines exist
+/// before the broker serves. [`wake`] ends the rest.
 struct WhileMaster<E> {
     broker: Arc<Broker>,
     engine: E,
@@ -48,8 +48,8 @@ impl<E: Engine> Engine for WhileMaster<E> {
     }
 }
 
-/// The timer's files, unless there is no timer. A broker that was slave must have forgotten its master's address: from then on
-/// nobody notes that master's positions in the files.
+/// Opens the timer's files, or returns `None` without a timer. A former slave must have cleared its master's address
+/// before, so that no task writes that master's positions to the files.
 ///
 /// # Errors
 /// The files cannot be opened or made.
@@ -60,7 +60,7 @@ pub(crate) fn open_timer(broker: &Broker) -> Result<Option<TimerFiles>, OpenErro
     config.timers.enabled.then(|| TimerFiles::open(files, broker.files.disk().clone())).transpose()
 }
 
-/// Reads what undecided transactions there are, which the log and the offsets say.
+/// Loads the undecided transactions from the log and the offsets.
 ///
 /// # Errors
 /// [`MasterServicesError::Transactions`].
@@ -68,7 +68,7 @@ pub(crate) fn load(broker: &Broker) -> Result<(), MasterServicesError> {
     Ok(transaction::load(broker)?)
 }
 
-/// Starts the threads of a master. The checks of transactions are a task, which does nothing on a slave.
+/// Starts the threads of a master. Check-backs of transactions are a task, which does nothing on a slave.
 ///
 /// # Errors
 /// The error of the operating system when a thread cannot be started.
@@ -101,15 +101,15 @@ pub(crate) fn start(
     threads.start(post(Revive, "pop-revive"), broker.pops.reviver_wakeup(), reviver)
 }
 
-/// Has the engines begin: this broker is master from now on.
+/// Wakes the engines, because this broker is master from now on.
 pub(crate) fn wake(broker: &Broker) {
     broker.schedule.wakeup().wake();
     broker.timer.wakeup().wake();
     broker.pops.reviver_wakeup().wake();
 }
 
-/// Forgets what a master knows that is not in the log: the pops in flight, which come back from the log's checkpoints, and how far
-/// the timer was, which the new master says.
+/// Drops the state of a master that is not in the log: the pops in flight, which return from the log's checkpoints,
+/// and the timer's progress, which the new master sends.
 pub(crate) fn forget(broker: &Broker) {
     broker.pops.forget_all();
     *broker.timer.checkpoint() = None;

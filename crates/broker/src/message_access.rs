@@ -1,6 +1,7 @@
-//! May a caller reach the message that it names by a place in the log, or the topics that a message of its own names? RocketMQ checks
-//! the topic that the request names, if it names one, and takes whatever message is at the place and whatever topics a message is to be
-//! in besides. With `authorizationStrict` the topic of the message itself counts, and so do the further ones.
+//! Permission checks for a message that a request names by its place in the log, and for further topics that a
+//! message names. RocketMQ checks only the topic that the request names, if any. It serves the message at the place
+//! whatever its topic, and ignores further topics. With `authorizationStrict`, the topic of the message itself
+//! counts, and so do the further topics.
 
 use std::borrow::Cow;
 
@@ -39,7 +40,7 @@ pub(crate) fn authorize(
     decide(broker, (caller, request), &[Need::new(Resource::topic(&topic), actions)])
 }
 
-/// Refuses a message when its sender may not send to one of these topics, which it names in `INNER_MULTI_DISPATCH`.
+/// Refuses a message if its sender may not send to a topic in its `INNER_MULTI_DISPATCH`.
 ///
 /// # Errors
 /// `NO_PERMISSION` with RocketMQ's text.

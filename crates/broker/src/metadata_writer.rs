@@ -1,6 +1,6 @@
-//! The metadata writer: one thread writes all changes of topics and groups that came during the write before, and a request that
-//! waits for a change goes on after the write that stores it. No connection waits for the disk, and a thousand new groups cost as
-//! many writes as one.
+//! Metadata writer: a thread writes all changes of topics and groups that arrived during the preceding write. A
+//! request that waits for a change continues after the write of the change. No connection waits for the disk, and a
+//! thousand new groups cost as many writes as one group.
 //!
 //! | step | where |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | the request is answered | `metadata-writer`, or `broker-tasks-0` |
 //! | or served once more from the start | thread of the connection |
 //!
-//! A request that waits here may be overtaken by later requests of its connection that need no change. In Java, too, several
-//! threads serve the requests of one connection.
+//! A request that waits here may be overtaken by later requests of its connection that need no change. In Java, too,
+//! several threads serve the requests of a connection.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,14 +56,14 @@ impl Engine for MetadataWriter {
         }
     }
 
-    /// Stores what waits. Later requests are refused.
+    /// Stores the waiting changes. Later requests are refused.
     fn stop(&mut self) {
         let waiting = self.broker.metadata_queue.close();
         round(&self.broker, waiting);
     }
 }
 
-/// Also after a panic: the requests that wait are refused, and later ones are refused at once.
+/// Refuses waiting and later requests, even after a panic.
 impl Drop for MetadataWriter {
     fn drop(&mut self) {
         for waiting in self.broker.metadata_queue.abandon() {
@@ -72,7 +72,7 @@ impl Drop for MetadataWriter {
     }
 }
 
-/// Stores the changes of these requests and lets the requests go on.
+/// Stores the changes of these requests and continues the requests.
 fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     while !waiting.is_empty() {
         let rest = waiting.split_off(written_together(&waiting));
@@ -97,10 +97,10 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     }
 }
 
-/// Lets requests go on whose changes were stored, once the name servers have acknowledged the topics
-/// (`registerIncrementBrokerData`) and in controller mode the slaves of the in-sync set have topics and groups. Unlike in Java this
-/// includes requests that delete topics: a registration that is still on its way must not bring a deleted topic back at a name
-/// server.
+/// Continues requests whose changes are stored, after the name servers have acknowledged the topics
+/// (`registerIncrementBrokerData`). In controller mode the slaves of the in-sync set must have topics and groups too.
+/// Unlike in Java, this includes requests that delete topics, because a registration in flight must not restore a
+/// deleted topic at a name server.
 fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
     let unacknowledged_bytes = &broker.metadata_queue.unacknowledged_bytes;
@@ -126,8 +126,9 @@ fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u6
     }
 }
 
-/// How many of these requests, counted from the first, are stored together: those before a request that creates a topic which
-/// another of them removes. Queues and offsets of the removed topic must be gone before the new topic exists.
+/// Returns the number of leading requests that are stored together: all requests before a request that creates a
+/// topic which an earlier request removes. Queues and offsets of the removed topic must be gone before the new topic
+/// exists.
 fn written_together(waiting: &[Waiting]) -> usize {
     let mut removed = HashSet::new();
     for (count, waiting) in waiting.iter().enumerate() {
@@ -156,7 +157,7 @@ impl Broker {
         let topics = self.topics.commit(topics, now_ms);
         let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
         self.clear_away(&gone);
-        // A topic created again under the name gets new queues, so whoever waits at the old ones must be woken.
+        // A re-created topic gets new queues, so requests that wait at the old queues must be woken.
         for topic in old {
             topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
             pop::gone(&self.handle(), &topic);
@@ -206,15 +207,15 @@ impl Broker {
         }
     }
 
-    /// Removes the queues of a deleted topic and returns how many there were. A topic created under the name meanwhile may hold
-    /// the removed queues; it opens new ones.
+    /// Removes the queues of a deleted topic and returns their number. A topic created under the name meanwhile may
+    /// hold the removed queues, and opens new queues.
     pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
         let removed = self.store.remove_topic(topic);
         self.topics.reopen(topic);
         removed
     }
 
-    /// Does what the metadata writer does, in tests that run without that thread.
+    /// Does the metadata writer's work, in tests without that thread.
     #[cfg(test)]
     pub(crate) fn settle(self: &Arc<Self>) {
         loop {

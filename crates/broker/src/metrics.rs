@@ -1,8 +1,9 @@
-//! Metrics of a running broker, for Prometheus, an OpenTelemetry collector or the log (`BrokerMetricsManager`,
-//! `DefaultStoreMetricsManager`, `PopMetricsManager`), and whether the broker lives and serves.
+//! Metrics of a running broker for Prometheus, an OpenTelemetry collector or the log (`BrokerMetricsManager`,
+//! `DefaultStoreMetricsManager`, `PopMetricsManager`), and its liveness and readiness.
 //!
-//! Nothing is kept for metrics alone but a few counts beside those of statistics. A scrape or export sums up what the broker's
-//! tables hold at that moment, on the exporter's own thread `metrics-0`, which may wait for the disk: it reads store times of messages.
+//! Metrics alone need only a few counts beside those of statistics. A scrape or export sums up the broker's tables at
+//! that moment, on the exporter's own thread `metrics-0`. The thread may wait for the disk, because it reads store
+//! times of messages.
 
 mod catalogue;
 mod clients;

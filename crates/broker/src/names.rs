@@ -37,12 +37,12 @@ pub const SYSTEM_GROUPS: [&str; 8] = [
 const UNSENDABLE: [&str; 6] =
     [SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC];
 
-/// True for names of light queues, and of groups that read only light queues.
+/// Whether the name is that of a light queue, or of a group that reads only light queues.
 pub fn is_light(name: &str) -> bool {
     name.starts_with(LIGHT_PREFIX)
 }
 
-/// Checks that `topic` is a legal topic name. Allocates only when it is not.
+/// Checks that `topic` is a legal topic name. Allocates only for an illegal name.
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateTopic`).
@@ -78,7 +78,7 @@ pub fn check_not_blank(topic: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks that `group` is a legal group name. Allocates only when it is not.
+/// Checks that `group` is a legal group name. Allocates only for an illegal name.
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateGroup`).
@@ -138,7 +138,7 @@ pub fn is_forbidden_to_send(topic: &str) -> bool {
     UNSENDABLE.contains(&topic)
 }
 
-/// Whether the group is a system group, which is created on first use whatever the configuration says
+/// Whether the group is a system group, which is created on first use under any configuration
 /// (`MixAll.isSysConsumerGroup`).
 pub fn is_system_group(group: &str) -> bool {
     group.starts_with(SYSTEM_GROUP_PREFIX)
@@ -152,7 +152,7 @@ fn is_legal(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-'))
 }
 
-/// A name cut to a length fit for a remark, since a hostile client may send one as long as a frame.
+/// Shortens a name for a remark, because a hostile client may send a name as long as a frame.
 fn short(name: &str) -> &str {
     let end = name.char_indices().nth(2 * DERIVED_TOPIC_LENGTH_MAX).map_or(name.len(), |(at, _)| at);
     &name[..end]

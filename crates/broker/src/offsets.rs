@@ -1,8 +1,8 @@
-//! The committed offsets of all groups, kept in `consumerOffset.json` (`ConsumerOffsetManager`).
+//! Committed offsets of all groups, stored in `consumerOffset.json` (`ConsumerOffsetManager`).
 //!
-//! A commit for a known queue takes a read lock and the mutex of its group and topic for a short time, and allocates nothing.
-//! Offsets are written to the file from time to time ([`Offsets::save`]); a crash loses the commits since then, and consumers
-//! get some messages again.
+//! A commit for a known queue takes a read lock and the mutex of its group and topic for a short time, and allocates
+//! nothing. Offsets are written to the file periodically ([`Offsets::save`]). A crash loses the commits since then,
+//! and consumers get some messages again.
 //!
 //! An offset reset by an operator is *pending* until the next pull or pop of the queue. While it is pending, queries return
 //! the new offset and commits are ignored. The next pull takes it and tells the client to continue there.
@@ -38,7 +38,8 @@ pub(crate) struct Offsets {
     changed: AtomicBool,
     /// Counts changes for the slaves that copy the table.
     counter: Counter,
-    /// Groups and topics whose offsets were removed, for slaves that copy the table. Whoever locks it holds the lock of `groups`.
+    /// Groups and topics whose offsets were removed, for slaves that copy the table. Locked only under the lock of
+    /// `groups`.
     removals: Mutex<Removals>,
     /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,
@@ -47,10 +48,10 @@ pub(crate) struct Offsets {
     book: Mutex<Book>,
 }
 
-/// Offsets of one group by topic.
+/// Offsets of a group by topic.
 type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
-/// What is known of one group in one topic.
+/// Offsets and counts of a group in a topic.
 #[derive(Default)]
 struct Topic {
     /// Offsets by queue id.
@@ -60,7 +61,7 @@ struct Topic {
     delivered: Delivered,
 }
 
-/// How many messages of a topic were delivered to a group since the broker started.
+/// Number of messages of a topic that were delivered to a group since the broker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub messages: u64,
@@ -83,7 +84,7 @@ struct Position {
     generation: Generation,
 }
 
-/// What is needed only for writing the file.
+/// State for writing the file.
 #[derive(Default)]
 struct Book {
     /// Members of the file that this version does not know; they are written back unchanged.
@@ -125,13 +126,13 @@ impl Offsets {
         offsets
     }
 
-    /// The group's committed offset in a queue; `None` when it has committed none.
+    /// Returns the group's committed offset in a queue, or `None` without a commit.
     pub(crate) fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         self.position(group, topic, queue_id)?.committed.filter(|offset| *offset >= 0)
     }
 
-    /// Commits an offset, which may be less than the one before. False when a reset is pending; then nothing is changed. The
-    /// caller has checked that the queue exists, which bounds the number of entries.
+    /// Commits an offset, which may be less than the preceding offset. Returns false and changes nothing if a reset
+    /// is pending. The caller has checked that the queue exists, which bounds the number of entries.
     pub(crate) fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let mut is_pending = false;
         self.change(group, topic, queue_id, |position| {
@@ -215,7 +216,7 @@ impl Offsets {
         lock(&*self.find(group, topic)?).queues.get(&queue_id).copied()
     }
 
-    /// Changes the offsets of a group in a queue, and notes that the file and the slaves have others when they did change.
+    /// Changes the offsets of a group in a queue. If they differ, marks them for the file and the slaves.
     fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
         let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
         let mut topic = lock(&entry);
@@ -229,7 +230,7 @@ impl Offsets {
         let generation = self.counter.current();
         position.generation = generation;
         topic.newest = generation;
-        // Before anybody can read the new offset, so that no answer about it misses that it changed.
+        // Before the new offset is visible, so that every response with it includes its generation.
         self.counter.raise(generation);
         drop(topic);
         self.changed.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
-//! A table by name whose entries are found at once and whose names can be read in order, a part at a time: with a million topics
-//! nobody may sort or copy all of them to show a page. The names lie one behind the other, so that a search for a text reads memory
-//! in a row and does not follow a pointer for each name.
+//! Table by name with fast lookup and names in order, a part at a time. With a million topics, a sort or copy of all
+//! names for each page is too slow. The names are adjacent in memory, so that a search for a text reads sequentially
+//! and follows no pointers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,11 +15,11 @@ pub(crate) struct OrderedTable<V> {
     blocks: Vec<Block<V>>,
 }
 
-/// Some entries that follow each other.
+/// Adjacent entries of the table.
 struct Block<V> {
-    /// Their names, one behind the other.
+    /// Names of the entries, one behind the other.
     names: String,
-    /// Where each name lies in `names`.
+    /// Range of each name in `names`.
     spans: Vec<Range<usize>>,
     values: Vec<V>,
 }
@@ -39,7 +39,7 @@ impl<V: Clone> OrderedTable<V> {
         self.found.len()
     }
 
-    /// Adds an entry, or replaces the one of the same name.
+    /// Adds an entry, or replaces the entry with that name.
     pub(crate) fn insert(&mut self, name: &str, value: V) {
         self.found.insert(name.into(), value.clone());
         let at = self.block_of(name);
@@ -79,14 +79,14 @@ impl<V: Clone> OrderedTable<V> {
         self.blocks.iter().flat_map(Block::iter)
     }
 
-    /// The entries whose names are greater than `name`, sorted by name.
+    /// Returns the entries whose names are greater than `name`, sorted by name.
     pub(crate) fn after(&self, name: &str) -> impl Iterator<Item = (&str, &V)> {
         let (at, index) = self.behind(name);
         self.blocks[at..].iter().flat_map(Block::iter).skip(index)
     }
 
-    /// Calls `each` with the names greater than `name` that have `text` in them, in order, until it returns false or `count` names
-    /// were looked at. Returns the last of these when there were as many.
+    /// Calls `each` with the names greater than `name` that contain `text`, in order. Stops when `each` returns false
+    /// or `count` names were examined. Returns the last examined name if there were `count` names.
     pub(crate) fn search(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ impl<V: Clone> OrderedTable<V> {
         None
     }
 
-    /// The block that has the name, or would have it.
+    /// Returns the block that has the name, or would have it.
     fn block_of(&self, name: &str) -> usize {
         self.blocks.partition_point(|block| block.name(0) <= name).saturating_sub(1)
     }
@@ -171,8 +171,8 @@ impl<V> Block<V> {
         rest
     }
 
-    /// Calls `each` with those of the names at these places that have `text` in them, until it returns false; returns whether it
-    /// never did.
+    /// Calls `each` with the names at these places that contain `text`, until it returns false. Returns whether it
+    /// never returned false.
     fn search(&self, places: Range<usize>, text: &str, each: &mut impl FnMut(&str) -> bool) -> bool {
         let spans = &self.spans[places];
         let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return true };

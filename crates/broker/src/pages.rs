@@ -1,5 +1,6 @@
-//! Pages of the tables of topics, groups and queue locks, for operators of clusters with very many of them: a part of the names, and of those
-//! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
+//! Pages of the tables of topics, groups and queue locks, for operators of clusters with very many entries. A page
+//! has the requested number of rows, filtered by a part of the name, and ordered by name or by a figure. The request
+//! is Vostok's own (`VOSTOK_PAGE`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,31 +13,31 @@ use wire::codes::response;
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// Rows of a page unless the request says how many.
+/// Rows of a page without a number in the request.
 const ROWS: usize = 100;
 /// Most rows of a page.
 const ROWS_MAX: usize = 2000;
 /// Names that a search looks at while it keeps the table locked.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
-/// Parts that the search of one request looks at, a million names. A search without a match would keep the threads that serve
-/// operators busy as long as there are names; so whoever searches asks for the rest.
+/// Number of parts that the search of a request examines: a million names. A search without a match would occupy an
+/// operators' thread for all names. So the caller requests the rest in a new search.
 const PARTS_MAX: usize = if cfg!(test) { 2 } else { 256 };
 
-/// What a part of a table is read by: the name behind which it begins, the number of names in it, and what is called with each name
-/// that is wanted until it returns false. The last name is returned when there were as many.
+/// Reads up to `count` names after a start name, and passes each matching name to the callback until it returns
+/// false. Returns the last name if the table may hold more.
 type ReadPart<'p> = dyn Fn(&str, usize, &mut dyn FnMut(&str) -> bool) -> Option<String> + 'p;
 
 /// Topics from which on their order by messages is kept, instead of being found out for each page.
 const RANKED_MIN: usize = if cfg!(test) { 20 } else { 100_000 };
 
-/// Which rows are wanted.
+/// Selection of rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
-    /// Only names with this in them.
+    /// Text that a name must contain.
     pub contains: &'a str,
-    /// Only names behind this one; for pages in the order of names.
+    /// Name behind which the page begins, for pages in the order of names.
     pub after: &'a str,
-    /// How many rows at most.
+    /// Most rows of the page.
     pub limit: Option<usize>,
     /// `name`, or a figure of the rows, the largest first.
     pub sort: &'a str,
@@ -95,7 +96,7 @@ impl Page<'_> {
         (names, last)
     }
 
-    /// So many names with the largest figures, the largest first.
+    /// Returns the `count` names with the largest figures, the largest first.
     fn by_figure(&self, count: usize, read_part: &ReadPart<'_>, figure: impl Fn(&str) -> i64) -> Vec<String> {
         // The name to give up first is on top: of those with the smallest figure the last one.
         let mut kept: BinaryHeap<(Reverse<i64>, String)> = BinaryHeap::with_capacity(count + 1);
@@ -144,7 +145,7 @@ fn messages_of(broker: &Broker, topic: &str) -> u64 {
     broker.store.topic_end(topic).unwrap_or_default()
 }
 
-/// So many topics that a page may show, by messages. Reads the ends of all their queues.
+/// Returns `count` topics for a page by their number of messages. Reads the ends of all their queues.
 fn topics_by_messages(broker: &Broker, page: Page<'_>, count: usize) -> Vec<String> {
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         broker.topics.search(after, page.contains, count, each)
@@ -231,7 +232,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     page_body(rows, next)
 }
 
-/// The queue locks of groups. Names are those of groups, and of a group there may be more rows than a page has.
+/// Returns the queue locks of groups. The names are those of groups, and a group may have more rows than a page.
 fn locks(broker: &Broker, page: Page<'_>) -> Value {
     let held = broker.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
     let rows = held.into_iter().map(|held| {

@@ -1,5 +1,5 @@
-//! Configuration files that are replaced as a whole: a crash at any moment leaves the old or the new content
-//! (`ConfigManager`, with one difference: a broken file is renamed instead of deleted).
+//! Configuration files that are replaced as a whole. A crash at any moment leaves the old or the new content
+//! (`ConfigManager`, except that a broken file is renamed instead of deleted).
 //!
 //! | step of a write | what a crash after it leaves |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `<file>.tmp` is renamed to `<file>` | the new file |
 //! | the directory is flushed | the new file, durable |
 //!
-//! So `<file>` exists at any moment, and settings can be read without its copy. Where a hard link is not possible, `<file>` is
-//! renamed to `<file>.bak` instead, which is read when `<file>` is missing.
+//! So `<file>` exists at any moment, and settings can be read without its copy. If a hard link is not possible,
+//! `<file>` is renamed to `<file>.bak` instead, which is read when `<file>` is missing.
 //!
 //! Files in the directory `config` that Vostok does not use (`topicQueueMapping.json`, `consumerFilter.json`,
 //! `timermetrics`, …) are left as they are.
@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use store::{Disk, Space};
 use wire::json::{self, JsonError};
 
-/// Why a configuration file could not be read or written. The text of the error names the file.
+/// Errors of reading or writing a configuration file. The text of the error names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system reported an error.
@@ -41,7 +41,7 @@ pub enum Error {
     Content {
         /// The file that cannot be parsed.
         path: PathBuf,
-        /// Why the content cannot be parsed.
+        /// Error of parsing the content.
         error: JsonError,
     },
     /// A Java broker kept this table in RocksDB, which Vostok cannot read.
@@ -96,8 +96,9 @@ impl ConfigFiles {
         ConfigFile { disk: self.disk.clone(), path }
     }
 
-    /// Refuses a directory whose tables exist only in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`), because
-    /// starting with empty tables would lose all topics and offsets. A table whose JSON file exists is read from that.
+    /// Refuses a directory whose tables exist only in RocksDB (`configManagerVersion`,
+    /// `realTimePersistRocksDBConfig`), because a start with empty tables would lose all topics and offsets. A table
+    /// with a JSON file is read from the file.
     ///
     /// # Errors
     /// [`Error::Rocks`] for the first table that exists only in RocksDB, [`Error::Disk`] when the directory cannot be listed.
@@ -127,11 +128,11 @@ impl ConfigFiles {
 /// Which file a configuration was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From the file itself, so that nothing is missing.
+    /// The value is from the file itself, so it is complete.
     File,
-    /// From the copy `<file>.bak`, so that the last changes are missing.
+    /// The value is from the copy `<file>.bak`, so the last changes are missing.
     Copy,
-    /// From nowhere: neither the file nor a copy exists.
+    /// Neither the file nor a copy exists.
     Nowhere,
 }
 
@@ -152,10 +153,10 @@ impl ConfigFile {
         self.read_from().map(|(value, _)| value)
     }
 
-    /// Reads like [`Self::read`], and also returns where the value was read from.
+    /// Reads like [`Self::read`], and also returns the source of the value.
     ///
     /// # Errors
-    /// The same as those of [`Self::read`].
+    /// See [`Self::read`].
     pub fn read_from<T: DeserializeOwned>(&self) -> Result<(Option<T>, Source), Error> {
         let path = &self.path;
         let broken = match self.read_one(path)? {

@@ -1,28 +1,28 @@
-//! Pop consumption: the broker hands out messages of all queues of a topic to the clients of a group and keeps track of
-//! which are acknowledged (`PopMessageProcessor`, `AckMessageProcessor`, `PopBufferMergeService`, `PopReviveService`).
+//! Pop consumption: the broker hands out messages of all queues of a topic to the clients of a group and tracks their
+//! acknowledgements (`PopMessageProcessor`, `AckMessageProcessor`, `PopBufferMergeService`, `PopReviveService`).
 //!
 //! | step | where |
 //! |---|---|
 //! | a pop reads messages of one or more queues | [`pick`] |
 //! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`revive_records`] |
 //! | the group's offset passes the popped messages once their checkpoint is on disk | [`crate::state::Pops`] |
-//! | an acknowledgement is stored as a timed message as well | [`ack`] |
+//! | an acknowledgement is stored as a timed message as well | [`mod@ack`] |
 //! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
 //! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`open_checkpoints`], [`revive`] |
 //!
-//! All state that must survive a restart lies in the log and in the groups' offsets, in the form Java writes it, so a Java
-//! broker and Vostok can each continue where the other stopped. Messages whose state a crash loses are popped again, or
-//! come again through the retry topic.
+//! All state that must survive a restart lies in the log and in the groups' offsets, in the form that Java writes. So
+//! a Java broker and Vostok can each continue the other's work. Messages whose state a crash loses are popped again,
+//! or return through the retry topic.
 //!
 //! With `enablePopBufferMerge` checkpoints stay in memory for some seconds. If all messages of a checkpoint are
 //! acknowledged in that time, nothing is appended for it. The group's offset does not pass a checkpoint in memory.
 //!
-//! An acting slave (`enableSlaveActingMaster`) appends nothing: its checkpoints stay in memory until its master is back, whatever
-//! `enablePopBufferMerge` says. The master takes over the offsets, which do not pass messages that are not acknowledged, and pops those
-//! messages again. They do not come again before.
+//! An acting slave (`enableSlaveActingMaster`) appends nothing. Its checkpoints stay in memory until its master is
+//! back, whatever `enablePopBufferMerge` says. The master takes over the offsets, which do not pass unacknowledged
+//! messages, and pops those messages again. They do not return before.
 //!
-//! Ordered pops have no checkpoints: a queue is blocked until the messages returned last are acknowledged or visible again
-//! ([`order`]).
+//! Ordered pops have no checkpoints. A queue is blocked until the last returned messages are acknowledged or visible
+//! again ([`order`]).
 
 mod ack;
 mod open_checkpoints;
@@ -61,12 +61,12 @@ pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 /// Longest time that a slave keeps checkpoints in memory, in milliseconds.
 const ACTING_MS: i64 = 365 * 24 * 3_600_000;
 
-/// An in-flight queue whose group offset waits for the log to be flushed is checked again after this many milliseconds.
+/// Pause in milliseconds between checks of an in-flight queue whose group offset waits for the log to be flushed.
 const FLUSH_LOOK_MS: i64 = 500;
 
 impl Pops {
-    /// Records that a checkpoint that goes to the log is pending: messages of it may have to be brought back. Nothing is
-    /// recorded for a group that does not exist, since nobody would get those messages.
+    /// Records that a checkpoint of the log is pending, because its messages may have to be revived. Ignores a
+    /// missing group, which has no consumers for the messages.
     fn add_pending(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
         let Checkpoint { group, topic, queue_id, .. } = checkpoint;
         if broker.groups.find(group).is_some() {
@@ -99,8 +99,8 @@ impl Pops {
         }
     }
 
-    /// Whether a checkpoint stays in memory. An acting slave appends nothing and keeps every checkpoint there.
-    /// A slave that does not act keeps none: it would never store it.
+    /// Whether a checkpoint stays in memory. An acting slave appends nothing and holds every checkpoint in memory. A
+    /// slave that does not act holds none, because it would never store the checkpoint.
     fn may_hold(&self, broker: &Broker, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
         let settings = &broker.config.pop;
         let keeps = if broker.role.is_slave() { broker.acting.is_acting() } else { settings.buffer_merge };
@@ -126,8 +126,8 @@ impl Pops {
         }
     }
 
-    /// Appends checkpoints that were taken out of an in-flight queue to the log. On failure, and on a slave, which appends nothing,
-    /// they are put back into the queue.
+    /// Appends checkpoints that were removed from an in-flight queue to the log. On failure, and on a slave, which
+    /// appends nothing, they return to the queue.
     fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<HeldCheckpoint>) {
         if left.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The position writer: an engine that waits for the disk, so that those that deliver messages do not.
+//! Position writer: an engine that waits for the disk, so that engines that deliver messages do not wait.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,14 +12,14 @@ use crate::state::DeliveryNote;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Hands jobs to the position writer. Each of its users has at most one job there, so its queue is short.
+/// Queues jobs for the position writer. Each user has at most one queued job, so the queue is short.
 #[derive(Clone)]
 pub(crate) struct PositionWriter {
     jobs: Sender<Job>,
     wakeup: Arc<Wakeup>,
 }
 
-/// The engine that runs the jobs of the position writer, one after the other.
+/// Engine that runs the jobs of the position writer, one after the other.
 pub(crate) struct PositionWrites {
     jobs: Receiver<Job>,
 }
@@ -36,7 +36,7 @@ impl PositionWriter {
         &self.wakeup
     }
 
-    /// Has the engine run `job` after the jobs before it; drops `job` when the engine is gone.
+    /// Queues `job` behind the earlier jobs. Drops `job` if the engine has ended.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let _ = self.jobs.send(Box::new(job));
         self.wakeup.wake();
@@ -49,22 +49,22 @@ impl Engine for PositionWrites {
         Next::Woken
     }
 
-    /// Runs the jobs that are left.
+    /// Runs the remaining jobs.
     fn stop(&mut self) {
         self.jobs.try_iter().for_each(|job| job());
     }
 }
 
-/// How far this master has delivered, and where its log ends, which has the copies.
+/// Returns this master's delivery progress, and the end of its log, which contains the delivered copies.
 pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
     let timers = *broker.timer.checkpoint();
     let delays = broker.schedule.offsets();
-    // Read last: copies are in the log before the positions behind their messages are told.
+    // Read last: copies are in the log before the positions behind their messages are published.
     DeliveryNote::new(broker.store.appended(), now_ms, timers, delays)
 }
 
-/// Keeps what this master has delivered, for the case that it is deposed and the end of its log is cut off. The log must be on disk
-/// up to the note's end.
+/// Saves this master's delivery progress, in case it is deposed and the end of its log is cut. The log must be on
+/// disk up to the note's end.
 pub(crate) fn keep(broker: &Broker, note: DeliveryNote) {
     if !broker.config.is_controlled() {
         return;

@@ -31,11 +31,11 @@ fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
     }
 }
 
-/// The topics in which the offsets of a group are asked for.
+/// Topics in which the offsets of a group are requested.
 pub(crate) enum TopicsOfGroup {
     /// These topics, whether the group reads them or not.
     Listed(BTreeSet<String>),
-    /// One topic, if the group reads it.
+    /// A single topic, if the group reads it.
     One(String),
     /// All topics that the group reads and committed offsets in.
     Committed,
@@ -57,7 +57,7 @@ pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup)
     stats
 }
 
-/// Those of the topics that a group reads.
+/// Returns the topics among `topics` that a group reads.
 fn read(broker: &Broker, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
     topics.retain(|topic| broker.clients.is_current(group, topic));
     topics
@@ -127,9 +127,9 @@ pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> 
     groups
 }
 
-/// For each queue of a topic the smallest offset of all groups but those in `filtered`, or `i64::MAX` where the offset of the
-/// group `compared` with is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java removes the filtered groups from
-/// its table for good; Vostok only leaves them out of the result.
+/// Returns the smallest offset of all groups except `filtered` in each queue of a topic. The value is `i64::MAX` if
+/// the offset of the group `compared` is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java
+/// removes the filtered groups from its table for good. Vostok only leaves them out of the result.
 pub(crate) fn correction(
     broker: &Broker,
     topic: &str,
@@ -155,13 +155,13 @@ pub(crate) fn correction(
 
 /// Offsets that a group takes over from another group.
 pub(crate) struct CloneOffsets<'a> {
-    /// The group whose offsets are copied.
+    /// Group whose offsets are copied.
     pub source: &'a str,
     /// The group that gets the offsets.
     pub target: &'a str,
     /// The topic; `None` for all topics the first group committed offsets in.
     pub topic: Option<&'a str>,
-    /// Whether offsets are copied also in topics that the first group does not read any more.
+    /// Whether offsets are copied even in topics that the first group no longer reads.
     pub is_offline: bool,
 }
 

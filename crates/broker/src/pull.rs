@@ -1,7 +1,8 @@
 //! Pulls: messages of one queue from an offset on.
 //!
-//! A pull is answered at once when its messages are in memory, by the disk pool when they must be read from the disk, and
-//! later when there is nothing to return yet ([`crate::long_polling`], long polling). All three ways use [`answer`].
+//! A pull has three ways to its response. It is answered at once if its messages are in memory, and by the disk pool
+//! if they must be read from the disk. If no message is available yet, it is answered later ([`crate::long_polling`],
+//! long polling). All three ways use [`answer`].
 
 mod check;
 mod scan;
@@ -27,7 +28,7 @@ pub(crate) use scan::Scan;
 use suspend::{HOLD_MAX_MS, Suspension, hold};
 pub(crate) use suspend::{arrived, expire};
 
-/// Buffers that the pulls of one read batch share.
+/// Buffers that the pulls of a read batch share.
 #[derive(Default)]
 pub(crate) struct PullScratch {
     units: Vec<Numbered>,
@@ -37,7 +38,7 @@ pub(crate) struct PullScratch {
 pub(crate) struct PullRequest<'a> {
     pub caller: &'a Caller,
     pub header: PullHeader<'a>,
-    /// The request is 361 `LITE_PULL_MESSAGE`, which the broker may be told to refuse.
+    /// Whether the request is 361 `LITE_PULL_MESSAGE`, which the broker may be configured to refuse.
     pub is_lite: bool,
 }
 
@@ -46,20 +47,20 @@ pub(crate) struct PullRequest<'a> {
 pub(crate) struct Pull {
     /// The queue to read.
     pub queue: Arc<Queue>,
-    /// What is asked of the queue.
+    /// Range and filter of the pull.
     pub ask: PullAsk,
 }
 
-/// From where a request may read messages.
+/// Sources from which a request may read messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Only from memory; otherwise the result is "not resident".
+    /// Memory only. Otherwise the result is "not resident".
     Memory,
-    /// From memory or disk; the thread may block.
+    /// Memory or disk. The thread may block.
     Disk,
 }
 
-/// Pulls messages: the answer is written to `out` now, or goes to the sink that `later` makes.
+/// Pulls messages. The response is written to `out` now, or goes later to the sink that `later` makes.
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PullMessageProcessor.processRequest`; `SYSTEM_BUSY` when too many pulls wait.
@@ -134,8 +135,8 @@ fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
     broker.disk_pool.answer(&broker.refused, sink, read, || ());
 }
 
-/// Writes the answer of a pull with the messages its scan found. False when they are not in memory and `source` forbids
-/// reading the disk; then nothing was written.
+/// Writes the response of a pull with the messages that its scan found. Returns false if they are not in memory and
+/// `source` forbids reading the disk. Then the response is empty.
 pub(crate) fn answer(
     broker: &Broker,
     pull: &Pull,
@@ -198,13 +199,14 @@ pub(crate) fn answer(
     }
 }
 
-/// The messages that are not damaged. The store has reported the damaged ones, and consumers skip them.
+/// Returns the undamaged messages. The store has reported the damaged messages, and consumers skip them.
 pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }
 
-/// Answers a pull whose messages cannot be read: the log was deleted while it was read, or the disk cannot read that range.
+/// Answers a pull whose messages cannot be read, because the log was deleted meanwhile or the disk cannot read that
+/// range.
 fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn ReplyWriter) {
     let queue_min = pull.queue.index.min().to_i64();
     let (code, remark) = match error {

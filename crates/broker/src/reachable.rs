@@ -1,9 +1,10 @@
-//! The address under which other machines reach this one, for a broker without `brokerIP1`.
+//! Address under which other machines reach this machine, for a broker without `brokerIP1`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// An address of this machine that other machines can reach. This is the source address the system chooses for a public
-/// address, or, on a machine without a default route, for a network the machine is part of. No packet is sent.
+/// Returns an address of this machine that other machines can reach. It is the source address that the system chooses
+/// for a public address. On a machine without a default route, it is the source address for a local network. No
+/// packet is sent.
 pub fn reachable_ip() -> IpAddr {
     let public = [Ipv4Addr::new(192, 0, 2, 1)];
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
@@ -21,8 +22,8 @@ fn source_towards(address: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// An address in each network of a routing table (`/proc/net/route`), except networks that exist only within this machine,
-/// like loopback and bridges of containers (`NetworkUtil.getLocalInetAddress` skips the same).
+/// Returns an address in each network of a routing table (`/proc/net/route`). Skips networks that exist only within
+/// this machine, like loopback and bridges of containers (`NetworkUtil.getLocalInetAddress` skips the same).
 fn neighbours(routes: &str) -> impl Iterator<Item = Ipv4Addr> {
     const OWN: [&str; 5] = ["lo", "docker", "br-", "veth", "virbr"];
     routes.lines().skip(1).filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Why an operation is not performed: a refusal with RocketMQ's response code.
+//! Refusal: the reason why an operation is not performed, with RocketMQ's response code.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ use crate::refused::Cause;
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
 pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
 
-/// What a client can do about a request that may or may not be stored; part of the remark.
+/// Part of the remark with advice for a client whose request may or may not be stored.
 const UNKNOWN: &str = "the outcome is unknown: the request may be stored and may be lost. Send it again, here when the broker was restarted or to another broker; what was stored then exists twice";
 
-/// Why a request is not performed, or not yet. Nothing was changed for it so far.
+/// Reason why a request is not performed, or not yet. The request has changed nothing so far.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {remark}")]
 pub struct Refusal {
     /// Response code.
     pub code: i32,
-    /// Text for humans: what was expected and what was found.
+    /// Text for humans: expected and actual state.
     pub remark: Cow<'static, str>,
     /// When set, the request is valid and waits for this metadata change to be on disk. Code and remark are for callers that
     /// cannot wait.
@@ -57,8 +57,8 @@ impl Refusal {
         Self { later: Some(Box::new(Later { change, then })), ..busy }
     }
 
-    /// What is told to those whose records may not be durable; `None` when they are. What is stored here but not on enough slaves
-    /// counts as durable, as in Java.
+    /// Returns the refusal for senders whose records may not be durable, or `None` if they are durable. Records that
+    /// are stored here but not on enough slaves count as durable, as in Java.
     pub(crate) fn not_durable(outcome: &Outcome) -> Option<Self> {
         let (code, remark) = match outcome {
             Outcome::Stored | Outcome::SlaveTimedOut => return None,
@@ -80,7 +80,8 @@ impl Refusal {
         Some(Self::new(code, remark))
     }
 
-    /// What a producer is told whose message too few slaves have (`FLUSH_SLAVE_TIMEOUT`); `None` after every other outcome.
+    /// Returns the refusal for a producer whose message too few slaves have (`FLUSH_SLAVE_TIMEOUT`). `None` for every
+    /// other outcome.
     pub(crate) fn not_stored_on_slaves(outcome: &Outcome) -> Option<Self> {
         let remark = "too few slaves have the message in time (slaveTimeout): it is stored here, and they get it when they follow again";
         (*outcome == Outcome::SlaveTimedOut).then(|| Self::new(response::FLUSH_SLAVE_TIMEOUT, remark))
@@ -110,7 +111,7 @@ impl From<wire::json::JsonError> for Refusal {
     }
 }
 
-/// Why the broker could not store a message that it made itself.
+/// Errors of storing a message that the broker made itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PutError {
     #[error(transparent)]

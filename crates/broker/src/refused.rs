@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::AppendError;
 
-/// Why a valid request was refused.
+/// Reasons of refusing a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Writing the queues' index waits for the disk.
@@ -13,11 +13,11 @@ pub(crate) enum Cause {
     DiskFull,
     /// The store is fenced, since a write or flush failed.
     Fenced,
-    /// Too many requests wait for the disk pool.
+    /// The number of requests that wait for the disk pool is at its limit.
     ColdReads,
-    /// Too many requests wait for the metadata writer to write a topic or group.
+    /// The number of requests that wait for the metadata writer is at its limit.
     Changes,
-    /// Too many pulls are suspended.
+    /// The number of suspended pulls is at its limit.
     HeldPulls,
     /// Any other cause: the broker stops, or the topic is being removed.
     Other,

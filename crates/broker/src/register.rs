@@ -1,13 +1,13 @@
-//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`). The whole table of topics is registered after a
-//! reconnection, and changed topics at once. Every period the broker asks whether the name server still has this version of
-//! the table, and registers the whole table again if not. If it has, some thousands of topics are registered again, the next
-//! ones each period: under a version it knows a name server takes over only the topics it lacks, so a topic that was removed
-//! from that name server alone comes back. This repeats the whole table of most brokers, and a few percent of one with 60,000
-//! topics.
+//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`). The broker registers the whole table of
+//! topics after a reconnection, and changed topics at once. Every period it asks whether the name server has this
+//! version of the table. If not, it registers the whole table again. If so, it registers some thousands of topics
+//! again, the next ones each period. Under a known version, a name server takes over only missing topics, so a topic
+//! that was removed from that name server alone returns. Each period thus repeats the whole table of most brokers,
+//! and a few percent of a table with 60,000 topics.
 //!
-//! A table that is too large for one request is sent in parts, which name servers merge. A name server takes over changed
-//! topics only when the version differs from the one it knows. So each part but the last has a made-up version of its own, and
-//! the name server has the true version only when all parts have arrived.
+//! A table that is too large for one request is sent in parts, which name servers merge. A name server takes over
+//! changed topics only if the version differs from its own. So each part except the last has an artificial version of
+//! its own, and the name server has the true version only after all parts have arrived.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,26 +31,26 @@ use crate::engine::{BLOCKING, Every};
 use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
-/// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
-/// each period; about a megabyte.
+/// Most topics in a registration unless `enableSplitRegistration` sets a smaller number, and number of topics
+/// registered again each period. About a megabyte.
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
-/// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
+/// Timeout of a name server's response (`registerBrokerTimeoutMills` in Java).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 24 });
 
 /// Longest `registerNameServerPeriod` that is used, in milliseconds, as in Java. Name servers remove brokers they have not heard of for two
 /// minutes.
 const PERIOD_MAX_MS: u64 = 60_000;
 
-/// Pause before a name server that cannot be reached is tried again. In tests it never ends: what is seen to happen there is
-/// what something else woke up for.
+/// Pause before the next attempt to reach a name server. In tests the pause never ends, so that only other events
+/// cause an attempt.
 const RECONNECT_PAUSE: Duration = if cfg!(test) { Duration::from_secs(3600) } else { Duration::from_secs(1) };
 
 /// Pause before a slave asks again for the address of a master that was elected and is not registered yet.
 const MASTER_PAUSE: Duration = Duration::from_millis(50);
 
-/// Most changed topics that are registered one by one with `enableSingleTopicRegister`; a larger number is registered in one
-/// request.
+/// Most changed topics that are registered singly with `enableSingleTopicRegister`. A larger number is registered in
+/// one request.
 const SINGLY_MAX: usize = 16;
 
 /// The service on connections to name servers, which ignores all requests: name servers send none that a broker serves.
@@ -97,12 +97,12 @@ pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
     }
 }
 
-/// Keeps the broker registered with one name server until `namesrvAddr` does not name it any more, or the workers stop.
+/// Keeps the broker registered with a name server until `namesrvAddr` no longer names it, or the workers stop.
 async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     let mut roles = broker.role.changes();
     let mut changes = broker.registration_acks.name_servers();
     while broker.config.name_servers().contains(&name_server) {
-        // A broker of which the controllers have not said what it is serves nobody.
+        // A broker without a role from the controllers serves no client.
         while broker.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
         }
@@ -123,7 +123,7 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     }
 }
 
-/// Keeps the broker registered over one connection, until the connection ends or a registration fails.
+/// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let Link { broker, peer, .. } = link;
     let mut changes = broker.topics.watch();
@@ -182,7 +182,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
     }
 }
 
-/// A connection to a name server, and what the broker needs to register over it.
+/// Connection to a name server, and the state for registering over it.
 struct Link<'a> {
     broker: &'a Arc<Broker>,
     peer: &'a ConnectionHandle,
@@ -206,7 +206,7 @@ async fn bring_up_to_date(
             if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(link, &topics).await?;
             } else {
-                // Also when topics were only removed, because the version of the table has changed.
+                // Needed even if topics were only removed, because the version of the table has changed.
                 register(link, version, &topics).await?;
             }
         }
@@ -222,8 +222,8 @@ async fn bring_up_to_date(
     Ok(())
 }
 
-/// Registers topics one by one with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. The next
-/// query of the version therefore leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
+/// Registers topics singly with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. So the
+/// next query of the version leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
 async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
     let Link { broker, peer, .. } = link;
     for topic in topics {
@@ -243,15 +243,16 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
     Ok(())
 }
 
-/// How far in the table the repeated registration with a name server has come.
+/// Position in the table of the repeated registration with a name server.
 #[derive(Default)]
 struct Reminder {
-    /// The last topic that was registered again; empty before the first one.
+    /// Last topic that was registered again. Empty before the first.
     last: String,
 }
 
 impl Reminder {
-    /// The version of the table and the topics to register next; begins again at the first one after the last one.
+    /// Returns the version of the table and the topics to register next. Begins again at the first topic after the
+    /// last.
     fn take(&mut self, topics: &Topics) -> (DataVersion, Vec<Arc<Topic>>) {
         let mut part = topics.snapshot_after(&self.last, TOPICS_PER_REQUEST);
         if part.1.is_empty() {
@@ -277,8 +278,8 @@ async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) 
     Ok(())
 }
 
-/// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
-/// heartbeat of the broker.
+/// Asks a name server whether it has this version of the table (`QUERY_DATA_VERSION`, 322). The request also counts
+/// as a heartbeat of the broker.
 async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, RegisterError> {
     let Link { broker, peer, .. } = link;
     let body = json::to_vec(&version);
@@ -288,7 +289,7 @@ async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, Regi
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
 
-/// Why a registration failed.
+/// Errors of a registration.
 #[derive(Debug, thiserror::Error)]
 enum RegisterError {
     #[error(transparent)]
@@ -317,13 +318,13 @@ async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) 
     Ok(())
 }
 
-/// Most topics in one registration request.
+/// Returns the most topics in a registration request.
 fn part_size(broker: &Broker) -> usize {
     let config = &broker.config;
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
-/// The versions under which the parts of a table are sent: all differ, and the last one is that of the table.
+/// Returns the versions of the parts of a table. All differ, and the last version is that of the table.
 fn part_versions(version: DataVersion, count: usize) -> impl Iterator<Item = DataVersion> {
     (1..=count as i64)
         .rev()
@@ -395,7 +396,7 @@ async fn register_part(
     Ok(())
 }
 
-/// Notes what a name server says about the master. In controller mode it may still name the one before.
+/// Takes the master from a name server's response. In controller mode a name server may still name the former master.
 fn learn_master(broker: &Broker, reply: &Reply) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
     if broker.config.has_acting_master() {

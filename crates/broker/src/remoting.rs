@@ -1,5 +1,5 @@
-//! The remoting protocol of the broker: one dispatcher for each listening port, which chooses what serves a request by the route
-//! table.
+//! Remoting protocol of the broker: each listening port has a dispatcher, which chooses the handler of a request by
+//! the route table.
 
 mod answer;
 mod clients;
@@ -61,7 +61,7 @@ use sink::Form;
 #[cfg(test)]
 pub(crate) use {detached::postpone, sink::Call};
 
-/// Serves the connections of one listening port.
+/// Dispatcher of the connections of a listening port.
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     pub port: Port,
@@ -70,7 +70,7 @@ pub(crate) struct Dispatcher {
     forwards: Option<Forwards>,
 }
 
-/// The reusable state of one read batch.
+/// Reusable state of a read batch.
 pub(crate) struct ReadBatch {
     send: sends::Sends,
     pull: PullScratch,
@@ -215,18 +215,18 @@ impl Acks {
 }
 
 impl Dispatcher {
-    /// A dispatcher that forwards nothing.
+    /// Makes a dispatcher that forwards no requests.
     pub(crate) fn new(broker: Arc<Broker>, port: Port) -> Self {
         Self { broker, port, forwards: None }
     }
 
-    /// A dispatcher that forwards to the master what a slave does not serve.
+    /// Makes a dispatcher that forwards requests to the master if a slave does not serve them.
     pub(crate) fn forwarding(broker: Arc<Broker>, port: Port, forwards: Option<Forwards>) -> Self {
         Self { broker, port, forwards }
     }
 
-    /// Forwards a request that this broker does not serve because it is not the master, or refuses it. False when the request
-    /// is to be served here.
+    /// Forwards a request that this broker does not serve because it is not the master, or refuses the request.
+    /// Returns false if this broker must serve it.
     fn leave_to_master(
         &self,
         (peer, caller): (&Arc<ConnectionHandle>, &Caller),
@@ -302,7 +302,7 @@ impl Dispatcher {
         served
     }
 
-    /// As [`Self::refuse`], for a request that is measured.
+    /// Refuses a measured request, like [`Self::refuse`].
     fn refuse_measured(&self, request: &Request<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
         let start = out.len();
         self.refuse(request.command, refusal, out);

@@ -1,5 +1,5 @@
-//! What this broker knows of the others of its group: of a slave's master its addresses, of a master's slaves how far they are,
-//! and in controller mode the epochs of the log and the in-sync set.
+//! State of the other brokers in the group. A slave has its master's addresses, a master has its slaves' progress. In
+//! controller mode, there are also the epochs of the log and the in-sync set.
 
 mod flow;
 
@@ -19,16 +19,16 @@ use flow::Flow;
 /// Shortest address of a master that counts (`BrokerController.doRegisterBrokerAll`).
 const ADDRESS_BYTES_MIN: usize = 6;
 
-/// Where the master of this broker's group is, as far as name servers have said.
+/// Addresses of the master of this broker's group, as name servers have sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MasterAddresses {
-    /// Where slaves connect to, `host:port`.
+    /// Address for slaves, `host:port`.
     pub ha: Option<String>,
-    /// Where clients connect to, `host:port`.
+    /// Address for clients, `host:port`.
     pub broker: Option<String>,
 }
 
-/// How far one connected slave is.
+/// Progress of a connected slave.
 #[derive(Debug)]
 pub(crate) struct SlaveProgress {
     /// The slave's end of the connection.
@@ -37,22 +37,22 @@ pub(crate) struct SlaveProgress {
     pub acknowledged: AtomicU64,
     /// Log position from which the slave gets bytes next.
     pub next: AtomicU64,
-    /// The slave's id at the controllers; zero for a classic slave, and before it was told.
+    /// Id of the slave at the controllers. Zero for a classic slave, and before the id is known.
     pub broker: AtomicU64,
-    /// What was sent to the slave.
+    /// Bytes sent to the slave.
     pub sent: Flow,
     /// Time of the last bytes from the slave, in milliseconds since 1970; zero for never.
     pub heard_ms: AtomicI64,
-    /// Why the slave cannot follow, and what to do.
+    /// Reason why the slave cannot follow, and advice.
     trouble: Mutex<Option<String>>,
-    /// Whether the slave has said where its log ends.
+    /// Whether the slave has reported the end of its log.
     has_reported: AtomicBool,
     /// Whether acknowledgements of this connection count.
     pub is_known: AtomicBool,
 }
 
 impl SlaveProgress {
-    /// A slave that has connected from `remote`.
+    /// Makes the progress of a slave that has connected from `remote`.
     pub(crate) fn new(remote: SocketAddr) -> Self {
         Self {
             remote,
@@ -67,17 +67,17 @@ impl SlaveProgress {
         }
     }
 
-    /// Notes why the slave cannot follow, and what to do.
+    /// Stores the reason why the slave cannot follow, and advice.
     pub(crate) fn note_trouble(&self, text: String) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Why the slave cannot follow, and what to do; `None` when nothing is known that keeps it from following.
+    /// Returns the reason why the slave cannot follow, and advice. `None` without a known reason.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the other end has spoken as a slave does.
+    /// Whether the peer has sent a slave's report.
     pub(crate) fn is_slave(&self) -> bool {
         self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
     }
@@ -92,33 +92,34 @@ impl SlaveProgress {
         self.has_reported().then(|| self.acknowledged.load(Ordering::Relaxed))
     }
 
-    /// Whether the slave has said where its log ends, so that the log flows to it.
+    /// Whether the slave has reported the end of its log, so that the log flows to it.
     pub(crate) fn has_reported(&self) -> bool {
         self.has_reported.load(Ordering::Acquire)
     }
 }
 
-/// What a slave knows of the connection to its master.
+/// State of a slave's connection to its master.
 #[derive(Debug, Default)]
 pub(crate) struct Upstream {
-    /// What came from the master.
+    /// Bytes received from the master.
     pub received: Flow,
-    /// When something came from the master last, in milliseconds since 1970; zero for never.
+    /// Time of the last bytes from the master, in milliseconds since 1970. Zero for never.
     pub read_ms: AtomicI64,
-    /// When the master was told something last, in milliseconds since 1970; zero for never.
+    /// Time of the last report to the master, in milliseconds since 1970. Zero for never.
     pub written_ms: AtomicI64,
-    /// By how many milliseconds the master's clock is ahead of this broker's, at least; negative when it is behind.
+    /// Least difference in milliseconds by which the master's clock is ahead of this broker's. Negative if it is
+    /// behind.
     skew_ms: AtomicI64,
-    /// Why this slave does not follow, and what to do.
+    /// Reason why this slave does not follow, and advice.
     trouble: Mutex<String>,
 }
 
-/// Difference of two brokers' clocks that an operator is told of, in milliseconds.
+/// Difference of two brokers' clocks that is reported to an operator, in milliseconds.
 const SKEW_MS: u64 = 1000;
 
 impl Upstream {
-    /// Notes what the master's clock said, asked at `asked_ms` and answered at `answered_ms` of the own clock. Logs when the two
-    /// begin to differ, or agree again.
+    /// Compares the master's clock with this broker's. The request left at `asked_ms` and the response came at
+    /// `answered_ms` of this clock. Logs when the clocks begin to differ, or agree again.
     pub(crate) fn note_clock(&self, master_ms: i64, asked_ms: i64, answered_ms: i64) {
         let skew_ms = master_ms.saturating_sub(master_ms.clamp(asked_ms, answered_ms.max(asked_ms)));
         let before_ms = self.skew_ms.swap(skew_ms, Ordering::Relaxed);
@@ -132,7 +133,8 @@ impl Upstream {
         }
     }
 
-    /// How the clocks of this broker and its master differ, and what to do; `None` when they agree within a second.
+    /// Returns the difference between the clocks of this broker and its master, and advice. `None` if they agree
+    /// within a second.
     pub(crate) fn skew(&self) -> Option<String> {
         let skew_ms = self.skew_ms.load(Ordering::Relaxed);
         (skew_ms.unsigned_abs() > SKEW_MS).then(|| {
@@ -144,29 +146,29 @@ impl Upstream {
         })
     }
 
-    /// Forgets what was known of the former master.
+    /// Clears the state of the former master.
     pub(crate) fn forget(&self) {
         self.skew_ms.store(0, Ordering::Relaxed);
         self.note_trouble(String::new());
     }
 
-    /// Notes why this slave does not follow, and what to do.
+    /// Stores the reason why this slave does not follow, and advice.
     pub(crate) fn note_trouble(&self, text: String) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
-    /// Notes that bytes of the log, or a heartbeat, came from the master.
+    /// Records that bytes of the log, or a heartbeat, came from the master.
     pub(crate) fn note_read(&self, bytes: usize, now_ms: i64) {
         self.received.add(bytes as u64, now_ms);
         self.read_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Notes that the master was told how far this slave is.
+    /// Records that the master got a report of this slave's progress.
     pub(crate) fn note_written(&self, now_ms: i64) {
         self.written_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Why this slave does not follow, and what to do; empty when nothing is known that keeps it from following.
+    /// Returns the reason why this slave does not follow, and advice. Empty without a known reason.
     pub(crate) fn trouble(&self) -> String {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -179,18 +181,18 @@ const MACHINES_MAX: usize = 256;
 /// every 3 to 10 seconds (`BrokerController.handleSlaveSynchronize`).
 const MACHINE_FORGOTTEN: Duration = Duration::from_secs(40);
 
-/// The machines whose brokers fetch this master's tables as slaves do, over the broker's own port, which authenticates users. The
-/// replication port has no users, so a connection there has only its address as evidence.
+/// Machines whose brokers fetch this master's tables as slaves do, over the broker's own port, which authenticates
+/// users. The replication port has no users, so a connection there has only its address as evidence.
 #[derive(Default)]
 pub(crate) struct SlaveMachines {
-    /// Time of the last request by address, and by the port of connections that tell slaves of one address apart.
+    /// Time of the last request by address, and by the port of connections that distinguish slaves of an address.
     asked: Mutex<BTreeMap<(IpAddr, Option<u16>), Duration>>,
     changes: watch::Sender<u64>,
 }
 
 impl SlaveMachines {
-    /// Notes that a slave on the machine `address` took tables at `now` of the steady clock. `port` is the slave's end of the one
-    /// connection on which the slave sends such requests.
+    /// Records that a slave on the machine `address` took tables at `now` of the steady clock. `port` is the slave's
+    /// end of the single connection for such requests.
     pub(crate) fn note(&self, address: IpAddr, port: Option<u16>, now: Duration) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let before = asked.insert((address.to_canonical(), port), now);
@@ -206,7 +208,7 @@ impl SlaveMachines {
         }
     }
 
-    /// The machines whose slaves took tables lately, and how many slaves each machine has.
+    /// Returns the machines whose slaves took tables recently, with the number of slaves.
     pub(crate) fn slaves(&self, now: Duration) -> BTreeMap<IpAddr, usize> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slaves = BTreeMap::new();
@@ -219,46 +221,46 @@ impl SlaveMachines {
         slaves
     }
 
-    /// Machines that have become known.
+    /// Notifies of newly known machines.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 }
 
-/// The other brokers of the group.
+/// Other brokers of the group.
 #[derive(Default)]
 pub(crate) struct Replicas {
     master: watch::Sender<MasterAddresses>,
     slaves: Mutex<Vec<Arc<SlaveProgress>>>,
     /// Whether this slave is connected to its master.
     follows: AtomicBool,
-    /// This slave's connection to its master.
+    /// Connection of this slave to its master.
     pub upstream: Upstream,
     /// Machines of this master's slaves.
     pub slave_machines: SlaveMachines,
-    /// Counts the slaves that have said where their logs end, and the changes of `follows`.
+    /// Counter of slaves' first reports and of changes of `follows`.
     connections: watch::Sender<u64>,
     elected: Mutex<Elected>,
-    /// When the master's table of topics was asked for that this slave took last, in milliseconds since 1970.
+    /// Request time of the master's last accepted table of topics, in milliseconds since 1970.
     tables_taken_ms: AtomicI64,
     /// The epoch of the last election that a request 1008 named.
     notice: watch::Sender<Epoch>,
 }
 
-/// What is known of the group in controller mode.
+/// State of the group in controller mode.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elected {
-    /// Who was master when, of this broker's log.
+    /// Epochs of this broker's log.
     pub epochs: EpochList,
     /// Whether a stop may have cost the end of the log, and this broker has had no role since.
     pub may_have_lost: bool,
-    /// On a master the in-sync set that the controller has committed.
+    /// In-sync set that the controller has committed, on a master.
     pub in_sync: CommittedSet,
-    /// On a master the members of in-sync sets that it has proposed and that may still be committed.
+    /// Members of in-sync sets that the master has proposed and that may still be committed.
     pub proposed: BTreeSet<BrokerId>,
-    /// On a master the slaves that may become master without loss, the best first.
+    /// Slaves that may become master without loss, the best first, on a master.
     pub heirs: Vec<BrokerId>,
-    /// This broker's id at the controllers; zero before it has one.
+    /// Id of this broker at the controllers. Zero before it has an id.
     pub own: u64,
     /// Whether this broker is unknown to the controllers.
     pub is_unknown: bool,
@@ -267,14 +269,14 @@ pub(crate) struct Elected {
 }
 
 impl Replicas {
-    /// Notes what a name server said about the master in the answer to a registration. An answer without an address changes
-    /// nothing: a master that is gone for a moment keeps its address.
+    /// Takes the master's addresses from a name server's response to a registration. A response without an address
+    /// changes nothing, so that a briefly missing master keeps its address.
     pub(crate) fn learn(&self, broker: Option<&str>, ha: Option<&str>) {
         self.learn_if(broker, ha, |_| true);
     }
 
-    /// Notes where the slaves of the elected master connect to, if `broker` is that master. A name server may still name the one
-    /// before, and another one may be elected at any moment.
+    /// Takes the address for slaves of the elected master, if `broker` is that master. A name server may still name
+    /// the former master, and another master may be elected at any moment.
     pub(crate) fn learn_of_elected(&self, broker: Option<&str>, ha: Option<&str>) {
         self.learn_if(broker, ha, |master| master.broker.as_deref() == broker);
     }
@@ -305,13 +307,14 @@ impl Replicas {
         self.master.subscribe()
     }
 
-    /// Forgets the former master: from now on `broker` is its address, if there is one, and the name servers have to say where
-    /// slaves of it connect to.
+    /// Clears the former master. `broker` is the new address, if any. The name servers have to send the address for
+    /// slaves.
     pub(crate) fn set_master(&self, broker: Option<String>) {
         self.master.send_replace(MasterAddresses { ha: None, broker });
     }
 
-    /// The master is gone: its tables are not taken any more. A connection that still brings its log stays.
+    /// Records that the master is gone, so that its tables are not taken any more. A connection that still brings its
+    /// log stays.
     pub(crate) fn lose_master(&self) {
         let follows = self.follows();
         self.master.send_if_modified(|master| {
@@ -322,13 +325,13 @@ impl Replicas {
         });
     }
 
-    /// Whether the name servers have still to say where the master's slaves connect to.
+    /// Whether the name servers have not sent the address for the master's slaves yet.
     pub(crate) fn lacks_master(&self) -> bool {
         self.master.borrow().ha.is_none()
     }
 
-    /// Takes the epoch of an election from a request 1008, which anybody can send. A smaller epoch replaces a larger one, because the
-    /// larger one may have been false.
+    /// Takes the epoch of an election from a request 1008, which any host can send. A smaller epoch replaces a larger
+    /// epoch, because the larger epoch may have been false.
     pub(crate) fn notify(&self, epoch: Epoch) {
         self.notice.send_replace(epoch);
     }
@@ -338,17 +341,17 @@ impl Replicas {
         self.notice.subscribe()
     }
 
-    /// Notes that the master's table of topics was taken that was asked for at `at_ms`.
+    /// Records that the master's table of topics, requested at `at_ms`, was accepted.
     pub(crate) fn took_tables(&self, at_ms: i64) {
         self.tables_taken_ms.store(at_ms, Ordering::Relaxed);
     }
 
-    /// What the master stored before this time is of topics that it knew when its table was taken; zero for never.
+    /// Time before which all messages that the master stored are of topics in the copied table. Zero for never.
     pub(crate) fn tables_taken_ms(&self) -> i64 {
         self.tables_taken_ms.load(Ordering::Relaxed)
     }
 
-    /// What is known of the group in controller mode.
+    /// Returns the state of the group in controller mode.
     pub(crate) fn elected(&self) -> MutexGuard<'_, Elected> {
         self.elected.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -363,7 +366,7 @@ impl Replicas {
         self.slaves_mut().retain(|known| !Arc::ptr_eq(known, slave));
     }
 
-    /// Notes what a slave has said about the end of its log.
+    /// Records a slave's report of its log end.
     pub(crate) fn note_report(&self, slave: &SlaveProgress, acknowledged: u64) {
         slave.acknowledged.store(acknowledged, Ordering::Relaxed);
         if !slave.has_reported.swap(true, Ordering::AcqRel) {
@@ -371,7 +374,7 @@ impl Replicas {
         }
     }
 
-    /// Changes of who is connected for the log.
+    /// Notifies of changes of the slaves' connections.
     pub(crate) fn connections(&self) -> watch::Receiver<u64> {
         self.connections.subscribe()
     }
@@ -381,14 +384,14 @@ impl Replicas {
         self.slaves_mut().clone()
     }
 
-    /// Notes whether this slave is connected to its master and has told it where to start.
+    /// Records whether this slave is connected to its master and has sent the start position.
     pub(crate) fn set_follows(&self, follows: bool) {
         if self.follows.swap(follows, Ordering::AcqRel) != follows {
             self.connections.send_modify(|count| *count += 1);
         }
     }
 
-    /// Whether this slave is connected to its master and has told it where to start.
+    /// Whether this slave is connected to its master and has sent the start position.
     pub(crate) fn follows(&self) -> bool {
         self.follows.load(Ordering::Acquire)
     }

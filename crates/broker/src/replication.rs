@@ -1,14 +1,14 @@
 //! Replication between the brokers of a group: the shells around the state machines of the crate `replica`.
 //!
-//! A master runs one thread, `ha-master`, which accepts slaves and sends them the log ([`master`]). A slave runs one thread,
-//! `ha-slave`, which takes its master's log ([`slave`]), and a task that takes the master's tables ([`metadata`]) and positions of
-//! delayed and timed messages ([`positions`]). In controller
-//! mode the thread `role` ([`roles`]) starts and ends these threads as the task `controller-agent` ([`controller`]) learns who is
+//! A master runs a thread, `ha-master`, which accepts slaves and sends them the log ([`master`]). A slave runs a
+//! thread, `ha-slave`, which takes its master's log ([`slave`]). A task of the slave takes the master's tables
+//! ([`metadata`]) and positions of delayed and timed messages ([`positions`]). In controller mode the thread `role`
+//! ([`roles`]) starts and ends these threads when the task `controller-agent` ([`controller`]) learns of a new
 //! master.
 //!
-//! Where a decision is made: what is sent, appended, reported and closed, and when, in `replica::classic` and
-//! `replica::switch`; what controllers are asked in `replica::agent`. Here are sockets, files, the clock, and the calls of the
-//! store.
+//! `replica::classic` and `replica::switch` decide what is sent, appended, reported and closed, and when.
+//! `replica::agent` decides the requests to controllers. This module contains sockets, files, the clock, and the
+//! calls of the store.
 
 pub(crate) mod controller;
 mod files;
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a supervised thread with a runtime of its own, which runs the future until it is told to stop.
+    /// Starts a supervised thread with a runtime of its own, which runs the future until the thread is stopped.
     fn start<F: Future<Output = ()>>(
         broker: &Arc<Broker>,
         (work, name): (SupervisedWork, &'static str),
@@ -76,7 +76,7 @@ impl Drop for Worker {
     }
 }
 
-/// What replicates, of this broker.
+/// Replication threads and tasks of this broker.
 pub(crate) enum Replication {
     /// The thread of a master or slave that the operator made so; none when slaves cannot connect.
     Classic { _worker: Option<Worker> },
@@ -85,7 +85,7 @@ pub(crate) enum Replication {
 }
 
 impl Replication {
-    /// Starts the thread of a master, or of a slave, as `brokerRole` says.
+    /// Starts the thread of a master, or of a slave, by `brokerRole`.
     ///
     /// # Errors
     /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.
@@ -128,7 +128,7 @@ impl Replication {
         })
     }
 
-    /// Starts the thread that makes this broker what the controllers say, and returns what the agent needs.
+    /// Starts the thread that performs the roles from the controllers, and returns the links for the agent.
     ///
     /// # Errors
     /// An error of the operating system when the thread cannot be started.
@@ -163,7 +163,7 @@ impl Drop for Replication {
     }
 }
 
-/// Takes what a slave takes from its master beside the log, until the workers stop.
+/// Copies the master's state beside the log to this slave, until the workers stop.
 pub(crate) async fn sync_metadata(broker: Arc<Broker>, workers: Workers) {
     tokio::join!(metadata::run(broker.clone(), workers.clone()), positions::run(broker, workers));
 }
@@ -190,7 +190,7 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Waits until this time; for ever without one.
+    /// Waits until this time, or for ever without a time.
     async fn until(self, at_ms: Option<u64>) {
         match at_ms {
             Some(at_ms) => {

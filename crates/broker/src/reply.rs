@@ -31,23 +31,23 @@ struct Reply {
     reconsume_times: i32,
 }
 
-/// What became of a reply.
+/// Result of a reply.
 pub(crate) struct Replied {
-    /// Why the requester did not get the reply; `None` when it did.
+    /// Reason why the requester did not get the reply. `None` on success.
     pub failed: Option<String>,
     pub queue_id: i32,
-    /// Where the reply was stored, if it was.
+    /// Position of the stored reply, if it was stored.
     pub stored: Option<Placed>,
 }
 
 /// Takes the outcome of a reply.
 pub(crate) type OnReplied = Box<dyn FnOnce(&Broker, Replied) + Send>;
 
-/// Pushes a reply to the requester its properties name; `replied` is called when the requester has answered or timed out, or at
-/// once when it is not connected.
+/// Pushes a reply to the requester that its properties name. `replied` runs when the requester has responded or timed
+/// out, or at once if it is not connected.
 ///
 /// # Errors
-/// The refusal of any send that does not pass its checks; `SYSTEM_BUSY` when too many clients are asked.
+/// The refusal of any send that fails its checks. `SYSTEM_BUSY` when too many client calls wait.
 pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnReplied) -> Result<(), Refusal> {
     let queue_id = send::check_reply(broker, request)?;
     let reply = Reply::new(broker, request, queue_id);
@@ -65,7 +65,7 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
     push(broker, requester, client_id, reply, replied)
 }
 
-/// Sends a reply to its requester, and tells the outcome when the requester has answered or timed out.
+/// Sends a reply to its requester, and reports the result when the requester has responded or timed out.
 fn push(
     broker: &Broker,
     requester: Arc<dyn ClientLink>,
@@ -137,13 +137,14 @@ impl Reply {
         Question::TakeReply { fields, properties: text, body: self.body.clone() }
     }
 
-    /// Stores the reply if `storeReplyMessageEnable` is set. `failed` says why the reply was not pushed, if it was not.
+    /// Stores the reply if `storeReplyMessageEnable` is set. `failed` is the reason why the reply was not pushed, if
+    /// any.
     fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
         let stored = broker.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
         Replied { failed, queue_id: self.queue_id, stored }
     }
 
-    /// Stores the reply in its topic. A failure changes nothing for the replier, as in Java.
+    /// Stores the reply in its topic. A failure does not affect the replier, as in Java.
     fn store(&self, broker: &Broker) -> Option<Placed> {
         // The Go client sends replies without a body, and messages without a body are not stored.
         if self.body.is_empty() {

@@ -1,25 +1,25 @@
-//! Pulls and pops that are answered later: where their answers go, whatever protocol the caller speaks.
+//! Sinks for responses to suspended pulls and pops, independent of the caller's protocol.
 
 use wire::header::PullReply;
 use wire::pop::OffsetTexts;
 
 use crate::Refusal;
 
-/// How a pull ended, without its messages.
+/// Result of a pull, without its messages.
 pub(crate) struct PullAnswer<'a> {
     /// Response code.
     pub code: i32,
-    /// Name of the status in `GetMessageStatus`, or what went wrong.
+    /// Name of the status in `GetMessageStatus`, or the error.
     pub remark: &'a str,
     pub header: PullReply,
 }
 
-/// What a pop returns.
+/// Result of a pop.
 #[derive(Debug, Default)]
 pub struct Popped {
-    /// Where the messages are stored, in the text form of the remoting protocol.
+    /// Positions of the messages, in the text form of the remoting protocol.
     pub texts: OffsetTexts,
-    /// The records of the messages, one behind the other.
+    /// Records of the messages, one behind the other.
     pub body: Vec<u8>,
     /// Number of messages returned.
     pub count: i32,
@@ -31,29 +31,30 @@ pub struct Popped {
     pub revive_queue: i32,
 }
 
-/// How a pop ended.
+/// Status of a pop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopStatus {
-    /// There are messages.
+    /// Messages were found.
     Found,
-    /// No message came in the polling time.
+    /// No message arrived within the polling time.
     TimedOut,
-    /// As many requests are suspended as the settings allow.
+    /// The number of suspended requests is at its limit.
     Full,
 }
 
-/// Writes the answer of one pull, pop or notification in the form of its front.
+/// Writes the response of a pull, pop or notification in the form of its front.
 pub(crate) trait ReplyWriter {
     /// Begins the answer of a pull. The caller appends records of exactly `body_bytes` bytes to the buffer that is returned.
     fn pull(&mut self, answer: &PullAnswer<'_>, body_bytes: usize) -> &mut Vec<u8>;
 
-    /// Takes back what [`ReplyWriter::pull`] wrote, and what was appended to it.
+    /// Removes the output of [`ReplyWriter::pull`], and everything appended to it.
     fn take_back(&mut self);
 
-    /// Answers a pop; `invisible_ms` is how long the messages stay invisible to other consumers of the group.
+    /// Answers a pop. `invisible_ms` is the time for which the messages stay invisible to other consumers of the
+    /// group.
     fn popped(&mut self, status: PopStatus, popped: Popped, invisible_ms: i64);
 
-    /// Answers a notification: whether there are messages, or whether too many requests are suspended.
+    /// Answers a notification: whether messages exist, and whether too many requests are suspended.
     fn noticed(&mut self, has_messages: bool, is_full: bool);
 
     /// Refuses the call.
@@ -63,19 +64,21 @@ pub(crate) trait ReplyWriter {
 /// Work that writes an answer.
 pub(crate) type Reply = Box<dyn FnOnce(&mut dyn ReplyWriter) + Send>;
 
-/// One pull, pop or notification that is answered later. A call that was cancelled, or whose caller is gone, takes no answer.
+/// Pull, pop or notification that is answered later. A cancelled call, or a call whose caller is gone, accepts no
+/// response.
 pub(crate) trait ReplySink: Send + Sync {
-    /// Calls with the same id are cancelled together ([`crate::pop::Pops::closed`]): on the remoting side those of one connection.
+    /// Id for cancellation: calls with equal ids are cancelled together ([`crate::state::Pops::closed`]). Calls of a
+    /// remoting connection have the same id.
     fn id(&self) -> u64;
 
     /// Whether the call was cancelled or its caller is gone.
     fn is_closed(&self) -> bool;
 
-    /// Notes that the call waits for a message from now on.
+    /// Records that the call waits for a message from now on.
     fn suspend(&self) {}
 
-    /// Runs `reply` where the answers to the caller are written, on the thread of its connection; so the thread that calls this
-    /// need not read messages for every group that waits. `reply` is dropped when the caller is gone.
+    /// Runs `reply` on the thread of the caller's connection, which writes its responses. So the calling thread need
+    /// not read messages for every waiting group. `reply` is dropped if the caller is gone.
     fn run(&self, reply: Reply);
 
     /// Writes an answer on the calling thread.

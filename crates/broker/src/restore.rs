@@ -1,7 +1,7 @@
-//! Restoring topics and groups that are missing from their files. When `topics.json` or `subscriptionGroup.json` was missing
-//! or broken and an older copy was read, topics and groups created since would be gone although their messages and offsets are
-//! there. Those that the store and the table of offsets know are created again, with default settings. When the file itself
-//! could be read nothing is restored: what it does not contain was deleted.
+//! Restores topics and groups that are missing in their files. If `topics.json` or `subscriptionGroup.json` was
+//! missing or broken, an older copy was read. Topics and groups created since would then be gone although their
+//! messages and offsets exist. Names that the store and the table of offsets know are created again, with default
+//! settings. If the file itself was readable, nothing is restored, because missing names were deleted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,11 +20,12 @@ use crate::topics::attributes::{BATCHED, QUEUE_TYPE};
 use crate::topics::{QUEUES_MAX, Topics};
 use crate::{Refusal, names};
 
-/// How far the clocks of a group's brokers may be apart, in milliseconds.
+/// Largest difference of the clocks of a group's brokers, in milliseconds.
 const SKEW_MAX_MS: i64 = 1_000;
 
-/// The topics with queues of batches (`queue.type=BatchCQ`), which must be known to open the store: those configured so, and,
-/// when `topics.json` could not be read, unknown topics that have such queues in the store.
+/// Returns the topics with queues of batches (`queue.type=BatchCQ`), which must be known to open the store. They are
+/// the topics with that configuration. If `topics.json` was unreadable, unknown topics with such queues in the store
+/// are added.
 pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::Result<Vec<String>> {
     let mut batched = topics.batched();
     if topics.source() != Source::File {
@@ -45,8 +46,8 @@ pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Creates the topics of which there are messages in the log of a broker that becomes master: the master before it may have
-/// ended before its table of topics was taken.
+/// Creates topics with messages in the log of a broker that becomes master. The former master may have ended before
+/// its table of topics was copied.
 pub(crate) fn restore_from_log(broker: &Broker) {
     let taken_ms = broker.replicas.tables_taken_ms();
     // A topic without newer messages was known to the master before, or deleted by it.
@@ -67,7 +68,7 @@ struct Stored {
     batched: bool,
 }
 
-/// Gives the topics of those queues that count what they lack.
+/// Adds the missing topics and queues for the stored queues that `counts` accepts.
 fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Result<(), Refusal> {
     let mut stored = BTreeMap::<String, Stored>::new();
     for queue in broker.store.queues().into_iter().filter(|queue| counts(queue)) {
@@ -87,7 +88,7 @@ fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Re
     broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }
 
-/// The change that gives a topic all the queues it has in the store; `None` when it has them already.
+/// Returns the change that gives a topic all its queues in the store, or `None` if it has them already.
 fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
     let count = stored.count;
     if let Some(topic) = broker.topics.find(name) {

@@ -21,16 +21,16 @@ pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expi
 /// Interval in milliseconds between two checks of how full the disk is.
 const WATCH_MS: i64 = 1000;
 
-/// Pause in milliseconds between freeing two pieces of a deleted file's space, while one deleted file is left. With more files
-/// the pause is shorter by that factor, down to 1 ms, since a broker may store more than a gigabyte per second.
+/// Pause in milliseconds between freeing two pieces of space while a single deleted file is left. With more files the
+/// pause is shorter by their number, down to 1 ms, because a broker may store more than a gigabyte per second.
 const PIECE_PAUSE_MS: i64 = 10;
 
-/// The engine that watches the disk and deletes what is old.
+/// Engine that watches the disk and deletes old files.
 pub(crate) struct Deletion {
     broker: Arc<Broker>,
     watched: Every,
     cleaned: Every,
-    /// Whether the last round that was to delete files deleted any.
+    /// Whether the last round with a deletion decision deleted any file.
     deleted: bool,
 }
 
@@ -42,7 +42,7 @@ impl Deletion {
         Self { broker, watched: Every::default(), cleaned: Every::default(), deleted: false }
     }
 
-    /// Gives back a piece of a deleted file's space, and returns the pause until the next piece in milliseconds.
+    /// Frees a piece of a deleted file's space, and returns the pause until the next piece in milliseconds.
     fn give_back(&self) -> i64 {
         let store = &self.broker.store;
         let waiting = i64::from(store.files_to_give_back()).max(1);
@@ -103,7 +103,7 @@ fn is_over(broker: &Broker) -> bool {
     most > 0 && store.appended().get() - store.min().get() > most
 }
 
-/// Runs one round of retention. True when files were deleted.
+/// Runs a round of retention. Returns true if files were deleted.
 pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     let asked = &broker.retention.asked;
     let asked =

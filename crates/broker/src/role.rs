@@ -1,5 +1,5 @@
-//! What this broker is in its group at the moment: master, slave, or neither as long as the controllers have not said, or as long as
-//! another broker of a group with acting masters has something newer.
+//! Current role of this broker in its group: master, slave, or fenced. A broker is fenced before the controllers
+//! assign a role, or while another broker of a group with acting masters has newer state.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
@@ -18,8 +18,9 @@ pub(crate) enum BrokerRole {
     Master,
     /// Copies the log of its master.
     Slave,
-    /// In controller mode, before the controllers have said who is master, and in a group with acting masters, before the broker has
-    /// what the others have: takes nothing, serves nothing, and is not registered.
+    /// The broker serves nothing, takes nothing and is not registered. In controller mode this lasts until the
+    /// controllers name the master. In a group with acting masters it lasts until the broker has the other brokers'
+    /// state.
     Fenced,
 }
 
@@ -27,7 +28,8 @@ pub(crate) enum BrokerRole {
 pub(crate) struct Role {
     current: AtomicU8,
     id: AtomicI64,
-    /// Whether this broker's log may be shown: false for a slave whose log may still hold what its master does not have.
+    /// Whether this broker's log may be shown. False for a slave whose log may still hold bytes that its master does
+    /// not have.
     is_consistent: AtomicBool,
     changes: watch::Sender<u64>,
 }
@@ -56,7 +58,7 @@ impl Role {
         }
     }
 
-    /// Whether this broker stores nothing of its own.
+    /// Whether this broker appends no messages of its own.
     pub(crate) fn is_slave(&self) -> bool {
         self.current() != BrokerRole::Master
     }
@@ -71,25 +73,25 @@ impl Role {
         self.is_consistent.load(Ordering::Acquire)
     }
 
-    /// From now on this broker is master. Its store takes appends already.
+    /// Makes this broker master. Its store takes appends already.
     pub(crate) fn lead(&self) {
         self.is_consistent.store(true, Ordering::Release);
         self.change(BrokerRole::Master, MASTER_ID);
     }
 
-    /// From now on this broker is the slave with this id, and shows its log once [`Self::agree`] was called.
+    /// Makes this broker the slave with this id. It shows its log after [`Self::agree`].
     pub(crate) fn follow(&self, id: i64) {
         self.is_consistent.store(false, Ordering::Release);
         self.change(BrokerRole::Slave, id);
     }
 
-    /// From now on this broker is neither master nor slave.
+    /// Makes this broker neither master nor slave.
     pub(crate) fn fence(&self) {
         self.is_consistent.store(false, Ordering::Release);
         self.change(BrokerRole::Fenced, self.id());
     }
 
-    /// The slave's log holds nothing any more that its master does not have.
+    /// Records that the slave's log is a part of its master's log.
     pub(crate) fn agree(&self) {
         self.is_consistent.store(true, Ordering::Release);
     }

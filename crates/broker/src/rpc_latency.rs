@@ -1,5 +1,5 @@
-//! How long requests took until they were answered, by request, answer and result (`RemotingMetricsManager`). Counted only while
-//! metrics are exported. Not counted are requests that the gate refused or that were passed on to a master.
+//! Latency of requests by request code, response code and result (`RemotingMetricsManager`). Counted only while
+//! metrics are exported. Requests that the gate refused or that were forwarded to a master are not counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use wire::frame::written_code;
 
 use crate::clock::Clock;
 
-/// Upper bounds in milliseconds of the ranges in which requests are counted; a last range has no bound. They contain those of
-/// `RemotingMetricsManager.getMetricsView` and those of creations in `BrokerMetricsManager`.
+/// Upper bounds in milliseconds of the ranges in which requests are counted. A last range has no bound. They contain
+/// the bounds of `RemotingMetricsManager.getMetricsView` and those of creations in `BrokerMetricsManager`.
 const BOUNDS_MS: [u64; 10] = [1, 3, 5, 7, 10, 100, 1000, 2000, 3000, 5000];
 
 /// Tables that share the counting, so that threads seldom wait for each other.
 const SHARDS: usize = 8;
 
-/// What became of the answer of a request.
+/// Result of writing the response of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Written {
     Success,
@@ -28,7 +28,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// What became of an answer that was pushed to its connection.
+    /// Converts the result of pushing a response to its connection.
     pub(crate) fn of(pushed: &Result<(), Gone>) -> Self {
         if pushed.is_ok() { Self::Success } else { Self::Failed }
     }
@@ -43,7 +43,7 @@ impl Written {
     }
 }
 
-/// What requests are told apart by. Codes that have no name are counted as one, so that clients cannot make the table grow.
+/// Labels of a request's latency. Codes without a name share a label, so that clients cannot make the table grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Answered {
     pub request: i32,
@@ -53,7 +53,7 @@ pub(crate) struct Answered {
     pub written: Written,
 }
 
-/// Requests of one kind.
+/// Requests of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Latencies {
     /// Requests by how long they took, in the ranges of [`BOUNDS_MS`].
@@ -84,7 +84,7 @@ type Table = BTreeMap<Answered, Latencies>;
 /// The latencies of all requests since the start.
 #[derive(Default)]
 pub(crate) struct RpcLatency {
-    /// The clock that measures; `None` while nothing is counted.
+    /// Clock for measurements. `None` while counting is off.
     clock: Option<Clock>,
     tables: [Mutex<Table>; SHARDS],
 }
@@ -94,7 +94,7 @@ impl RpcLatency {
         Self { clock, ..Self::default() }
     }
 
-    /// The time from which the requests of a read batch are measured; zero while nothing is counted.
+    /// Start time of the requests of a read batch. Zero while counting is off.
     pub(crate) fn begin(&self) -> Duration {
         self.clock.as_ref().map(Clock::steady).unwrap_or_default()
     }
@@ -114,7 +114,7 @@ impl RpcLatency {
         latencies.ms += ms.saturating_mul(count);
     }
 
-    /// Counts a request whose answer is this frame; nothing when it is empty.
+    /// Counts a request whose response is this frame. Ignores an empty frame.
     pub(crate) fn count_frame(&self, call: &Measured, frame: &[u8], written: Written) {
         if let Some(response) = self.clock.as_ref().and_then(|_| written_code(frame)) {
             let Measured { request, begin, is_long_polling } = *call;
@@ -152,12 +152,12 @@ pub(crate) struct Measured {
 #[derive(Default)]
 pub(crate) struct Tally {
     begin: Duration,
-    /// How many requests of each code there are.
+    /// Number of requests of each code.
     requests: Vec<(i32, u64)>,
 }
 
 impl Tally {
-    /// Adds a request; nothing while nothing is counted.
+    /// Adds a request. Does nothing while counting is off.
     pub(crate) fn add(&mut self, call: &Measured) {
         if call.begin.is_zero() {
             return;

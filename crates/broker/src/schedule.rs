@@ -1,8 +1,8 @@
 //! Delivery of delayed messages (`ScheduleMessageService`).
 //!
-//! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`; the tags code of its index unit is the time at
-//! which it is due. Messages of one level are due in the order in which they were stored, so only the first of each queue
-//! needs to be checked, and one engine serves all levels. The messages of a level that are due are appended with one write.
+//! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`. The tags code of its index unit is its
+//! due time. Messages of a level are due in the order in which they were stored. So only the first message of each
+//! queue needs a check, and one engine serves all levels. The due messages of a level are appended with one write.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use crate::refusal::PutError;
 use crate::system_topics::is_system_topic;
 use crate::topics::{Queue, Topic};
 
-/// Most messages of one level that are delivered before the other levels are served.
+/// Most messages of a level that are delivered before the other levels are served.
 const STEP: usize = 256;
 
-/// Size in bytes at which no further messages are added to one append.
+/// Size in bytes at which no further messages are added to an append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Pause in milliseconds after a failed delivery.
@@ -44,7 +44,7 @@ pub(crate) struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Continues at the delivery positions of [`Schedule`], which are saved by `position_writer`.
+    /// Continues at the delivery positions of [`Schedule`](crate::state::Schedule), which are saved by `position_writer`.
     pub(crate) fn new(broker: Arc<Broker>, position_writer: PositionWriter) -> Self {
         Self { broker, position_writer, saving: None, saved: Every::default() }
     }
@@ -61,8 +61,8 @@ impl Engine for DelayLevels {
     }
 }
 
-/// Has the position writer write changed positions once the copies before them are on disk. The returned receiver is
-/// disconnected when that is done; `None` when nothing changed.
+/// Queues a write of changed positions after the preceding copies are on disk. The returned receiver is disconnected
+/// when the write is done. `None` if no position changed.
 fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> Option<Receiver<()>> {
     let offsets = broker.schedule.changed()?;
     let note = position_writer::delivered(broker, now_ms);
@@ -88,8 +88,8 @@ pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
     (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
 }
 
-/// When a message is due, in milliseconds since the epoch: the tags code of its index unit, or, where that is not known, its
-/// store time plus the delay of its level.
+/// Returns the due time of a message, in milliseconds since the epoch: the tags code of its index unit. If the code
+/// is unknown, the due time is the store time plus the delay of the level.
 fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) -> i64 {
     if unit.has_tags_code() {
         return unit.tags_code;
@@ -158,9 +158,9 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     next_ms
 }
 
-/// The queue to which the copy of a delayed, timed or popped message goes. As in Java (`EscapeBridge.putMessage`), a copy
-/// creates no topic: the copy for a deleted topic is stored in a queue without a topic, and that for a topic without queues in
-/// queue 0, where consumers find it once the topic has queues again.
+/// Returns the queue for the copy of a delayed, timed or popped message. As in Java (`EscapeBridge.putMessage`), a
+/// copy creates no topic. The copy for a deleted topic is stored in a queue without a topic. The copy for a topic
+/// without queues is stored in queue 0, where consumers find it after the topic gets queues again.
 pub(crate) fn target(
     broker: &Broker,
     topic: &str,
@@ -184,7 +184,8 @@ pub(crate) fn target(
     Ok(first.ok_or_else(|| PushError::Queue { topic: topic.to_owned(), queue_id })?)
 }
 
-/// Puts the copy of a delayed message into the batch. Returns the queue of the copy; `None` when the message is skipped.
+/// Adds the copy of a delayed message to the batch. Returns the queue of the copy, or `None` if the message is
+/// skipped.
 fn prepare(
     broker: &Broker,
     queue: &Queue,

@@ -1,8 +1,9 @@
 //! Sends: messages of producers.
 //!
-//! A front gives its requests to [`stage`], which checks them and encodes their records, and then calls [`commit`], which appends
-//! all staged records with one write and hands the answers to the front's [`SendAnswers`]. The remoting side stages all sends of
-//! one read batch. All that is kept of a request between the two steps is in [`StagedSends`], whose memory is reused.
+//! A front passes its requests to [`stage`], which checks them and encodes their records. Then it calls [`commit()`],
+//! which appends all staged records with one write and passes the responses to the front's [`SendAnswers`]. The
+//! remoting side stages all sends of a read batch. [`StagedSends`] holds all state of a request between the two
+//! steps, and its memory is reused.
 
 mod batch;
 mod check;
@@ -37,9 +38,9 @@ pub(crate) use staged::{StagedSends, StoredSend};
 /// Bytes of staged records above which they are appended before more sends are staged.
 const STAGED_BYTES_MAX: usize = 2 << 20;
 
-/// Bytes of staged records above which, with sync flush, they are appended while the flusher is idle, before more sends are
-/// staged. So the requests of a busy connection divide into two halves: one is flushed while the other is answered and its
-/// producer sends again.
+/// Size of staged records in bytes above which, with sync flush, they are appended while the flusher is idle, before
+/// more sends are staged. So the requests of a busy connection form two halves: a half is flushed while the other
+/// half is answered and its producer sends again.
 const FLUSHED_BYTES_MIN: usize = 8 << 10;
 
 /// Bytes of staged records above which, when answers wait for slaves, they are appended before more sends are staged: slaves
@@ -49,9 +50,9 @@ const REPLICATED_BYTES_MIN: usize = 64 << 10;
 /// A message, or a batch of messages, that a producer sends.
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
-    /// Who sends.
+    /// Sender of the request.
     pub caller: &'a Caller,
-    /// What the request says beside the body.
+    /// Fields of the request beside the body.
     pub header: SendHeader<'a>,
     /// Body of the message, or of all messages of a batch.
     pub body: &'a [u8],
@@ -77,10 +78,10 @@ impl<'a> SendRequest<'a> {
     }
 }
 
-/// Checks a send and encodes its records. When many bytes are staged, all that is staged is committed.
+/// Checks a send and encodes its records. Above a size limit, all staged records are committed.
 ///
 /// # Errors
-/// The refusal, with RocketMQ's code; nothing is stored of the send.
+/// The refusal, with RocketMQ's code. The send then stores nothing.
 pub(crate) fn stage<A: SendAnswers>(
     broker: &Broker,
     staged: &mut StagedSends<A::Ticket>,
@@ -109,7 +110,7 @@ fn flush_could_start(broker: &Broker) -> bool {
     broker.durability.waits_for_flush() && broker.store.flusher_is_idle()
 }
 
-/// Refuses a message whose sender waits for its storage when too few brokers are in sync (`CommitLog.asyncPutMessage`).
+/// Refuses a message of a waiting sender if too few brokers are in sync (`CommitLog.asyncPutMessage`).
 fn demand_replicas(broker: &Broker) -> Result<(), Refusal> {
     if !broker.durability.lacks_replicas() {
         return Ok(());
@@ -239,8 +240,8 @@ pub(crate) fn check_reply(broker: &Broker, request: &SendRequest<'_>) -> Result<
     Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
 }
 
-/// The system flags of a send without those a client may not set: the broker knows the kinds of the host addresses, and sets
-/// the state of a transaction elsewhere.
+/// Returns the system flags of a send without the flags that a client may not set. The broker knows the kinds of the
+/// host addresses, and sets the state of a transaction elsewhere.
 pub(crate) fn record_flags(flags: i32) -> i32 {
     flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
 }

@@ -1,4 +1,4 @@
-//! Send-back: a consumer returns a message that it could not process, to get it again later.
+//! Send-back: a consumer returns a message that it could not process, and gets it again later.
 
 use std::fmt::Display;
 
@@ -18,10 +18,10 @@ use crate::{FAQ, Refusal, names};
 /// A message that a consumer returns.
 pub(crate) struct SendBack<'a> {
     pub group: &'a str,
-    /// Where the message's record begins in the log.
+    /// Log offset of the message's record.
     pub log_offset: LogOffset,
-    /// How long the message is delayed: a delay level, 0 for the level that follows from how often the message was sent back, or
-    /// negative for the dead letter topic.
+    /// Delay of the message: a delay level, 0 for the level that follows from the number of send-backs, or negative
+    /// for the dead letter topic.
     pub delay_level: i32,
     /// After this many times the message goes to the dead letter topic; `None` for the group's own number.
     pub times_max: Option<i32>,
@@ -87,9 +87,9 @@ const REPLACED: [&str; 6] = [
     key::TIMER_DELAY_MS,
 ];
 
-/// Appends the copy of the message and returns the end of its record, for which the answer waits under sync flush. Java's answer
-/// does not wait for the flush, so a consumer that keeps its offsets elsewhere would lose the message in a power cut; the copy has
-/// `WAIT=false` as Java's has.
+/// Appends the copy of the message and returns the end of its record. Under sync flush the response waits for that
+/// position. Java's response does not wait for the flush, so a consumer that stores its offsets elsewhere would lose
+/// the message in a power cut. The copy has `WAIT=false` like Java's.
 fn put_copy(
     broker: &Broker,
     record: &RecordView<'_>,

@@ -1,6 +1,6 @@
-//! The shell that runs the broker's engines: on threads of their own those that wait for the disk, and as tasks of
-//! `broker-tasks-N` the others. Threads, sleeping and reading the clock happen here. Everything is supervised, and joined when
-//! the broker stops.
+//! Shell that runs the broker's engines. Engines that wait for the disk have threads of their own, and the other
+//! engines are tasks of `broker-tasks-N`. Only the shell starts threads, sleeps and reads the clock. Threads and
+//! tasks are supervised, and joined when the broker stops.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ const SLEEP_MAX_MS: i64 = 1000;
 /// Name and purpose of a thread or task.
 #[derive(Clone, Copy)]
 pub(crate) struct Post {
-    /// What is not done when the thread or task ends early.
+    /// Work that is undone if the thread or task ends early.
     pub(crate) work: SupervisedWork,
     /// Name of the thread or task, for the list of stopped threads.
     pub(crate) name: &'static str,
@@ -77,8 +77,8 @@ impl EngineThreads {
         Ok(())
     }
 
-    /// Ends all threads and waits for them, then has the engines do what is left, in the order in which they were started.
-    /// Further calls do nothing.
+    /// Ends all threads and waits for them. Then the engines do their remaining work, in the order in which they were
+    /// started. Further calls do nothing.
     pub(crate) fn stop(&mut self) {
         for (name, mut engine) in self.end() {
             // The store is closed whatever happens here.
@@ -88,13 +88,13 @@ impl EngineThreads {
         }
     }
 
-    /// Ends all threads and waits for them. What the engines had left to do is not done: this broker is no master any more, and
-    /// what they know may be of a part of the log that goes.
+    /// Ends all threads and waits for them. The engines' remaining work is dropped, because this broker is no longer
+    /// master, and the work may belong to a part of the log that is cut.
     pub(crate) fn abandon(&mut self) {
         self.end();
     }
 
-    /// All threads end before the first engine is stopped: an engine may still have work for another one.
+    /// Ends all threads before the first engine is stopped, because an engine may still have work for another engine.
     fn end(&mut self) -> Vec<(&'static str, Box<dyn Engine>)> {
         self.threads.iter().for_each(|thread| self.broker.supervisor.dismiss(thread.post.work));
         self.threads.iter().for_each(|thread| thread.wakeup.stop());
@@ -124,7 +124,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// A shell whose tasks run on `tasks`, [`PUNCTUAL`](crate::engine::PUNCTUAL) and
+    /// Makes a shell whose tasks run on `tasks`, [`PUNCTUAL`](crate::engine::PUNCTUAL) and
     /// [`BLOCKING`](crate::engine::BLOCKING).
     pub(crate) fn new(broker: Arc<Broker>, tasks: Workers) -> Self {
         Self { threads: EngineThreads::new(broker.clone()), broker, tasks, disk_pool: Vec::new() }
@@ -164,7 +164,8 @@ impl Shell {
         self.future((thread, post), move |broker| run_as_task(engine, broker, woken_by))
     }
 
-    /// Runs a supervised future on a thread of the tasks. For what waits for other servers; engines go through [`Self::task`].
+    /// Runs a supervised future on a task thread, for futures that wait for other servers. Engines use
+    /// [`Self::task`].
     ///
     /// # Errors
     /// The error of [`Workers::spawn`] when the task cannot be started.
@@ -180,8 +181,8 @@ impl Shell {
         })
     }
 
-    /// Ends all tasks, then all threads as [`EngineThreads::stop`] does. No message is delivered after this returns. Further
-    /// calls do nothing.
+    /// Ends all tasks, then all threads as [`EngineThreads::stop`] does. No message is delivered after this returns.
+    /// Further calls do nothing.
     pub(crate) fn stop(&mut self) {
         self.broker.supervisor.stop();
         self.tasks.shutdown();
@@ -200,7 +201,7 @@ impl Drop for Shell {
     }
 }
 
-/// How long to sleep until an engine's next round; zero when it is due.
+/// Returns the time to sleep until an engine's next round. Zero if the round is due.
 fn sleep_of(next: Next, now_ms: i64) -> Duration {
     let left_ms = match next {
         Next::At(at_ms) => at_ms.saturating_sub(now_ms).clamp(0, SLEEP_MAX_MS),

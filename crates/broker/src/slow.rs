@@ -1,22 +1,22 @@
-//! Operations that took longer than 100 ms are logged, with what they waited for.
+//! Log of operations that took longer than 100 ms, with the cause of the wait.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long an operation may take without being logged.
+/// Duration above which an operation is logged.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Shortest time between two lines about the same cause: one stall of a disk makes thousands of operations slow.
+/// Shortest time between two lines about a cause, because a stall of a disk makes thousands of operations slow.
 const LINE_INTERVAL_MS: i64 = 1000;
 
-/// What a slow operation waited for.
+/// Cause of a slow operation's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitCause {
     /// The lock of the log, or writing the log to the page cache.
     Append,
     /// The flush of the log to the disk.
     Flush,
-    /// Slaves that have the log.
+    /// Slaves that must have the log.
     Slaves,
     /// Messages that are in the page cache.
     MemoryRead,
@@ -24,11 +24,11 @@ pub(crate) enum WaitCause {
     DiskRead,
     /// A thread of the disk pool.
     DiskPool,
-    /// The metadata writer, which writes topics and groups, and tells name servers of topics.
+    /// Metadata writer, which writes topics and groups, and registers topics with name servers.
     MetadataWriter,
 }
 
-/// What the log calls each cause, in the order of [`WaitCause`].
+/// Name of each cause in the log, in the order of [`WaitCause`].
 const NAMES: [(WaitCause, &str); 7] = [
     (WaitCause::Append, "append to the log"),
     (WaitCause::Flush, "flush"),
@@ -52,8 +52,8 @@ struct Unlogged {
 }
 
 impl SlowOperations {
-    /// Logs an operation if it was slow. At most one line a second is written for each cause; it says how many slow operations
-    /// there were since the one before.
+    /// Logs a slow operation. Each cause gets at most one line a second, which includes the number of slow operations
+    /// since the last line.
     pub(crate) fn note(
         &self,
         now_ms: impl FnOnce() -> i64,

@@ -12,8 +12,8 @@
 //! primary    := string | number | TRUE | FALSE | NULL | property | "(" or ")"
 //! ```
 //!
-//! A whole expression, an operand of NOT, and an operand of AND or OR must be a condition, TRUE, FALSE, NULL or a property; a
-//! text, a number or a negation is refused there (`SelectorParser.asBooleanExpression`).
+//! A whole expression, an operand of NOT, and an operand of AND or OR must be a condition, TRUE, FALSE, NULL or a
+//! property. A text, a number or a negation is refused there (`SelectorParser.asBooleanExpression`).
 //!
 //! As in Java, text behind a complete expression is not checked, except that it must begin with a valid token: `a > 3 garbage`
 //! means `a > 3`. The value of a property is a text, or null when the message does not have it, and logic is three-valued.
@@ -33,7 +33,7 @@ use wire::properties;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter(Expr);
 
-/// Why a text is not a valid filter expression.
+/// Error of a text that is not a valid filter expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at character {at}: {what}")]
 pub(crate) struct SqlError {
@@ -104,7 +104,8 @@ impl Filter {
         self.evaluate(|name| properties::get(stored, name)) == Some(true)
     }
 
-    /// The value of the expression for the properties that `get` returns; `None` for null, and when it cannot be computed.
+    /// Returns the value of the expression for the properties that `get` returns. `None` for null, and if the value
+    /// cannot be computed.
     fn evaluate<'a>(&'a self, get: impl Fn(&str) -> Option<&'a [u8]>) -> Option<bool> {
         match eval::evaluate(&self.0, &get) {
             Ok(Value::Bool(value)) => Some(value),

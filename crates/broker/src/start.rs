@@ -34,7 +34,7 @@ use crate::{
 /// Number of disk pool threads for pulls and pops of consumers far behind, for requests of operators, and for other requests.
 const DISK_READERS: usize = 2;
 
-/// Why a broker cannot start.
+/// Errors of starting a broker.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data directory cannot be used.
@@ -49,7 +49,7 @@ pub enum StartError {
     /// A port cannot be bound or a thread cannot be started.
     #[error("{what}: {source}")]
     Io {
-        /// What cannot be done, for the text of the error.
+        /// Action that failed, for the text of the error.
         what: String,
         /// The error of the operating system.
         source: io::Error,
@@ -67,7 +67,7 @@ pub struct RunningBroker {
     shell: Shell,
     address: SocketAddr,
     replication: Replication,
-    /// What serves metrics, when that is configured.
+    /// Exporter of metrics, if configured.
     metrics: Option<MetricsExporter>,
 }
 

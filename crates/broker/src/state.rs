@@ -1,5 +1,5 @@
-//! State: tables with their own rules, and no I/O but their files. No table knows who uses it, so [`crate::broker::Broker`] is
-//! composed of them, and operations and engines stand above both.
+//! State of the broker: tables with their own rules, and no I/O except their files. Tables do not know their users.
+//! [`crate::broker::Broker`] is composed of them, and operations and engines use both.
 
 mod acting;
 mod client_calls;

@@ -1,9 +1,9 @@
 //! Statistics: messages stored and delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
 //! `StatsItem`), and totals for the broker's runtime status (`StoreStatsService`, `BrokerStats`).
 //!
-//! The number of stored messages is derived from the ends of the queues that grew, and that of delivered ones from the entries in
-//! which pulls are recorded; only bytes and times of sends, and bytes of what the broker itself stores, are counted when they come.
-//! Every ten seconds the counters that changed are sampled.
+//! The number of stored messages comes from the ends of the queues that grew. The number of delivered messages comes
+//! from the entries in which pulls are recorded. Only bytes and times of sends, and bytes that the broker itself
+//! stores, are counted on arrival. Every ten seconds the changed counters are sampled.
 
 mod runtime;
 mod status;
@@ -14,8 +14,8 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::state::{NAMES, Name, Read, Tables, Windows};
 
-/// Samples what producers sent, and what the broker itself stored, since the last sample. The counts of a topic that was deleted and
-/// created again begin at zero.
+/// Samples the messages of producers and of the broker itself since the last sample. The counts of a topic that was
+/// deleted and created again begin at zero.
 fn note_sent(broker: &Broker, windows: &mut Windows) {
     for topic in broker.stats.take_sent_to() {
         let Some(topic) = broker.topics.find(&topic) else { continue };
@@ -90,7 +90,7 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     stats.totals().sample(now_ms, sums, broker.store.appended().get());
 }
 
-/// Whether there still are queues of the topic that is a key, or the end of one behind a queue id (`3@topic`).
+/// Whether the topic in `key` still has queues. A key is a topic, or ends with a topic behind a queue id (`3@topic`).
 fn has_queues(broker: &Broker, key: &str) -> bool {
     let topic = key.split_once('@').map_or(key, |(_, topic)| topic);
     broker.store.topic_end(topic).is_some()

@@ -1,5 +1,5 @@
-//! The supervisor of the broker's threads and tasks. When one panics or ends before the broker stops, its work is no longer
-//! done: that is logged and shown in the broker's status, and requests that depend on this work are refused.
+//! Supervisor of the broker's threads and tasks. If a thread panics or ends before the broker stops, its work is no
+//! longer done. That is logged and shown in the broker's status, and requests that depend on this work are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) enum SupervisedWork {
     Timer,
     /// Makes the delivery positions of delayed and timed messages durable.
     Positions,
-    /// Brings popped messages back that are not acknowledged.
+    /// Revives popped messages that are not acknowledged.
     Revive,
     /// Writes changes of topics and groups to their files.
     Metadata,
@@ -53,13 +53,13 @@ pub(crate) enum SupervisedWork {
     Tables,
     /// Answers requests that failed authentication, later.
     Refusals,
-    /// Looks at the files of ACL 1.0.
+    /// Watches the files of ACL 1.0.
     Rules,
     /// Speaks with the controllers.
     Agent,
     /// Passes requests to the master while this broker is none.
     Forwards,
-    /// Learns which brokers of the group are there.
+    /// Follows the living brokers of the group.
     Members,
     /// Changes the broker's role.
     Role,
@@ -105,7 +105,7 @@ pub(crate) struct Supervisor {
     stopped: Mutex<BTreeMap<SupervisedWork, String>>,
     /// Whether the broker stops, so that threads and tasks may end.
     stopping: AtomicBool,
-    /// Work that has been told to end although the broker goes on, because the broker has another role now.
+    /// Work that may end although the broker runs, because its role has changed.
     dismissed: Mutex<BTreeSet<SupervisedWork>>,
 }
 
@@ -143,17 +143,17 @@ impl Supervisor {
         self.stopped().entry(work).or_insert_with(|| thread.to_owned());
     }
 
-    /// Tells the supervisor that the broker stops, so that threads and tasks may end from now on.
+    /// Marks that the broker stops, so that threads and tasks may end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Says that the threads that do this work may end from now on.
+    /// Marks that the threads of this work may end.
     pub(crate) fn dismiss(&self, work: SupervisedWork) {
         self.dismissed().insert(work);
     }
 
-    /// Says that this work is to be done again, by new threads.
+    /// Marks that new threads do this work again.
     pub(crate) fn employ(&self, work: SupervisedWork) {
         self.dismissed().remove(&work);
         self.stopped().remove(&work);
@@ -163,7 +163,7 @@ impl Supervisor {
         self.dismissed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a request that depends on a thread or task that has ended.
+    /// Refuses a request that depends on an ended thread or task.
     ///
     /// # Errors
     /// `SERVICE_NOT_AVAILABLE` with the name of the thread.

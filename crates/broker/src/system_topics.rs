@@ -52,7 +52,7 @@ pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicCo
     found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))
 }
 
-/// Creates system topics that are missing, and updates those that depend on the configuration.
+/// Creates missing system topics, and updates system topics that depend on the configuration.
 pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     let missing =
         system_topics(broker).into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
@@ -67,8 +67,8 @@ pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     put(broker, missing)
 }
 
-/// Gives the template of new topics (`TBW102`) the number of queues and the permissions of the settings. Called when an
-/// operator changes a setting; a start keeps the number of queues found in the store.
+/// Sets the number of queues and the permissions of the template of new topics (`TBW102`) from the settings. Runs
+/// when an operator changes a setting. A start keeps the number of queues found in the store.
 pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
     put(broker, system_topics(broker).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC))
 }

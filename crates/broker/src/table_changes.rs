@@ -1,6 +1,6 @@
-//! The tables of a master for its slaves (request 22097, which only Vostok has). A slave asks for what changed after the versions that
-//! it has; the question waits until there is something, and tells the master which versions the slave has. An answer that would be too
-//! large for a frame comes in parts, which the slave asks for one after the other.
+//! Tables of a master for its slaves (request 22097, which only Vostok has). A slave asks for changes after its
+//! versions of the tables. The request waits until a table changes, and tells the master the slave's versions. A
+//! response that is too large for a frame comes in parts, which the slave requests one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::offsets::Generation;
 use crate::role::BrokerRole;
 use crate::state::TableVersions;
 
-/// How long a question waits for a change.
+/// Longest wait of a request for a change.
 const HELD: Duration = Duration::from_secs(1);
 
 /// Shortest time between two looks for changes for a slave, so that many commits make few answers.
@@ -28,7 +28,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Entries of groups and topics per millisecond of that time: a look at them takes a small part of it.
 const ENTRIES_PER_MS: u64 = 2_000;
 
-/// How long an answer waits for slaves. Clients wait for three seconds.
+/// Longest wait of a response for slaves. Clients wait for three seconds.
 const SLAVES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Pause after which the in-sync set is looked at again, when no slave asks.
@@ -40,27 +40,27 @@ pub(crate) const NOT_MASTER: &str = "this broker is not the master, and its tabl
 /// About how many bytes of entries an answer has. The master's memory for answers and a frame of 16 MiB have room for it.
 const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 
-/// The tables, in the order in which they are told.
+/// Tables, in the order of the response.
 const TABLES: [&str; 3] = ["topics", "groups", "offsets"];
 
-/// What a slave asks.
+/// Request of a slave.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub slave: BrokerId,
     /// The versions that the slave has.
     pub has: TableVersions,
-    /// Where the last part of the answer ended, in the words of that part.
+    /// End of the last received part, in the form of that part.
     pub after: Option<String>,
 }
 
 /// The part of an answer that is put together.
 #[derive(Debug)]
 struct AnswerPart {
-    /// The table with which the part begins, and the key behind which it does.
+    /// Table and key behind which the part begins.
     from: (usize, String),
     /// About how many bytes are still free.
     room: usize,
-    /// Where the part ends, when there is more.
+    /// End of the part, if further parts follow.
     more: Option<String>,
 }
 
@@ -73,12 +73,12 @@ pub(crate) fn versions(broker: &Broker) -> TableVersions {
     }
 }
 
-/// Gives `then` the versions of the moment and what changed after those that a slave has, once something did. The question says that
-/// the slave has them.
+/// Passes `then` the present versions and the changes after a slave's versions, as soon as a change exists. The
+/// request proves that the slave has its versions.
 ///
 /// # Errors
-/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask; `INVALID_PARAMETER` when no part ends where the question
-/// says; `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
+/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when no part ends at
+/// the requested position. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
 pub(crate) fn changes_for(
     broker: &Arc<Broker>,
     question: Question,
@@ -105,7 +105,8 @@ pub(crate) fn changes_for(
     })
 }
 
-/// Waits until a table is newer than the slave has it; false when none is after [`HELD`], or the slave has to ask again.
+/// Waits until a table is newer than the slave's version. Returns false after [`HELD`] without a change, or if the
+/// slave has to ask again.
 async fn wait_for_change(
     broker: &Broker,
     has: &TableVersions,
@@ -134,7 +135,7 @@ async fn pause_before_look(broker: &Broker, slave: BrokerId) {
     pause((before + interval).saturating_sub(now)).await;
 }
 
-/// One part of what changed, and the versions of the tables before they were looked at.
+/// Returns a part of the changes, and the versions of the tables before the part was made.
 fn look(broker: &Broker, has: &TableVersions, mut part: AnswerPart) -> (TableVersions, TableChanges) {
     let mut versions = versions(broker);
     let mut changes = TableChanges::default();
@@ -168,7 +169,8 @@ impl AnswerPart {
         Ok(Self { from, room: PART_BYTES, more: None })
     }
 
-    /// The key behind which a table is told; `None` when it was told in former parts, or is told in later ones.
+    /// Returns the key behind which the part of a table begins. `None` if former parts contain the table, or later
+    /// parts will.
     fn begin(&self, table: usize) -> Option<String> {
         match self.from.0.cmp(&table) {
             _ if self.more.is_some() => None,
@@ -178,7 +180,7 @@ impl AnswerPart {
         }
     }
 
-    /// Calls `add` with these names, which are sorted, as long as there is room; `add` returns the bytes that it needed.
+    /// Calls `add` with these sorted names while there is room. `add` returns the number of bytes that it used.
     fn add_names(&mut self, table: usize, names: Vec<String>, mut add: impl FnMut(&str) -> usize) {
         let mut last = self.begin(table).unwrap_or_default();
         let first = names.partition_point(|name| *name <= last);
@@ -244,7 +246,8 @@ pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
     TableVersions { offsets: generation, ..TableVersions::default() }
 }
 
-/// Whether every slave that may be elected next has these versions. False on a broker that is not master any more: [`wait`] says why.
+/// Whether every slave that may be elected next has these versions. False on a broker that is no longer master.
+/// [`wait`] explains the reason.
 pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
     if !broker.config.is_controlled() {
         return true;
@@ -262,11 +265,11 @@ fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
     members.copied().filter(|member| member.get() != elected.own).collect()
 }
 
-/// Waits until every slave that may be elected next has these versions. A slave that has not even asked for them in that time is put out
-/// of the in-sync set by whoever leads it.
+/// Waits until every slave that may be elected next has these versions. The master removes a slave from the in-sync
+/// set that does not even ask for the versions in that time.
 ///
 /// # Errors
-/// `SYSTEM_BUSY` when that takes too long, or this broker is not master any more. The slaves may still get them.
+/// `SYSTEM_BUSY` when that takes too long, or this broker is no longer master. The slaves may still get the versions.
 pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), Refusal> {
     let mut copies = broker.table_copies.changes();
     let until = broker.clock.steady() + SLAVES_PATIENCE;

@@ -109,7 +109,7 @@ impl Fixture {
         Self::with_store(disk, clock, directory, change, open)
     }
 
-    /// Opens a broker whose store does in [`Store::run_due`] what it has threads for otherwise, such as flushes.
+    /// Opens a broker whose store has no threads. [`Store::run_due`] does their work, such as flushes.
     pub(crate) fn without_store_threads(change: impl FnOnce(&mut Config)) -> Self {
         let open = |config, disk| Store::open_without_threads(config, disk, Instant::now()).unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ impl Fixture {
         config.store.queue_file_bytes = 20 * 100;
         // The whole file of the key index is memory of a fake disk.
         (config.store.index_slots, config.store.index_items) = (1_000, 4_000);
-        // However long a flush takes, whoever waits for it gets its outcome.
+        // Every waiting caller gets the outcome of a flush, however long the flush takes.
         config.store.flush_timeout = Duration::from_secs(3_600);
         // No file is deleted for lack of space, however full the machine's disk is.
         config.retention.clean_at = store::UsageLimit::Percent(100);
@@ -150,7 +150,7 @@ impl Fixture {
         Self { broker, directory: Some(directory), disk_pool }
     }
 
-    /// Has the disk pool do what was queued, and ends its threads.
+    /// Runs the queued jobs of the disk pool, and ends its threads.
     pub(crate) fn stop_disk_pool(&self) {
         self.broker.supervisor.stop();
         self.broker.disk_pool.close();
@@ -241,7 +241,7 @@ impl Topics {
     }
 }
 
-/// Serves a request again and again until it no longer waits for a group to be created.
+/// Serves a request repeatedly until it no longer waits for the creation of a group.
 pub(crate) fn settled(
     groups: &Groups,
     now_ms: i64,
@@ -261,12 +261,13 @@ pub(crate) fn settled(
 }
 
 impl Fixture {
-    /// Serves a request like one from a connection, including what it waits for. Returns code, remark and body of the answer.
+    /// Serves a request like one from a connection, including its waits. Returns code, remark and body of the
+    /// response.
     pub(crate) fn ask(&self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> (i32, String, Vec<u8>) {
         self.ask_at(Port::Own, code, fields, body)
     }
 
-    /// The same for a request that came to the given port.
+    /// Serves a request that came to the given port, like [`Self::ask`].
     pub(crate) fn ask_at(
         &self,
         port: Port,

@@ -27,7 +27,7 @@ pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
 /// Most queues of a topic; a larger number is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
 
-/// One queue of a topic: its index, and the suspended pulls and pops that wait for its next message.
+/// Queue of a topic: its index, and the suspended pulls and pops that wait for its next message.
 pub struct Queue {
     /// The queue's index and offsets in the store.
     pub index: Arc<store::Queue>,
@@ -35,13 +35,13 @@ pub struct Queue {
     pub suspended: SuspendedPulls,
     /// Suspended pops, which wait for a message of the topic.
     pub(crate) waiters: Arc<Waiters>,
-    /// True for the queues of delayed messages: an append wakes their delivery.
+    /// Whether the queue holds delayed messages. An append wakes their delivery.
     pub delayed: bool,
-    /// True for the timer queue: an append wakes the timer thread.
+    /// Whether the queue is the timer queue. An append wakes the timer thread.
     pub timed: bool,
-    /// True for the queues of the revive topic: an append wakes the revive thread.
+    /// Whether the queue belongs to the revive topic. An append wakes the revive thread.
     pub revives: bool,
-    /// What producers sent to the queue, for statistics.
+    /// Counts of producers' messages in the queue, for statistics.
     pub(crate) sent: Sent,
 }
 
@@ -64,27 +64,29 @@ struct QueueSlot {
     index: Arc<store::Queue>,
 }
 
-/// A topic with its present configuration. A change makes a new value, which shares the queues with the old one.
+/// Topic with its present configuration. A change makes a new value, which shares the queues with the old value.
 pub struct Topic {
     /// Configuration of the topic.
     pub config: TopicConfig,
-    /// True for system topics to which clients may not send.
+    /// Whether the topic is a system topic to which clients may not send.
     pub forbidden: bool,
-    /// True when only the newest message of each key is kept (`cleanup.policy=COMPACTION`), so that every message needs a key.
+    /// Whether only the newest message of each key is kept (`cleanup.policy=COMPACTION`), so that every message needs
+    /// a key.
     pub compacts: bool,
-    /// True when a batch sent to the topic is stored as one record of many messages (`queue.type=BatchCQ`).
+    /// Whether a batch sent to the topic is stored as one record of many messages (`queue.type=BatchCQ`).
     pub batched: bool,
-    /// True when the queues stand for priorities, of which pops take the highest first (`message.type=PRIORITY`).
+    /// Whether the queues stand for priorities, of which pops take the highest first (`message.type=PRIORITY`).
     pub prioritized: bool,
     /// Suspended pops of the topic; shared by all values of the topic.
     pub(crate) waiters: Arc<Waiters>,
-    /// What the front of the process made of the configuration.
+    /// Result that the front of the process derived from the configuration.
     pub(crate) front: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// Number of queue ids that exist now or existed with a configuration of more queues.
     count: usize,
-    /// A slot for each queue id, made when one of them is used: of a million topics most are not.
+    /// Slot for each queue id. Allocated at the first use of a queue, because most of a million topics are never
+    /// used.
     queues: OnceLock<Box<[OnceLock<QueueSlot>]>>,
-    /// The queues that have been used, by queue id; shared by all values of the topic.
+    /// Used queues by queue id, shared by all values of the topic.
     used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
 }
 
@@ -162,19 +164,19 @@ impl Topic {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queues that have been used, by queue id.
+    /// Returns the used queues by queue id.
     pub(crate) fn opened(&self) -> Vec<(usize, Arc<Queue>)> {
         self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
     }
 
-    /// Calls `each` with the queues that have been used. The topic's queues are locked meanwhile.
+    /// Calls `each` with the used queues. The topic's queues are locked meanwhile.
     pub(crate) fn each_opened(&self, each: impl FnMut(&Arc<Queue>)) {
         self.used().values().for_each(each);
     }
 
     /// Whether a request holds the topic or waits at one of its queues. `topic` is the value in the table.
     pub(crate) fn is_in_use(topic: &Arc<Self>) -> bool {
-        // A queue nobody uses is held twice: by its slot, and by the table of queues that have been used.
+        // An unused queue is held twice: by its slot, and by the table of used queues.
         Arc::strong_count(topic) > 1 || topic.used().values().any(|queue| Arc::strong_count(queue) > 2)
     }
 
@@ -292,20 +294,21 @@ impl Topics {
         self.changed.subscribe()
     }
 
-    /// All topics, sorted by name. The table is locked for a part of them at a time: with a million topics all requests would wait
-    /// for a whole copy, behind the first one that makes a topic.
+    /// Returns all topics, sorted by name. The table is locked for a part of them at a time. With a million topics, a
+    /// whole copy would block all requests behind the first request that creates a topic.
     pub fn all(&self) -> impl Iterator<Item = Arc<Topic>> {
         let part = |name: &str| Some(self.after(name, PART)).filter(|part| !part.is_empty());
         std::iter::successors(part(""), move |last| part(last.last()?.name())).flatten()
     }
 
-    /// At most `count` topics whose names are greater than `name`, sorted by name.
+    /// Returns at most `count` topics whose names are greater than `name`, sorted by name.
     fn after(&self, name: &str, count: usize) -> Vec<Arc<Topic>> {
         self.table().after(name).take(count).map(|(_, topic)| topic.clone()).collect()
     }
 
-    /// Calls `each` with the names greater than `name` that have `text` in them, in order, until it returns false or `count` names
-    /// were looked at. Returns the last of these when there were as many. The table is locked meanwhile.
+    /// Calls `each` with the names greater than `name` that contain `text`, in order. Stops when `each` returns false
+    /// or `count` names were examined. Returns the last examined name if there were `count` names. The table is
+    /// locked meanwhile.
     pub(crate) fn search(
         &self,
         name: &str,
@@ -332,7 +335,8 @@ impl Topics {
         (book.version, self.all().collect())
     }
 
-    /// The version of the table, and at most `count` of its topics whose names are greater than `name`, sorted by name.
+    /// Returns the version of the table, and at most `count` of its topics whose names are greater than `name`,
+    /// sorted by name.
     pub(crate) fn snapshot_after(&self, name: &str, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
         (book.version, self.after(name, count))
@@ -352,15 +356,16 @@ impl Topics {
         Some((book.version, names.iter().filter_map(|name| self.find(name)).collect()))
     }
 
-    /// The version of the table, and the sorted names of the topics that changed after `generation`, or are gone; `None` in their
-    /// place when so many changes are no longer kept.
+    /// Returns the version of the table, and the sorted names of the topics that changed or were removed after
+    /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let book = self.book();
         (book.version, book.changed_after(generation))
     }
 
-    /// Gives the table a new version, so that it is registered as a whole with all name servers again. `state_version` is the
-    /// epoch of a broker that became master; name servers prefer the broker with the larger one.
+    /// Gives the table a new version, so that it is registered as a whole with all name servers again.
+    /// `state_version` is the epoch of a broker that became master. Name servers prefer the broker with the larger
+    /// state version.
     pub(crate) fn renew(&self, state_version: Option<i64>, now_ms: i64) {
         let mut book = self.book();
         let state_version = state_version.unwrap_or(book.version.state_version);

@@ -1,12 +1,12 @@
 //! Transaction messages (`TransactionalMessageServiceImpl`, `EndTransactionProcessor`).
 //!
-//! A *half* message waits in `RMQ_SYS_TRANS_HALF_TOPIC` until its producer commits it or rolls it back. Decisions are recorded
-//! in `RMQ_SYS_TRANS_OP_HALF_TOPIC`: each *op* record lists the queue offsets of decided half messages (half offsets). The
-//! positions in both topics before which nothing is left to do are the consumer offsets of group `CID_RMQ_SYS_TRANS`, as in
-//! Java, so a Java broker and Vostok can each continue where the other stopped.
+//! A *half* message waits in `RMQ_SYS_TRANS_HALF_TOPIC` until its producer commits it or rolls it back. Decisions are
+//! recorded in `RMQ_SYS_TRANS_OP_HALF_TOPIC`: each *op* record lists the queue offsets of decided half messages (half
+//! offsets). The consumer offsets of group `CID_RMQ_SYS_TRANS` are the positions in both topics before which all work
+//! is done, as in Java. So a Java broker and Vostok can each continue the other's work.
 //!
-//! Every step but the last is one append of up to two neighbouring records: the message that the step stores, and the op
-//! record of the decision.
+//! Every step except the last is an append of up to two neighbouring records: the message that the step stores, and
+//! the op record of the decision.
 //!
 //! | step | message stored | op record |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | give up | the message in `TRANS_CHECK_MAX_TIME_TOPIC` | half offset |
 //! | resume | a message that was given up, as a half message | - |
 //!
-//! So a crash can separate at most the last two records of the log; [`load`] detects that and appends the missing op record.
-//! Java writes the op record seconds later, and delivers a committed message twice after a crash in between.
+//! So a crash can separate at most the last two records of the log. [`load()`] detects that and appends the missing op
+//! record. Java writes the op record seconds later, and delivers a committed message twice after a crash in between.
 
 mod check;
 mod end;
@@ -58,16 +58,16 @@ pub(crate) fn note(broker: &Broker, flushed: LogOffset) {
     broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
 }
 
-/// A message and the queue it is to be stored in.
+/// Message and its target queue.
 struct Put<'a> {
     topic: &'a str,
     queue_id: i32,
     message: Message<'a>,
 }
 
-/// What [`append_with_op`] stored.
+/// Records that [`append_with_op`] stored.
 struct Appended {
-    /// Where the message was stored, if there was one.
+    /// Position of the stored message, if any.
     placed: Option<store::Placed>,
     /// Log position behind the message and the op record.
     end: LogOffset,

@@ -13,7 +13,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Sends twelve jobs; the first attempt at every third one fails, and of another one it takes long.
+/// Sends twelve jobs. The first attempt at every third job fails, and another job takes long.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let client = Client::start(Config::new(name_server))?;
     let producer = Producer::new(&client, ProducerConfig::new("example_bosses"));

@@ -1,6 +1,5 @@
-//! Reads the queues of a topic at one's own pace, here only what an SQL condition asks for:
-//! `cargo run -p vostok-client --example pull -- 127.0.0.1:9876 Measurements`. The broker needs
-//! `enablePropertyFilter=true`.
+//! Reads the queues of a topic at the application's own pace, here only messages that match an SQL condition: `cargo
+//! run -p vostok-client --example pull -- 127.0.0.1:9876 Measurements`. The broker needs `enablePropertyFilter=true`.
 
 use client::{Client, Config, Error, Expression, Message, Producer, ProducerConfig, PullConsumer};
 use std::time::Duration;
@@ -13,7 +12,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Sends twenty measurements and reads the ten high ones of them, from where the group stands.
+/// Sends twenty measurements and reads the ten high measurements, from the position of the group.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let client = Client::start(Config::new(name_server))?;
     let producer = Producer::new(&client, ProducerConfig::new("example_meters"));

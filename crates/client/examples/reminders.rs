@@ -1,6 +1,6 @@
-//! Messages for a point in time, one of which is taken back, and one delayed by a level; all of them traced:
-//! `cargo run -p vostok-client --example reminders -- 127.0.0.1:9876 Reminders`. Taking back needs a broker with
-//! `recallMessageEnable=true`, traces one with `traceTopicEnable=true` or `autoCreateTopicEnable`.
+//! Messages for a point in time, of which one is recalled, and a message delayed by a level. All of them are traced:
+//! `cargo run -p vostok-client --example reminders -- 127.0.0.1:9876 Reminders`. Recalls need a broker with
+//! `recallMessageEnable=true`. Traces need a broker with `traceTopicEnable=true` or `autoCreateTopicEnable`.
 
 use client::{
     Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, TRACE_TOPIC,
@@ -16,7 +16,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Sends three reminders and waits for those that are not taken back.
+/// Sends three reminders and waits for those that are not recalled.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let client = Client::start(Config::new(name_server))?;
     let trace = Some(TRACE_TOPIC.to_owned());

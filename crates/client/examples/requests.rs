@@ -1,5 +1,5 @@
-//! One application asks another and prints the answers:
-//! `cargo run -p vostok-client --example requests -- 127.0.0.1:9876 Questions`.
+//! Request and reply: an application sends requests to another and prints the replies: `cargo run -p vostok-client
+//! --example requests -- 127.0.0.1:9876 Questions`.
 
 use client::{
     Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,
@@ -14,7 +14,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Asks ten questions of a replier in the same process; usually it is another one.
+/// Sends ten requests to a replier in the same process. Usually the replier is another process.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let replying = Client::start(Config::new(name_server))?;
     let replier = Producer::new(&replying, ProducerConfig::new("example_replier"));

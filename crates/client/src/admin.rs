@@ -11,7 +11,7 @@ use wire::json;
 /// Longest time for an admin call (the default of `MQAdminExt`).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a master's slaves are doing.
+/// State of a master's slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replication {
     /// Number of connected slaves.
@@ -37,8 +37,8 @@ impl Client {
         self.inner.remote.call(address, code, timeout, write).await
     }
 
-    /// Sends any request to a server and returns its answer with whatever code. `limits` are the longest wait and, for a large
-    /// request, about how many bytes it has: it waits while too many bytes are in flight.
+    /// Sends any request to a server and returns its response, whatever its code. `limits` are the timeout and, for a
+    /// large request, about its size in bytes: the request waits while too many bytes are in flight.
     ///
     /// # Errors
     /// [`Error::Connect`], [`Error::Busy`] or [`Error::Call`] when the server does not answer in time.
@@ -66,9 +66,9 @@ impl Client {
         self.inner.remote.send_one_way(address, code, bytes, write).await
     }
 
-    /// Passes what brokers ask clients of a proxy to `take` from now on, on the thread of the connection: every transaction check
-    /// (`CHECK_TRANSACTION_STATE`), instead of to producers of this client, and every lite topic that a consumer lost
-    /// (`NOTIFY_UNSUBSCRIBE_LITE`). The first caller counts.
+    /// Passes brokers' requests to clients of a proxy to `take` from now on, on the thread of the connection. These
+    /// are all transaction checks (`CHECK_TRANSACTION_STATE`), which then do not go to producers of this client, and
+    /// all lite topics that a consumer lost (`NOTIFY_UNSUBSCRIBE_LITE`). The first caller counts.
     pub fn on_request_to_relay(&self, take: impl Fn(&wire::frame::Command<'_>) + Send + Sync + 'static) {
         self.inner.remote.server_requests.pass_to(Box::new(take));
     }
@@ -97,7 +97,7 @@ impl Client {
         Ok(wanted.filter_map(|mut group| group.broker_addrs.remove(&crate::route::MASTER)).collect())
     }
 
-    /// Creates a topic on one broker, or changes its number of queues (`UPDATE_AND_CREATE_TOPIC`).
+    /// Creates a topic on a broker, or changes its number of queues (`UPDATE_AND_CREATE_TOPIC`).
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses the
@@ -118,7 +118,7 @@ impl Client {
         self.inner.remote.call(broker, request::UPDATE_AND_CREATE_TOPIC, TIMEOUT, write).await.map(|_| ())
     }
 
-    /// Client ids of the members of a consumer group, empty when there are none.
+    /// Returns the client ids of the members of a consumer group. Empty without members.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// Changes a setting of a running broker (`UPDATE_BROKER_CONFIG`). Returns the remark of the broker, for example
-    /// that it accepts the setting but does not use it; empty without a remark.
+    /// that the setting has no effect. Empty without a remark.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses the
@@ -177,7 +177,7 @@ impl Client {
         Ok(reply.remark.unwrap_or_default())
     }
 
-    /// The slaves that a master has (`GET_BROKER_HA_STATUS`).
+    /// Returns the slaves of a master (`GET_BROKER_HA_STATUS`).
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it does not know
@@ -203,7 +203,7 @@ impl Client {
         Ok(Replication { slaves: slaves.len(), behind_bytes: behind.unwrap_or_default() })
     }
 
-    /// Deletes a topic on one broker (`DELETE_TOPIC_IN_BROKER`). Succeeds also when the topic does not exist.
+    /// Deletes a topic on a broker (`DELETE_TOPIC_IN_BROKER`). Succeeds also if the topic does not exist.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
@@ -212,7 +212,7 @@ impl Client {
         self.inner.remote.call(broker, request::DELETE_TOPIC_IN_BROKER, TIMEOUT, write).await.map(|_| ())
     }
 
-    /// Deletes the route of a topic from one name server (`DELETE_TOPIC_IN_NAMESRV`), because brokers do not remove it
+    /// Deletes the route of a topic from a name server (`DELETE_TOPIC_IN_NAMESRV`), because brokers do not remove it
     /// there.
     ///
     /// # Errors
@@ -226,8 +226,8 @@ impl Client {
             .map(|_| ())
     }
 
-    /// Creates a consumer group with the defaults on one broker (`UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`). The settings of a
-    /// group that exists are replaced.
+    /// Creates a consumer group with the defaults on a broker (`UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`). Replaces the
+    /// settings of an existing group.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
@@ -238,8 +238,8 @@ impl Client {
         self.inner.remote.call(broker, code, TIMEOUT, write).await.map(|_| ())
     }
 
-    /// Deletes a consumer group and its offsets on one broker (`DELETE_SUBSCRIPTIONGROUP`). Succeeds also when the
-    /// group does not exist.
+    /// Deletes a consumer group and its offsets on a broker (`DELETE_SUBSCRIPTIONGROUP`). Succeeds also if the group
+    /// does not exist.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.

@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     pub id: String,
     pub ip: IpAddr,
     pub groups: Groups,
-    /// Locked while a heartbeat is on its way, and while brokers are told that a group was left: a heartbeat that they
+    /// Lock held during a heartbeat, and while brokers are notified that a group was left. A heartbeat that brokers
     /// read afterwards would make this client a member again (`MQClientInstance.lockHeartbeat`).
     pub heartbeat: tokio::sync::Mutex<()>,
     /// Routes of the topics in use.
@@ -78,7 +78,7 @@ impl Client {
             .map_err(|why| Error::Answer { address: server, why: why.to_string() })
     }
 
-    /// The route of a topic; a name server is asked only when the route is not known yet.
+    /// Returns the route of a topic. Asks a name server only for an unknown route.
     ///
     /// # Errors
     /// As for [`Client::fetch_route`].
@@ -100,8 +100,8 @@ impl Client {
         Ok(route)
     }
 
-    /// The route for sending to a topic. For a topic that does not exist yet it is the route of the topic from which it
-    /// will be created, until a name server knows the topic's own route.
+    /// Returns the route for sending to a topic. For a missing topic it is the route of the topic from which the
+    /// broker will create it, until a name server knows the topic's own route.
     ///
     /// # Errors
     /// As for [`Client::fetch_route`], for both topics.
@@ -121,7 +121,7 @@ impl Client {
         self.inner.routes.lock().expect("short section").get(topic).cloned()
     }
 
-    /// The topics whose routes are known.
+    /// Returns the topics with known routes.
     pub(crate) fn topics(&self) -> Vec<String> {
         self.inner.routes.lock().expect("short section").keys().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! How a client reaches a cluster.
+//! Connection of a client to a cluster.
 
 use crate::Credentials;
 use net::tls::Security;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use wire::frame::Encoding;
 
-/// How a client reaches a cluster: name servers, encryption, keys.
+/// Connection of a client to a cluster: name servers, encryption, keys.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Addresses of the name servers, `host:port`.

@@ -4,10 +4,10 @@ use net::CallError;
 use std::io;
 use wire::codes::response;
 
-/// Why an operation did not succeed.
+/// Errors of an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No connection to a server could be made.
+    /// The connection to a server failed.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// Address of the server.
@@ -15,12 +15,12 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
-    /// Too many bytes of sends are in flight to a server, so another send had to wait too long.
+    /// The number of bytes of sends in flight to a server is at its limit, so another send waited too long.
     #[error("no room for a send to {address} within {within:?}; too much is under way")]
     Busy {
         /// Address of the server.
         address: String,
-        /// How long the send waited.
+        /// Duration of the send's wait.
         within: std::time::Duration,
     },
     /// A request got no answer. Whether the server performed it is unknown.
@@ -41,13 +41,13 @@ pub enum Error {
     Answer {
         /// Address of the server.
         address: String,
-        /// What was expected and found.
+        /// Expected and actual content.
         why: String,
     },
-    /// No application replied to a request message in time. The message may have been consumed all the same.
+    /// No application replied to a request message in time. The message may still have been consumed.
     #[error("no reply within {0:?}")]
     NoReply(std::time::Duration),
-    /// No name server is configured.
+    /// The configuration has no name server.
     #[error("no name server address is configured; set one like 127.0.0.1:9876")]
     NoNameServer,
     /// The topic has no queue that can be used.

@@ -17,7 +17,7 @@ impl Groups {
         *self.producers.lock().expect("short section").entry(group.to_owned()).or_default() += 1;
     }
 
-    /// Removes a producer; returns whether it was the last one of its group.
+    /// Removes a producer. Returns whether it was the last producer of its group.
     pub fn remove_producer(&self, group: &str) -> bool {
         let mut producers = self.producers.lock().expect("short section");
         if let Some(count) = producers.get_mut(group) {
@@ -29,7 +29,7 @@ impl Groups {
         !producers.contains_key(group)
     }
 
-    /// Adds a consumer group; returns false when the client already has it.
+    /// Adds a consumer group. Returns false if the client already has it.
     pub fn add_consumer(&self, data: ConsumerData) -> bool {
         let mut consumers = self.consumers.lock().expect("short section");
         if consumers.contains_key(&data.group_name) {

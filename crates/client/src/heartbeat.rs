@@ -56,8 +56,8 @@ impl Client {
         is_any
     }
 
-    /// Tells every broker that this client has left a group (`UNREGISTER_CLIENT`). Brokers notice it as well when the
-    /// connection ends. The caller has removed the group from this client.
+    /// Notifies every broker that this client has left a group (`UNREGISTER_CLIENT`). Brokers notice it as well when
+    /// the connection ends. The caller has removed the group from this client.
     pub(crate) async fn unregister(&self, kind: &'static str, group: &str) {
         let _in_order = self.inner.heartbeat.lock().await;
         for address in self.brokers(true) {

@@ -13,8 +13,8 @@ use wire::json;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// Locks queues for a group. Returns for each queue whether this client holds the lock; queues whose broker did not
-    /// answer are missing.
+    /// Locks queues for a group. Returns for each queue whether this client holds the lock. Queues whose broker did
+    /// not respond are missing.
     pub(crate) async fn lock(&self, group: &str, queues: &[MessageQueue]) -> BTreeMap<MessageQueue, bool> {
         // All brokers are asked at once, so that a broker that does not answer does not let the locks on other brokers
         // expire.

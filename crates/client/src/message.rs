@@ -110,7 +110,7 @@ impl Properties {
         Self(text(stored))
     }
 
-    /// The value of a property; the last one when it occurs more than once.
+    /// Returns the value of a property, or the last value of a repeated property.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         properties::get_str(self.0.as_bytes(), name)
@@ -124,7 +124,7 @@ impl Properties {
 }
 
 impl Received {
-    /// The value of a property; `None` when the message does not have it.
+    /// Returns the value of a property, or `None` if the message does not have it.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.get(name)
@@ -151,10 +151,10 @@ impl Received {
 }
 
 impl Received {
-    /// Decodes a stored record. The broker set of its queue is left empty.
+    /// Decodes a stored record. The broker set of its queue stays empty.
     ///
     /// # Errors
-    /// What is wrong with the record.
+    /// Description of the record's error.
     pub fn decode(record: &[u8]) -> Result<Self, String> {
         decode_one(record, "")
     }
@@ -166,7 +166,7 @@ pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> 
     from_record(&record, broker)
 }
 
-/// Builds the message of a record whose bounds are known.
+/// Builds the message of a record with known bounds.
 pub(crate) fn from_record(record: &RecordView<'_>, broker: &str) -> Result<Received, String> {
     let queue = Arc::new(MessageQueue::new(text(record.topic()), broker, record.queue_id()));
     Ok(received(record, queue, plain_body(record)?))
@@ -200,9 +200,9 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     })
 }
 
-/// Decodes the body of the answer to a pull at `offset`. Like `MessageDecoder` of RocketMQ's Java client it stops at
-/// the first record whose bounds cannot be determined. A message with unreadable content is skipped, because no
-/// consumer could ever pass it.
+/// Decodes the body of the response to a pull at `offset`. Stops at the first record with unknown bounds, like
+/// `MessageDecoder` of RocketMQ's Java client. A message with unreadable content is skipped, because no consumer
+/// could ever pass it.
 pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Received> {
     let mut messages = Vec::new();
     let shared = Arc::new(queue.clone());
@@ -224,7 +224,7 @@ pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Rece
     messages
 }
 
-/// The records of an answer up to the first one whose bounds cannot be determined. `offset` is the least possible queue
+/// Returns the records of a response up to the first record with unknown bounds. `offset` is the least possible queue
 /// offset of the first record, and is used for logging.
 pub(crate) fn records<'a>(
     body: &'a [u8],

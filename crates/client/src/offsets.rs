@@ -10,7 +10,7 @@ use wire::frame::FrameWriter;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// Smallest offset of a queue: that of its oldest message.
+    /// Returns the smallest offset of a queue, which is that of its oldest message.
     ///
     /// # Errors
     /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
@@ -19,7 +19,7 @@ impl Client {
         self.offset_of(queue, request::GET_MIN_OFFSET, |frame| frame).await
     }
 
-    /// Largest offset of a queue: the one that the next message will get.
+    /// Returns the largest offset of a queue, which is that of its next message.
     ///
     /// # Errors
     /// As for [`Client::min_offset`].

@@ -72,13 +72,13 @@ impl PopConfig {
 /// A popped message with the receipt handle that acknowledges it.
 #[derive(Clone, Debug)]
 pub struct Popped {
-    /// The message; one that is delivered again has its original topic.
+    /// Message. A message that is delivered again has its original topic.
     pub message: Received,
     /// Receipt handle of the latest delivery.
     pub handle: String,
 }
 
-/// Pause before a queue is popped again whose request failed.
+/// Pause before a queue is popped again after a failed request.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Interval between two queries for the assigned queues while there are none.
 const NO_QUEUES_PAUSE: Duration = Duration::from_millis(200);
@@ -101,8 +101,8 @@ struct Waiting {
     asked: Option<Instant>,
 }
 
-/// A member of a group that pops messages. When it is dropped, messages in flight are delivered again after their
-/// invisible time.
+/// Member of a group that pops messages. After it is dropped, messages in flight are delivered again when their
+/// invisible time is over.
 pub struct PopConsumer {
     client: Client,
     config: Arc<PopConfig>,
@@ -150,8 +150,8 @@ impl PopConsumer {
         Ok(Self { client, config, waiting: Mutex::default(), members_changed, ended })
     }
 
-    /// Returns the next messages of a queue, or none when no message came within `wait`. It is meant to be called
-    /// repeatedly: requests keep waiting at all queues between two calls.
+    /// Returns the next messages of a queue, or none if no message came within `wait`. Applications call it
+    /// repeatedly. Requests keep waiting at all queues between two calls.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when a broker does not answer, [`Error::Refused`] when it refuses,
@@ -191,7 +191,7 @@ impl PopConsumer {
         }
     }
 
-    /// Sends a pop request to every assigned queue that has none waiting.
+    /// Sends a pop request to every assigned queue without a waiting request.
     async fn ask(&self, waiting: &mut Waiting) -> Result<(), Error> {
         if waiting.asked.is_none_or(|asked| asked.elapsed() >= ASSIGNMENT_INTERVAL) {
             waiting.asked = Some(Instant::now());
@@ -226,8 +226,8 @@ impl PopConsumer {
         Ok(())
     }
 
-    /// The assigned queues, by the answer of the first broker that answers. `None` when that broker does not support
-    /// the query; the queues then stay as they are.
+    /// Returns the assigned queues by the first broker that responds. `None` if that broker does not support the
+    /// query, and the queues then stay unchanged.
     async fn assigned(&self) -> Result<Option<Vec<MessageQueue>>, Error> {
         let topic = &self.config.topic;
         let route = self.client.route(topic).await?;
@@ -258,7 +258,7 @@ impl PopConsumer {
         Ok(queues.map(|queues| queues.into_iter().map(|assigned| assigned.message_queue).collect()))
     }
 
-    /// Acknowledges a message. Has no effect when the invisible time is over or the message is acknowledged already.
+    /// Acknowledges a message. Has no effect if the invisible time is over or the message is acknowledged already.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses. The
@@ -268,7 +268,7 @@ impl PopConsumer {
     }
 
     /// Changes the invisible time of a message: it is delivered again after `invisible` from now. Returns the message
-    /// with a new receipt handle; the given handle cannot acknowledge it any more (`CHANGE_MESSAGE_INVISIBLETIME`).
+    /// with a new receipt handle. The given handle becomes invalid (`CHANGE_MESSAGE_INVISIBLETIME`).
     ///
     /// # Errors
     /// As for [`PopConsumer::ack`].
@@ -291,8 +291,8 @@ impl PopConsumer {
         Ok(Popped { message: message.clone(), handle })
     }
 
-    /// Leaves the group and ends calls of [`PopConsumer::pop`]. Messages that were popped and not acknowledged are
-    /// delivered again after their invisible time.
+    /// Leaves the group and ends calls of [`PopConsumer::pop`]. Unacknowledged messages are delivered again after
+    /// their invisible time.
     pub async fn shutdown(&self) {
         self.ended.send_replace(true);
         self.waiting.lock().await.requests.shutdown().await;
@@ -381,8 +381,8 @@ async fn request_from(
     }
 }
 
-/// Decodes the messages of an answer with their receipt handles. A message of the retry topic carries its own handle;
-/// for others it is made from the offset in the answer at which the pop of their queue began.
+/// Decodes the messages of a response with their receipt handles. A message of the retry topic carries its own
+/// handle. For other messages, the handle is made from the start offset of the pop in the response.
 fn read(address: &str, queue: &MessageQueue, reply: &net::Reply) -> Result<Vec<Popped>, Error> {
     let malformed = |why: String| Error::Answer { address: address.to_owned(), why };
     let number = |field: &str| {

@@ -42,12 +42,12 @@ pub struct ProducerConfig {
     pub trace: Option<String>,
 }
 
-/// How bodies are compressed.
+/// Compression of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
     /// Compression method.
     pub kind: Compression,
-    /// Compression level, see [`crate::compress`].
+    /// Compression level, see [`crate::compress()`].
     pub level: u32,
     /// Smallest body that is compressed, bytes.
     pub over: usize,
@@ -104,16 +104,16 @@ impl Producer {
     /// broker.
     ///
     /// # Errors
-    /// The error of the last attempt. After [`Error::Call`] the message may be stored all the same.
+    /// The error of the last attempt. After [`Error::Call`] the message may still be stored.
     pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&message.topic, &prepared, Some(message)).await
     }
 
-    /// Sends messages of one topic in one request, stored together and in order.
+    /// Sends messages of a topic in one request, stored together and in order.
     ///
     /// # Errors
-    /// As for [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or one is delayed.
+    /// As for [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or a message is delayed.
     pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
         let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&messages[0].topic, &prepared, None).await
@@ -129,8 +129,8 @@ impl Producer {
         self.attempt(queue, &prepared, self.config.timeout, Some(message)).await
     }
 
-    /// Recalls a timed message that is not due yet, by its [`SendOutcome::recall_handle`], and returns its message id.
-    /// The broker may already be delivering the message.
+    /// Recalls a timed message that is not due yet, by its [`SendOutcome::recall_handle`], and returns its message
+    /// id. The broker may already be delivering the message.
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Connect`] or [`Error::Call`] when the broker is unknown or does not answer;
@@ -165,17 +165,17 @@ impl Producer {
         self.client.inner.remote.send_one_way(&address, prepared.code, size(&prepared), write).await
     }
 
-    /// The queues of a topic that can be written.
+    /// Returns the writable queues of a topic.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`], when neither the topic nor the one that it would be created from has a route.
+    /// As for [`Client::fetch_route`], when neither the topic nor its template topic has a route.
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
         Ok(route.publish.clone())
     }
 
-    /// Removes the producer. When it is the last one of its group in this client, brokers are told that the client left
-    /// the group.
+    /// Removes the producer. If it is the last producer of its group in this client, brokers are notified that the
+    /// client left the group.
     pub async fn shutdown(&self) {
         if let Some(tracer) = &self.tracer {
             Box::pin(tracer.finish()).await;
@@ -315,7 +315,7 @@ fn size(prepared: &Prepared) -> usize {
     HEADER_BYTES + prepared.body.len() + prepared.properties.len()
 }
 
-/// The queue at position `turn`; after a failure the next one on another broker.
+/// Returns the queue at position `turn`, or after a failure the next queue on another broker.
 fn pick<'a>(
     queues: &'a [MessageQueue],
     turn: usize,

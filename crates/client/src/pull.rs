@@ -30,10 +30,10 @@ pub struct PullRequest<'a> {
     pub expression_type: &'a str,
     /// Version of the subscription, a time in milliseconds.
     pub sub_version: i64,
-    /// Offset to commit for the group with this request; `None` commits nothing.
+    /// Offset that this request commits for the group. `None` commits no offset.
     pub commit: Option<i64>,
-    /// Id of the broker in its group to pull from, 0 for the master. If that broker is not available, another one is
-    /// used.
+    /// Id of the broker in its group to pull from, 0 for the master. If that broker is not available, the pull uses
+    /// another broker.
     pub broker_id: i64,
 }
 
@@ -59,11 +59,11 @@ impl<'a> PullRequest<'a> {
 /// Result of a pull request (`PullStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullStatus {
-    /// There are messages. The list is empty when none of them can be decoded; the next offset is behind them.
+    /// Messages were found. The list is empty if none of them can be decoded. The next offset is behind them.
     Found,
     /// The queue has no message at or after the offset.
     NothingNew,
-    /// None of the messages that the broker examined matches the expression.
+    /// The broker examined messages, and no message matches the expression.
     NothingMatched,
     /// The offset is outside of the queue.
     OffsetIllegal,
@@ -78,7 +78,7 @@ pub struct Pulled {
     pub next_offset: i64,
     /// Smallest offset of the queue.
     pub min_offset: i64,
-    /// Largest offset of the queue: the one that the next message will get.
+    /// Largest offset of the queue, which is that of its next message.
     pub max_offset: i64,
     /// Id of the broker to which the next pull request should go.
     pub suggest_broker_id: i64,
@@ -87,7 +87,7 @@ pub struct Pulled {
 }
 
 impl Client {
-    /// Sends one pull request (`MQClientAPIImpl.pullMessage`).
+    /// Sends a pull request (`MQClientAPIImpl.pullMessage`).
     ///
     /// # Errors
     /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does

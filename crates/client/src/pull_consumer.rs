@@ -16,7 +16,7 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Upper limit for the time that a call waits, so that its end can be represented.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// A queue and an offset in it, at which reading goes on.
+/// Queue and the offset at which reading continues.
 type Place = (MessageQueue, i64);
 
 /// The result of a pull request at a queue and offset.
@@ -120,12 +120,12 @@ impl PullConsumer {
         self.positions().get(queue).copied()
     }
 
-    /// Returns the next messages of one queue; queues take turns. Waits up to `timeout` when all queues are at their
-    /// end, and then returns no messages. Pull requests keep waiting at brokers between two calls.
+    /// Returns the next messages of a queue. Queues take turns. Waits up to `timeout` if all queues are at their end,
+    /// and then returns no messages. Pull requests keep waiting at brokers between two calls.
     ///
     /// # Errors
-    /// [`Error::Connect`] or [`Error::Call`] when a broker does not answer, [`Error::Refused`] when it refuses: once a
-    /// second for each of its queues. The messages of other brokers come with later calls.
+    /// [`Error::Connect`] or [`Error::Call`] when a broker does not answer, [`Error::Refused`] when it refuses: once
+    /// a second for each of its queues. The messages of other brokers are returned by later calls.
     pub async fn poll(&self, timeout: Duration) -> Result<Vec<Received>, Error> {
         let end = Instant::now() + timeout.min(WAIT_MAX);
         if self.positions().is_empty() {
@@ -191,7 +191,7 @@ impl PullConsumer {
         failed.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Sends a pull request to every queue that has none waiting.
+    /// Sends a pull request to every queue without a waiting request.
     fn ask(&self, held: &mut Held) {
         let places = self.positions().clone();
         for place in places {

@@ -1,9 +1,9 @@
 //! Push consumption: messages are passed to a listener (`DefaultMQPushConsumerImpl`).
 //!
-//! Every assigned queue has a task that keeps one pull request waiting at the broker (long polling). The messages go to
-//! the listener's threads in groups of up to [`PushConfig::batch`]. A [`process_queue::ProcessQueue`] per queue holds the messages
-//! that are not done, so that the committed offset never passes one of them. Every 20 seconds, and whenever a broker
-//! reports that the members of the group changed, the queues are allocated again among all members.
+//! Every assigned queue has a task that keeps a pull request waiting at the broker (long polling). The messages go to
+//! the listener's threads in groups of up to [`PushConfig::batch`]. A [`process_queue::ProcessQueue`] per queue holds
+//! the unfinished messages, so that the committed offset never passes them. Every 20 seconds, and after a broker's
+//! notice of changed members, the queues are allocated again among all members.
 //!
 //! | what | where |
 //! |---|---|
@@ -40,7 +40,7 @@ use std::time::Duration;
 pub use wire::body::MessageModel;
 use wire::names::RETRY_PREFIX;
 
-/// Where a group begins in a queue in which it has no committed offset (`ConsumeFromWhere`).
+/// Start position of a group in a queue without a committed offset (`ConsumeFromWhere`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum From {
     /// At the end of the queue; earlier messages are not consumed.
@@ -61,9 +61,9 @@ pub struct PushConfig {
     pub subscriptions: BTreeMap<String, Expression>,
     /// Clustering (one member of the group gets a message) or broadcasting (every member gets it).
     pub model: MessageModel,
-    /// Where to begin in a queue without a committed offset.
+    /// Start position in a queue without a committed offset.
     pub from: From,
-    /// How queues are allocated to the members of the group.
+    /// Allocation of queues to the members of the group.
     pub allocation: Allocation,
     /// Number of listener threads (`consumeThreadMin`).
     pub threads: usize,

@@ -10,7 +10,7 @@ use wire::frame::FrameWriter;
 /// Longest time for a query (`MQAdminImpl.queryMessage`).
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a query for messages asks.
+/// Query for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageQuery<'a> {
     /// Topic.
@@ -23,14 +23,14 @@ pub struct MessageQuery<'a> {
     pub begin_ms: i64,
     /// Store time up to which, ms since the epoch.
     pub end_ms: i64,
-    /// What the key is, for brokers that tell kinds apart: `K` for keys, `T` for tags; `None` for whatever it is.
+    /// Kind of the key for brokers that distinguish kinds: `K` for keys, `T` for tags. `None` for any kind.
     pub kind: Option<&'a str>,
     /// Whether the key is the id that the producer made.
     pub is_unique: bool,
 }
 
 impl<'a> MessageQuery<'a> {
-    /// Up to 64 messages with a key, of any time.
+    /// Makes a query for up to 64 messages with a key, of any time.
     #[must_use]
     pub fn new(topic: &'a str, key: &'a str) -> Self {
         Self { topic, key, max: 64, begin_ms: 0, end_ms: i64::MAX, kind: None, is_unique: false }
@@ -38,12 +38,12 @@ impl<'a> MessageQuery<'a> {
 }
 
 impl Client {
-    /// The message at an offset of a broker's commit log (`VIEW_MESSAGE_BY_ID`). The broker set of its queue is left
-    /// empty.
+    /// Returns the message at an offset of a broker's commit log (`VIEW_MESSAGE_BY_ID`). The broker set of its queue
+    /// stays empty.
     ///
     /// # Errors
-    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when there is no message
-    /// at that offset, [`Error::Answer`] when it cannot be decoded.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when the offset has
+    /// no message, [`Error::Answer`] when the message cannot be decoded.
     pub async fn view_message(&self, broker: &str, topic: &str, log_offset: i64) -> Result<Received, Error> {
         let write =
             |frame: FrameWriter<'_>| frame.text("topic", topic).number("offset", log_offset).finish(b"");
@@ -51,8 +51,8 @@ impl Client {
         decode_one(&reply.body, "").map_err(|why| Error::Answer { address: broker.to_owned(), why })
     }
 
-    /// The messages of a broker that have a key (`QUERY_MESSAGE`), empty when there are none. `name` is the name of the
-    /// broker set. A message whose content cannot be read is left out.
+    /// Returns the messages of a broker with a key (`QUERY_MESSAGE`). `name` is the name of the broker set.
+    /// Unreadable messages are left out.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.

@@ -31,8 +31,8 @@ const ROOM_BYTES: usize = 32 << 20;
 
 /// The connection to one address, with its latest attempt.
 struct Link {
-    /// Result of the last attempt to connect. The lock is held during an attempt, so whoever needs the connection waits
-    /// for it.
+    /// Result of the last attempt to connect. The lock is held during an attempt, so all callers that need the
+    /// connection wait for it.
     attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
     /// Bytes that further sends may take.
     room: Arc<Semaphore>,
@@ -127,7 +127,7 @@ impl Remote {
         loop {
             let attempt = link.attempt.clone().lock_owned().await;
             match &*attempt {
-                // When the connection ended at once, those that waited for the attempt do not make another one.
+                // If the connection ended at once, callers that waited for the attempt do not make another attempt.
                 Some(Attempt { ended, outcome: Ok(peer) }) if *ended >= begin || !peer.is_closing() => {
                     return Ok(peer.clone());
                 }
@@ -140,7 +140,7 @@ impl Remote {
         }
     }
 
-    /// Starts an attempt to connect, which goes on when the caller stops waiting.
+    /// Starts an attempt to connect, which continues if the caller stops waiting.
     fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
         let (workers, inbox, dialed) =
             (self.workers.clone(), self.server_requests.clone(), self.dialed.clone());
@@ -189,7 +189,7 @@ impl Remote {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
-    /// Like [`Remote::ask`], for a send of about `bytes`, which waits while too many bytes are in flight.
+    /// Sends a request of about `bytes` like [`Remote::ask`]. It waits while too many bytes are in flight.
     pub async fn ask_large(
         &self,
         address: &str,
@@ -215,8 +215,7 @@ impl Remote {
             Err(CallError::TimedOut(remote, _)) => {
                 let waited = asked.elapsed();
                 if waited >= SILENCE_MIN && peer.silence() >= waited {
-                    // The server does not seem to be there any more, so the connection is closed
-                    // (`clientCloseSocketIfTimeout`).
+                    // The server seems to be gone, so the connection is closed (`clientCloseSocketIfTimeout`).
                     peer.abort();
                 }
                 Err(CallError::TimedOut(remote, timeout).into())
@@ -238,8 +237,8 @@ impl Remote {
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
-    /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight; with 0 bytes it does not
-    /// wait.
+    /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight. With 0 bytes it does
+    /// not wait.
     pub async fn send_one_way(
         &self,
         address: &str,
@@ -258,7 +257,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Sends a request to the name server in use, and to the others in turn when it does not answer.
+    /// Sends a request to the name server in use, and to the other name servers in turn if it does not respond.
     pub async fn ask_name_server(
         &self,
         code: i32,
@@ -276,7 +275,7 @@ impl Remote {
                     failure = error;
                 }
             }
-            // Of several callers only one moves on from the same failed server.
+            // Only the first of several callers moves on from the failed server.
             let _ = self.chosen.compare_exchange(chosen, chosen + 1, Relaxed, Relaxed);
         }
         Err(failure)
@@ -302,7 +301,7 @@ pub(crate) fn push_one_way(
     })
 }
 
-/// Turns every answer with another code than success into an [`Error::Refused`].
+/// Turns every response with another code than success into an [`Error::Refused`].
 pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
     if reply.code == response::SUCCESS {
         return Ok(reply);

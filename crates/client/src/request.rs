@@ -44,7 +44,7 @@ impl Producer {
     }
 }
 
-/// Forgets an expected reply when dropped, whether it arrived or not.
+/// Removes an expected reply when dropped, whether it arrived or not.
 struct Expected<'a> {
     producer: &'a Producer,
     correlation: &'a str,

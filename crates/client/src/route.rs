@@ -1,5 +1,5 @@
-//! Where the queues of a topic are, as producers and consumers see it
-//! (`MQClientInstance.topicRouteData2TopicPublishInfo` and `...SubscribeInfo`).
+//! Route of a topic for producers and consumers (`MQClientInstance.topicRouteData2TopicPublishInfo` and
+//! `...SubscribeInfo`).
 
 use std::collections::BTreeMap;
 use wire::body::{MessageQueue, PERM_READ, PERM_WRITE, TopicRouteData};
@@ -10,7 +10,7 @@ pub(crate) const MASTER: i64 = 0;
 /// The queues of a topic and the addresses of their brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Queues to send to: writable ones on a broker group with a master, ordered so that brokers alternate.
+    /// Writable queues on broker groups with a master, ordered so that brokers alternate.
     pub publish: Vec<MessageQueue>,
     /// Queues to read from, in the order in which they are allocated to members.
     pub subscribe: Vec<MessageQueue>,
@@ -25,8 +25,8 @@ impl Route {
         Self::limited(topic, data, i32::MAX)
     }
 
-    /// Makes the route of a topic that does not exist yet from the route of the topic from which it will be created,
-    /// with at most `queues_max` queues per broker.
+    /// Makes the route of a missing topic from the route of its template topic, with at most `queues_max` queues per
+    /// broker.
     #[must_use]
     pub fn limited(topic: &str, data: &TopicRouteData, queues_max: i32) -> Self {
         let brokers: BTreeMap<_, _> = data

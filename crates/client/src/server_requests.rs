@@ -1,8 +1,8 @@
 //! Requests that servers send to this client (`ClientRemotingProcessor`). Every request is passed to the producer or
 //! consumer that it concerns.
 //!
-//! Nothing here blocks: a request that needs the application's code goes through a bounded channel to a thread or task
-//! of the consumer or producer.
+//! This code does not block. A request that needs the application's code goes through a bounded channel to a thread
+//! or task of the consumer or producer.
 
 use crate::message::{self, Received};
 use net::{ConnectionHandle, Service};
@@ -15,7 +15,7 @@ use wire::frame::{Command, Encoding, Head};
 use wire::json;
 use wire::properties::key;
 
-/// Most requests that may wait for one consumer; further ones are refused.
+/// Most requests that may wait for a consumer. Further requests are refused.
 pub(crate) const WAITING_MAX: usize = 256;
 
 /// The producers, consumers and requesters of this client, by the names that servers use.
@@ -26,18 +26,18 @@ pub(crate) struct ServerRequests {
     producers: Mutex<HashMap<String, SyncSender<Check>>>,
     /// Request messages that wait for a reply, by correlation id.
     requests: Mutex<HashMap<String, oneshot::Sender<Received>>>,
-    /// Takes what is for clients of gRPC, where this client serves a proxy.
+    /// Receiver of requests to gRPC clients, if this client serves a proxy.
     relay: OnceLock<Relay>,
 }
 
-/// Takes a request of a broker as it came.
+/// Receiver of a broker's request in its original form.
 type Relay = Box<dyn Fn(&Command<'_>) + Send + Sync>;
 
-/// How requests reach a consumer.
+/// Channel for requests to a consumer.
 pub(crate) struct Door {
     /// Notified when the members of the consumer's group changed.
     pub members_changed: Arc<Notify>,
-    /// Channel for requests to the consumer; `None` when it takes none.
+    /// Channel for requests to the consumer. `None` if it takes none.
     pub asked: Option<mpsc::Sender<Asked>>,
 }
 
@@ -68,7 +68,7 @@ impl Asker {
     /// Sends a successful answer with this body.
     pub fn answer(&self, body: &[u8]) {
         let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
-        // If the broker's connection has ended, nobody waits for the answer.
+        // If the broker's connection has ended, no caller waits for the response.
         let _ = self.peer.push(|out| head.write(out, body));
     }
 
@@ -84,7 +84,7 @@ impl ServerRequests {
         self.consumers().insert(group.to_owned(), door);
     }
 
-    /// Ends what [`ServerRequests::open`] began.
+    /// Ends the effect of [`ServerRequests::open`].
     pub fn close(&self, group: &str) {
         self.consumers().remove(group);
     }
@@ -100,13 +100,14 @@ impl ServerRequests {
         true
     }
 
-    /// Passes all transaction checks, whatever their producer group is, and what is told to lite consumers to `take` from now on.
+    /// Passes all transaction checks, for any producer group, and all notices to lite consumers to `take` from now
+    /// on.
     pub fn pass_to(&self, take: Relay) {
-        // Whoever came first takes them already.
+        // The first caller takes them already.
         let _ = self.relay.set(take);
     }
 
-    /// Ends what [`ServerRequests::open_producer`] began.
+    /// Ends the effect of [`ServerRequests::open_producer`].
     pub fn close_producer(&self, group: &str) {
         self.producers.lock().expect("short section").remove(group);
     }
@@ -118,7 +119,7 @@ impl ServerRequests {
         receiver
     }
 
-    /// Ends what [`ServerRequests::expect_reply`] began.
+    /// Ends the effect of [`ServerRequests::expect_reply`].
     pub fn forget_reply(&self, correlation: &str) {
         self.requests.lock().expect("short section").remove(correlation);
     }
@@ -135,7 +136,7 @@ impl ServerRequests {
         }
     }
 
-    /// Passes a request to a consumer; returns it when the client has no such group or too many requests wait.
+    /// Passes a request to a consumer. Returns the request if the client has no such group or too many requests wait.
     fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
         let sender = self.consumers().get(group).and_then(|door| door.asked.clone());
         let Some(sender) = sender else { return Err(asked) };

@@ -1,5 +1,5 @@
-//! Signed requests (`AclClientRPCHook`). A signed request has the user's access key and a signature, which is made with
-//! the user's secret key over the values of all fields in the order of their names, followed by the body
+//! Signed requests (`AclClientRPCHook`). A signed request has the user's access key and a signature with the user's
+//! secret key. The signature covers the values of all fields in the order of their names, followed by the body
 //! (`AclUtils.combineRequestContent`).
 
 use std::hash::{BuildHasher as _, RandomState};

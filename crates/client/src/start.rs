@@ -28,7 +28,8 @@ impl Client {
     }
 }
 
-/// The local address of connections to a server. Nothing is sent: connecting a UDP socket only selects a route.
+/// Returns the local address of connections to a server. No packet is sent: connecting a UDP socket only selects a
+/// route.
 fn own_address(server: &str) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect(server).ok()?;

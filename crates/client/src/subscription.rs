@@ -7,9 +7,9 @@ use wire::hash::java_hash;
 /// The filter expression of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// Messages with one of the tags of `a || b`; all messages for `*`.
+    /// Messages with any of the tags in `a || b`. All messages for `*`.
     Tags(String),
-    /// Messages whose properties satisfy an SQL condition such as `a > 3 AND region = 'north'`, if the broker allows it
+    /// SQL condition on the properties of messages, such as `a > 3 AND region = 'north'`, if the broker allows it
     /// (`enablePropertyFilter`).
     Sql(String),
 }

@@ -1,8 +1,9 @@
 //! Message traces, for the tools that follow messages (`AsyncTraceDispatcher`, `TraceDataEncoder`).
 //!
-//! Records are collected for a short time and sent as an ordinary message to the trace topic; the keys of that message
-//! are the ids and keys of the traced messages. Fields end with U+0001, records with U+0002. A producer or consumer
-//! never waits for its traces: records that do not fit into the queue are dropped, and their number is logged.
+//! Records are collected for a short time and sent as an ordinary message to the trace topic. The keys of that
+//! message are the ids and keys of the traced messages. Fields end with U+0001, records with U+0002. A producer or
+//! consumer never waits for its traces. Records that do not fit into the queue are dropped, and their number is
+//! logged.
 
 mod record;
 #[cfg(test)]
@@ -59,7 +60,7 @@ impl Tracer {
         started.then(|| Self { group: group.into(), records, end })
     }
 
-    /// Sends the records so far and ends.
+    /// Sends the collected records and ends.
     pub async fn finish(&self) {
         let Some(end) = self.end.lock().expect("short section").take() else { return };
         let (sender, sent) = oneshot::channel();
@@ -109,7 +110,7 @@ async fn send_all(
         let first = tokio::select! {
             biased;
             first = waiting.recv() => first,
-            // A tracer that was dropped without [`Tracer::finish`] has nobody to notify.
+            // A tracer that was dropped without [`Tracer::finish`] has no caller to notify.
             asked = &mut ended, if done.is_none() => { done = asked.ok(); None }
         };
         let Some(first) = first else { break };

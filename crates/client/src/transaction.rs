@@ -21,7 +21,7 @@ use wire::header::EndTransaction;
 use wire::id::OffsetId;
 use wire::properties::key;
 
-/// Most transaction checks that may wait for the application; the broker repeats dropped ones
+/// Most transaction checks that may wait for the application. The broker repeats dropped checks
 /// (`TransactionMQProducer.checkRequestHoldMax`).
 const CHECKS_MAX: usize = 2000;
 
@@ -89,7 +89,7 @@ impl TransactionProducer {
     }
 }
 
-/// A stored half message without a decision. When it is dropped without one, the broker sends a transaction check.
+/// Stored half message without a decision. If it is dropped undecided, the broker sends a transaction check.
 pub struct Half<'p> {
     producer: &'p TransactionProducer,
     message: Message,
@@ -126,8 +126,8 @@ impl Half<'_> {
         self.end(Decision::Rollback).await
     }
 
-    /// Ends the transaction with a decision. It is a one-way request (`END_TRANSACTION`); when it is lost, the broker
-    /// sends a check.
+    /// Ends the transaction with a decision. It is a one-way request (`END_TRANSACTION`). If the request is lost, the
+    /// broker sends a check.
     ///
     /// # Errors
     /// [`Error::Connect`] when the broker cannot be connected to. The broker will then send a check.

@@ -1,4 +1,5 @@
-//! Admin calls about users and acls (Auth 2.0). Users and acls belong to one broker; nothing carries them to others.
+//! Admin calls about users and acls (Auth 2.0). Users and acls belong to a broker and are not copied to other
+//! brokers.
 
 use std::time::Duration;
 
@@ -18,11 +19,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const UNPROVEN: &str =
     "expected the answer of a broker that knows the secret of these credentials, found no proof of that";
 
-/// The users and acls of a broker as it wrote them, with their passwords.
+/// Users and acls of a broker as it wrote them, with their passwords.
 pub struct AccessLists {
     /// Address of the broker.
     pub broker: String,
-    /// What the broker calls this state of its users and acls, for [`Client::access_lists`]; empty when it has no name for the state.
+    /// Version that the broker gives to this state of its users and acls, for [`Client::access_lists`]. Empty without
+    /// a version.
     pub version: String,
     /// The answer to `AUTH_LIST_USER`; equal bytes are equal users.
     pub users: Vec<u8>,
@@ -31,7 +33,7 @@ pub struct AccessLists {
 }
 
 impl Client {
-    /// All users of a broker (`AUTH_LIST_USER`), empty when there are none. Vostok tells passwords to super users only.
+    /// Returns all users of a broker (`AUTH_LIST_USER`). Vostok sends passwords to super users only.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses,
@@ -57,12 +59,13 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// Fetches all users and acls of a broker; `None` if the broker reports that `known` is current, which only Vostok reports.
-    /// Answers must prove that the broker knows the secret of this client's credentials, unless the broker `is_believed`.
+    /// Fetches all users and acls of a broker. Returns `None` if the broker reports that `known` is current, which
+    /// only Vostok reports. Responses must prove that the broker knows the secret of this client's credentials,
+    /// unless the broker `is_believed`.
     ///
     /// # Errors
-    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses, [`Error::Answer`] when
-    /// an answer lacks its proof.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses,
+    /// [`Error::Answer`] when a response lacks its proof.
     pub async fn access_lists(
         &self,
         broker: &str,
@@ -87,7 +90,7 @@ impl Client {
             return Ok(None);
         }
         let acls = ask(request::AUTH_LIST_ACL, None).await?;
-        // What changed between the two answers is asked for again.
+        // Changes between the two responses are requested again.
         let version = Some(version(&users)).filter(|of_users| *of_users == version(&acls));
         Ok(Some(AccessLists {
             broker: broker.to_owned(),
@@ -108,7 +111,7 @@ impl Client {
         proof.as_bytes() == expected
     }
 
-    /// Creates a user (`AUTH_CREATE_USER`), normal and enabled unless `user` says something else.
+    /// Creates a user (`AUTH_CREATE_USER`), normal and enabled unless `user` contains other values.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses, also when the user
@@ -127,7 +130,7 @@ impl Client {
         self.change(broker, request::AUTH_UPDATE_USER, ("username", name), &json::to_vec(user)).await
     }
 
-    /// Adds an acl to that of its subject (`AUTH_CREATE_ACL`): entries for the same resource are replaced.
+    /// Adds an acl to that of its subject (`AUTH_CREATE_ACL`). Entries for the same resource are replaced.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses, also when the

@@ -32,7 +32,7 @@ fn names<'b>(frame: FrameWriter<'b>, asked: &Asked) -> FrameWriter<'b> {
     frame.text("clusterName", &asked.cluster).text("brokerName", &asked.name)
 }
 
-/// Writes who is master, with the fields and the body that the request's answer has.
+/// Writes the master, with the fields and the body of the request's response.
 fn master(frame: FrameWriter<'_>, asked: &Asked, current: &Mastership) {
     let frame = match asked.code {
         request::CONTROLLER_REGISTER_BROKER => names(frame, asked),
@@ -72,7 +72,7 @@ fn mastership<'b>(frame: FrameWriter<'b>, current: &Mastership) -> FrameWriter<'
     frame.number("masterEpoch", current.epoch.get())
 }
 
-/// Appends the frame that tells a broker who is master (`NotifyBrokerRoleChangedRequestHeader`).
+/// Appends the frame that notifies a broker of the master (`NotifyBrokerRoleChangedRequestHeader`).
 pub(crate) fn write_notice(out: &mut Vec<u8>, head: Head<'_>, current: &Mastership) {
     let frame = mastership(FrameWriter::begin(out, head), current);
     let body = json::to_vec(&set_body(&current.in_sync));

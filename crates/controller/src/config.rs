@@ -1,4 +1,5 @@
-//! The controller's configuration, and the one table of its property names in `controller.conf` (`ControllerConfig`).
+//! Configuration of the controller, and the single table of its property names in `controller.conf`
+//! (`ControllerConfig`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,9 @@ pub struct Config {
     pub group: String,
     /// The controllers of the group: `n0-host:port;...`.
     pub peers: String,
-    /// Which of them this one is.
+    /// Id of this controller in the list of peers.
     pub self_id: String,
-    /// Directory of what the controllers agreed upon.
+    /// Directory of the consensus journal.
     pub store_path: PathBuf,
     /// File to which changed settings are written.
     pub config_store_path: PathBuf,
@@ -32,7 +33,7 @@ pub struct Config {
     pub rocketmq_home: String,
     /// Whether a broker outside the in-sync set may be elected when no member is alive. It loses messages.
     pub enable_elect_unclean_master: bool,
-    /// Whether brokers are told of elections at once.
+    /// Whether brokers get a notice of elections at once.
     pub notify_broker_role_changed: bool,
     /// Interval in ms at which broker sets without a living master are searched.
     pub scan_inactive_master_interval: u64,
@@ -170,7 +171,7 @@ impl Config {
         LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
 
-    /// How elections are decided.
+    /// Returns the settings of elections.
     #[must_use]
     pub fn elections(&self) -> LeaderConfig {
         LeaderConfig {
@@ -181,7 +182,7 @@ impl Config {
     }
 }
 
-/// Whether an operator who gives this value to a setting without effect expects something that does not happen.
+/// Whether this value of a setting without effect is refused, because an operator would rely on it.
 fn is_refused(key: &str, value: &str) -> bool {
     matches!(key, "controllerType" | "isProcessReadEvent" | "processReadEvent" | "metricsExporterType")
         && INERT.iter().any(|(name, default)| *name == key && *default != value)

@@ -10,28 +10,29 @@ const DEFAULT_PORT: u16 = 9878;
 /// A controller of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name, a letter and a number: `n0`.
+    /// Name of the peer, a letter and a number: `n0`.
     pub name: String,
-    /// Where brokers and peers reach it: `host:port`.
+    /// Address for brokers and peers: `host:port`.
     pub address: String,
-    /// Its number in consensus.
+    /// Number of the peer in consensus.
     pub node: NodeId,
 }
 
-/// The controllers of a group, and which of them this one is.
+/// Controllers of a group, and the index of this controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Name of the group (`controllerDLegerGroup`).
     pub name: String,
     /// All controllers, ordered by their numbers.
     pub peers: Vec<Peer>,
-    /// This controller's place in `peers`.
+    /// Index of this controller in `peers`.
     pub own: usize,
-    /// Whether nobody said where the controller is reached: then by the address at which it is asked.
+    /// Whether the configuration has no address of the controller. Then the address at which a client connected
+    /// counts.
     pub is_implied: bool,
 }
 
-/// Why a group is none.
+/// Errors of a group's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// A part of `controllerDLegerPeers` is no peer.
@@ -95,7 +96,7 @@ impl Group {
         self.peers.iter().find(|peer| peer.node == node)
     }
 
-    /// Where a peer is reached, for one who has asked at `asked`.
+    /// Returns the address of a peer for a client that connected to `asked`.
     #[must_use]
     pub fn address_of(&self, peer: &Peer, asked: SocketAddr) -> String {
         if self.is_implied { asked.to_string() } else { peer.address.clone() }

@@ -1,4 +1,4 @@
-//! Journal of a controller: the records of consensus in one file, one behind the other.
+//! Journal of a controller: the records of consensus in a file, one behind the other.
 //!
 //! ```text
 //! 0  8  "VOSTOKC2"
@@ -27,7 +27,7 @@ const MAGIC: &[u8; 8] = b"VOSTOKC2";
 const MAGIC_WITHOUT_MARK: &[u8; 8] = b"VOSTOKC1";
 const FILE: &str = "journal";
 
-/// Bytes by which the file grows, so that not every sync has to write its length.
+/// Bytes by which the file grows, so that a sync rarely has to write its length.
 const ROOM_BYTES: u64 = 256 << 10;
 
 /// Bytes before the records of a frame.
@@ -36,7 +36,7 @@ const HEAD_BYTES: usize = 8;
 /// Bytes of a mark with its head.
 const MARK_BYTES: u64 = 16;
 
-/// Why there is no journal.
+/// Errors of the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The directory belongs to a controller of RocketMQ.
@@ -49,7 +49,7 @@ pub enum JournalError {
     Java {
         /// The directory.
         path: PathBuf,
-        /// What was found there.
+        /// Content at the position.
         found: String,
     },
     /// The file is none of a controller.
@@ -84,15 +84,15 @@ pub struct Journal {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
-    /// Where the next record goes.
+    /// Position of the next record.
     end: u64,
     length: u64,
-    /// Held as long as the journal is open.
+    /// Lock held while the journal is open.
     _lock: Box<dyn std::any::Any + Send + Sync>,
 }
 
 impl Journal {
-    /// Opens the journal in a directory, or makes it, and returns what was saved.
+    /// Opens the journal in a directory, or creates it. Returns the saved records.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -118,10 +118,10 @@ impl Journal {
         Ok((journal, records))
     }
 
-    /// Makes records durable behind those before.
+    /// Makes records durable behind the earlier records.
     ///
     /// # Errors
-    /// The error of the disk; the journal takes nothing more then.
+    /// The error of the disk. The journal then refuses further writes.
     pub fn save(&mut self, records: &[Record]) -> io::Result<()> {
         let file = self.file.take().ok_or_else(|| io::Error::other("a write failed before"))?;
         let bytes = frames(records);
@@ -143,10 +143,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes records durable in place of all before.
+    /// Makes records durable in place of all earlier records.
     ///
     /// # Errors
-    /// The error of the disk; the journal takes nothing more then.
+    /// The error of the disk. The journal then refuses further writes.
     pub fn replace(&mut self, records: &[Record]) -> io::Result<()> {
         self.file.take().ok_or_else(|| io::Error::other("a write failed before"))?;
         self.write_anew(records)
@@ -157,7 +157,7 @@ impl Journal {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(frames(records));
         let length = bytes.len() as u64 + ROOM_BYTES;
-        // What a crash left of another attempt must not show behind the records.
+        // The remains of a crashed attempt must not appear behind the records.
         self.disk.remove(&next)?;
         let file = self.disk.create(&next, length, Space::Reserved)?;
         let end = bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! Connections to the other controllers of the group, made when there is something to send, and notices to brokers.
+//! Connections to the other controllers of the group, opened for the first message, and notices to brokers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after an attempt to connect to a peer that failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
-/// Time without a message of a peer after which its connection is replaced, when there is something to send.
+/// Time without a message of a peer after which its connection is replaced, if a message waits.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// The connections of one controller to its peers.
@@ -35,7 +35,7 @@ pub(crate) struct Links {
 struct Other {
     address: String,
     link: Arc<Mutex<Link>>,
-    /// When a message of it came last, on whatever connection.
+    /// Time of the peer's last message, on any connection.
     heard: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Links {
         links
     }
 
-    /// Notes that a message of this peer came.
+    /// Records that a message of this peer came.
     pub(crate) fn heard(&mut self, from: NodeId) {
         if let Some(other) = self.peers.get_mut(&from) {
             other.heard = Instant::now();
@@ -103,11 +103,11 @@ impl Links {
 
     fn connect(&self, other: &Other, until: Until) {
         let (workers, address, link) = (self.workers.clone(), other.address.clone(), other.link.clone());
-        // A process that stops needs no connection any more.
+        // A stopping process needs no connection.
         let _ = self.workers.spawn(0, move || dial(workers, address, link, until));
     }
 
-    /// Tells a broker who is master. One that cannot be reached learns it by its next poll.
+    /// Notifies a broker of the master. An unreachable broker learns it by its next poll.
     pub(crate) fn notify(&self, address: String, elected: Mastership) {
         let workers = self.workers.clone();
         // As above.
@@ -123,7 +123,7 @@ fn state(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     Connected,
-    /// Also with the first one that fails: there is a connection already.
+    /// Attempts end at a connection or at the first failure, because another connection exists.
     Failed,
 }
 

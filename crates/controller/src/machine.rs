@@ -9,7 +9,7 @@ use replica::roster::{
 };
 use wire::ha::BrokerId;
 
-/// What happened to a controller.
+/// Event of a controller.
 #[derive(Debug)]
 pub enum Event {
     /// The controller starts.
@@ -26,10 +26,10 @@ pub enum Event {
     Timer,
 }
 
-/// What the shell of a controller has to do, in this order.
+/// Action for the shell of a controller, in this order.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make these records durable behind those before.
+    /// Make these records durable behind the earlier records.
     Save(Vec<Record>),
     /// Make these records durable in place of all before.
     Replace(Vec<Record>),
@@ -37,24 +37,24 @@ pub enum Action {
     Send(NodeId, Vec<u8>),
     /// Send the answer.
     Answer(RequestId, Answer),
-    /// Tell this broker of this set at this address who is master now.
+    /// Notify this broker of this set at this address of the current master.
     Notify(BrokerId, String, Mastership),
     /// Send [`Event::Timer`] at this time.
     WakeAt(u64),
 }
 
-/// Why a controller cannot start, or go on.
+/// Reasons why a controller cannot start, or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The group does not hold this controller.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
-    /// What was agreed upon cannot be read: another version wrote it.
+    /// The committed table cannot be read, because another version wrote it.
     #[error(transparent)]
     Table(#[from] UnreadableTable),
 }
 
-/// What one half of the machine wants from the other.
+/// Message between the two halves of the machine.
 enum Inner {
     Consensus(consensus::Event),
     Leader(LeaderEvent),
@@ -71,7 +71,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A controller with what it saved before.
+    /// Makes a controller from its saved records.
     ///
     /// # Errors
     /// See [`MachineError`].
@@ -91,7 +91,7 @@ impl Machine {
         self.leader.roster()
     }
 
-    /// The controller that leads the group, as far as this one knows.
+    /// Returns the leader of the group, as known to this controller.
     #[must_use]
     pub fn leading(&self) -> Option<NodeId> {
         self.consensus.leader()
@@ -103,10 +103,10 @@ impl Machine {
         self.leads
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     ///
     /// # Errors
-    /// [`MachineError::Table`] when another version of Vostok leads the group and what it decided cannot be understood. The
+    /// [`MachineError::Table`] when another version of Vostok leads the group and its decision cannot be read. The
     /// controller must stop then.
     pub fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) -> Result<(), MachineError> {
         let mut inner = VecDeque::new();
@@ -219,7 +219,7 @@ impl Machine {
     }
 }
 
-/// Logs elections, changed in-sync sets and lost members, at the level at which operators are to be alerted.
+/// Logs elections, changed in-sync sets and lost members, at the level for alerts to operators.
 fn log_change(change: &Change) {
     match change {
         Change::Elected { name, master: Some(master) } => {

@@ -1,4 +1,4 @@
-//! What requests ask for (`ControllerRequestProcessor`): header fields and bodies become values.
+//! Parsing of requests (`ControllerRequestProcessor`): header fields and bodies become values.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use wire::ha::{BrokerId, Epoch};
 use wire::json;
 use wire::units::LogOffset;
 
-/// Time after which a silent broker is gone when its heartbeats do not say (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
+/// Time after which a silent broker is gone, if its heartbeats have no timeout
+/// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 const HEARTBEAT_TIMEOUT_MS: i64 = 10_000;
 
 /// A refused request: code and remark of the answer.
@@ -37,7 +38,7 @@ impl From<FieldError> for Refusal {
     }
 }
 
-/// What an answer repeats of its request.
+/// Values of a request that its response repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The request code.
@@ -47,16 +48,16 @@ pub(crate) struct Asked {
     pub name: String,
 }
 
-/// What a frame wants.
+/// Content of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// An answer of the table.
     Ask(Asked, Request),
-    /// To be known as alive.
+    /// Heartbeat of a broker.
     Heartbeat(Heartbeat),
-    /// To pass a message of a peer on.
+    /// Message of a peer.
     Peer(NodeId, Vec<u8>),
-    /// Who leads.
+    /// Query for the leader.
     Metadata,
     /// The configuration.
     Config,
@@ -173,8 +174,8 @@ fn names(body: &[u8]) -> Result<Vec<String>, Refusal> {
 /// Largest epoch and id that are taken over from another group of controllers.
 const NUMBER_MAX: u32 = 1 << 30;
 
-/// What another group of controllers told of a set (the body of `CONTROLLER_GET_SYNC_STATE_DATA`). Check codes are not told; the
-/// brokers have their ids already.
+/// Reads a set from another group of controllers (the body of `CONTROLLER_GET_SYNC_STATE_DATA`). The body has no
+/// check codes, because the brokers have their ids already.
 fn import(cluster: &str, name: String, body: &[u8]) -> Result<Request, Refusal> {
     let wrong =
         |why: String| Refusal::new(response::SYSTEM_ERROR, format!("the broker set cannot be read: {why}"));

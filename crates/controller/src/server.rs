@@ -34,10 +34,10 @@ const INPUTS_MAX: usize = 10_000;
 /// Milliseconds of a tick of consensus: a leader is missed after 1.5 to 2.5 seconds.
 const TICK_MS: u64 = 100;
 
-/// Entries of consensus behind a snapshot from which on the journal is replaced by a new one.
+/// Entries of consensus behind a snapshot from which on the journal is replaced by a new journal.
 const ENTRIES_MAX: usize = 2_000;
 
-/// Why the controller does not start.
+/// Errors of starting the controller.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The settings of the group are wrong.
@@ -46,10 +46,10 @@ pub enum StartError {
     /// `bindAddress` is not an IP address.
     #[error("bindAddress is `{0}`, expected an ip address")]
     Address(String),
-    /// What was agreed upon before cannot be read.
+    /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// What was agreed upon before is of another version or group.
+    /// The journal is of another version or group.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// The server cannot listen on the address.
@@ -74,7 +74,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Reads what was agreed upon, listens, and serves on its own threads.
+    /// Reads the journal, listens, and serves on its own threads.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -128,7 +128,7 @@ impl Controller {
         Ok(Self { workers, address, inputs, thread: Mutex::new(Some(thread)) })
     }
 
-    /// The address on which the controller listens, with the port that it got if the configuration said 0.
+    /// Address on which the controller listens, with the assigned port if the configuration has 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
@@ -146,7 +146,7 @@ impl Controller {
     }
 }
 
-/// Why the controller's thread ended.
+/// Reasons why the controller's thread ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("the controller's journal cannot be written: {0}")]
@@ -172,7 +172,7 @@ struct Thread {
 impl Thread {
     fn run(mut self) {
         let shared = self.shared.clone();
-        // The table is behind consensus and on disk; after a panic nothing of the memory is used any more.
+        // The table follows from consensus and is on disk. After a panic the memory is not used again.
         let ended = catch_unwind(AssertUnwindSafe(|| self.serve()));
         shared.leads.store(false, Ordering::Release);
         shared.leader.store(0, Ordering::Release);
@@ -217,7 +217,7 @@ impl Thread {
                 }
             };
             self.step(event)?;
-            // Under a stream of requests nobody waits, and the timer still has to fire.
+            // Under a stream of requests the wait never times out, but the timer still has to fire.
             if self.wake_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
                 self.step(Event::Timer)?;
             }
@@ -244,7 +244,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Performs an action; what came of it is the next event.
+    /// Performs an action. Returns its result as the next event.
     fn perform(&mut self, action: Action) -> io::Result<Option<Event>> {
         match action {
             Action::Save(records) => self.journal.save(&records)?,

@@ -1,4 +1,5 @@
-//! The connections of brokers, peers and operators: what can be answered at once is, the rest goes to the controller's thread.
+//! Connections of brokers, peers and operators. Simple requests are answered at once, and others go to the
+//! controller's thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +19,7 @@ use crate::Config;
 use crate::group::Group;
 use crate::requests::{self, Asked, Refusal, Wanted};
 
-/// What the controller's thread has to do for connections.
+/// Work of the controller's thread for connections.
 pub(crate) enum Input {
     Request(Pending, Request),
     Heartbeat(Heartbeat),
@@ -39,7 +40,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Sends the answer with this code. One who has left needs none.
+    /// Sends the response with this code. A disconnected client needs no response.
     pub fn answer(self, code: i32, remark: Option<&str>, write: impl FnOnce(&mut Vec<u8>, Head<'_>, &Asked)) {
         if self.is_one_way {
             return;
@@ -49,13 +50,13 @@ impl Pending {
     }
 }
 
-/// What connections see of the controller without asking its thread.
+/// State of the controller that connections read without its thread.
 pub(crate) struct Shared {
     pub group: Arc<Group>,
     pub config: Mutex<Config>,
     /// File to which changed settings are written; a new path takes effect only after a restart.
     pub config_path: PathBuf,
-    /// The controller that leads; zero when nobody is known to.
+    /// Leading controller. Zero if it is unknown.
     pub leader: AtomicU64,
     /// Whether this controller leads and answers.
     pub leads: AtomicBool,

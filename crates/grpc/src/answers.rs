@@ -8,7 +8,7 @@ use prost::Message;
 use crate::failure::Failure;
 use crate::frame::Frames;
 
-/// What a call is answered with. When it is dropped before its end, the call is cancelled.
+/// Stream of a call's response messages. Dropping the stream before its end cancels the call.
 #[derive(Debug)]
 pub struct Answers {
     response: ResponseFuture,
@@ -22,11 +22,11 @@ impl Answers {
         Self { response, body: None, frames: Frames::default() }
     }
 
-    /// The next message; `None` at the end of a call that succeeded.
+    /// Returns the next message, or `None` at the end of a successful call.
     ///
     /// # Errors
-    /// [`Failure::Connection`] when the connection ends, or when what comes is not gRPC; [`Failure::Status`] when the
-    /// server ended the call with a status other than OK.
+    /// [`Failure::Connection`] when the connection ends, or when the response is not gRPC. [`Failure::Status`] when
+    /// the server ended the call with a status other than OK.
     pub async fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Failure> {
         let body = match &mut self.body {
             Some(body) => body,
@@ -76,7 +76,7 @@ impl Answers {
     }
 }
 
-/// What the status says; `None` where there is none.
+/// Returns the result in the status header, or `None` without a status.
 fn status(headers: &HeaderMap) -> Option<Result<(), Failure>> {
     let text = |name: &str| headers.get(name).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let status = text("grpc-status")?;
@@ -95,7 +95,7 @@ mod tests {
     use crate::messages::Status;
     use bytes::Bytes;
 
-    /// What a call gets that is answered with this body and these trailers, in this order.
+    /// Returns the status of a call whose response has this body and these trailers, in this order.
     fn called(body: Vec<Bytes>, trailers: &[(&'static str, &str)]) -> Result<Status, Failure> {
         let mut told = HeaderMap::new();
         for (name, value) in trailers {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// Bytes of one answer that may be on the way before they are read.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 
-/// The same for all answers of a connection.
+/// Flow-control window for all responses of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
 /// A connection. Clones share the connection.
@@ -61,10 +61,11 @@ impl Channel {
         Ok((Self { sender, origin: origin.to_owned(), headers }, carried))
     }
 
-    /// The head of the calls of a method, such as `SendMessage`. The server is told that a call ends after `timeout`.
+    /// Makes the head of the calls of a method, such as `SendMessage`. The head tells the server that a call ends
+    /// after `timeout`.
     ///
     /// # Errors
-    /// [`Failure::Connection`] when the name of the server cannot stand in an address.
+    /// [`Failure::Connection`] when the name of the server is not valid in an address.
     pub fn method(&self, name: &str, timeout: Option<Duration>) -> Result<Method, Failure> {
         let uri = format!("{}/apache.rocketmq.v2.MessagingService/{name}", self.origin);
         let uri: Uri = uri.parse().map_err(Failure::connection)?;

@@ -9,10 +9,10 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 /// First size of a call's buffers.
 const BUFFER_BYTES: usize = 512;
 
-/// Bytes after which what a stream has to say is written, though there is more.
+/// Number of bytes after which a stream writes, although more messages follow.
 const WRITE_BYTES: usize = 32 << 10;
 
-/// Encodes messages of type `T`, decodes those of type `U`.
+/// Codec that encodes messages of type `T` and decodes messages of type `U`.
 pub struct ProstCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> Default for ProstCodec<T, U> {
@@ -36,7 +36,7 @@ impl<T: Message + 'static, U: Message + Default + 'static> Codec for ProstCodec<
     }
 }
 
-/// One direction of a stream.
+/// Encoder or decoder: one direction of a stream.
 pub struct Half<T>(PhantomData<T>);
 
 impl<T: Message> Encoder for Half<T> {

@@ -1,9 +1,9 @@
-//! Why a call has no answer.
+//! Reasons why a call has no response.
 
-/// Why a call has no answer.
+/// Reason why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The connection ended, or what came over it is not gRPC.
+    /// The connection ended, or its bytes are not gRPC.
     #[error("{0}")]
     Connection(String),
     /// The server ended the call with a status of gRPC other than OK.

@@ -1,4 +1,4 @@
-//! Messages with the prefix of gRPC: a byte that says whether the message is compressed, and its length in four bytes.
+//! Messages with the prefix of gRPC: a compression flag of one byte, and the length in four bytes.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
@@ -21,8 +21,8 @@ pub fn append(out: &mut Vec<u8>, message: &impl Message) {
     message.encode(out).expect("a vector grows");
 }
 
-/// Appends a `SendMessageRequest` of one message with its prefix. The body of the message is `body`; that of `head` must be
-/// empty. The body is copied once, to where the returned offset says, and may be changed there.
+/// Appends a `SendMessageRequest` of one message with its prefix. The body of the message is `body`. The body of
+/// `head` must be empty. The body is copied once, to the returned offset, and may be changed there.
 pub fn append_send(out: &mut Vec<u8>, head: &messages::Message, body: &[u8]) -> usize {
     let field_bytes = |length: usize| 1 + prost::length_delimiter_len(length) + length;
     let message_bytes = head.encoded_len() + field_bytes(body.len());
@@ -63,7 +63,7 @@ impl Frames {
         self.0.extend_from_slice(data);
     }
 
-    /// Takes the next message; `None` when it is not complete.
+    /// Takes the next message. Returns `None` if it is not complete.
     pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Failure> {
         let Some(&[compressed, length @ ..]) = self.0.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         if compressed != 0 {
@@ -77,7 +77,7 @@ impl Frames {
         M::decode(self.0.split_to(length).freeze()).map(Some).map_err(Failure::connection)
     }
 
-    /// Whether a part of a message is left.
+    /// Whether a partial message remains.
     pub fn is_cut(&self) -> bool {
         !self.0.is_empty()
     }

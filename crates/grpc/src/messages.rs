@@ -59,7 +59,7 @@ impl Duration {
         Self { seconds: ms / 1000, nanos: i32::try_from(ms % 1000).unwrap_or(0) * 1_000_000 }
     }
 
-    /// The duration in milliseconds; one that does not fit is as long as fits.
+    /// Returns the duration in milliseconds, limited to the range of the type.
     pub fn ms(self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
     }

@@ -1,4 +1,4 @@
-//! Everything that the machine says, in one value.
+//! Facts about the machine in one value.
 
 use crate::mounts::Mount;
 use crate::processes::{BrokerProcess, brokers, open_files_max};
@@ -27,7 +27,7 @@ const SETTINGS: [&str; 16] = [
     "fs.file-max",
 ];
 
-/// What the machine says about itself. What it does not say is absent.
+/// Facts about the machine. Unavailable facts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -53,29 +53,29 @@ pub struct Facts {
     pub group_memory_max: Option<u64>,
     /// Processor time of the control group in thousandths of a processor; `None` without a limit.
     pub group_cpu_milli: Option<u64>,
-    /// How often the kernel ended a process of the control group because its memory was used up.
+    /// Number of processes of the control group that the kernel killed for lack of memory.
     pub group_memory_kills: Option<u64>,
     /// Periods in which the control group had to wait for processor time, and all periods.
     pub group_cpu_throttled: Option<(u64, u64)>,
-    /// The mounts of the directories that were asked for.
+    /// Mounts of the requested directories.
     pub mounts: Vec<Mount>,
     /// The broker processes that can be seen.
     pub brokers: Vec<BrokerProcess>,
 }
 
-/// Where the facts are read.
+/// Source of the facts.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The directory that has `proc` and `sys`: `/`, or another one in tests.
+    /// Directory that contains `proc` and `sys`: `/`, or another directory in tests.
     pub root: PathBuf,
-    /// Directories whose mounts are wanted.
+    /// Directories whose mounts are read.
     pub paths: Vec<PathBuf>,
-    /// Ports of the brokers that are wanted; empty for every broker process that can be seen.
+    /// Ports of the requested brokers. Empty for every visible broker process.
     pub broker_ports: Vec<u16>,
 }
 
 impl Source {
-    /// Whether a process serves one of the brokers. One whose ports may not be read may do so.
+    /// Whether a process serves a requested broker. A process with unreadable ports may do so.
     fn wants(&self, broker: &BrokerProcess) -> bool {
         let is_wanted = |ports: &Vec<u16>| ports.iter().any(|port| self.broker_ports.contains(port));
         self.broker_ports.is_empty() || broker.ports.as_ref().is_none_or(is_wanted)
@@ -83,7 +83,7 @@ impl Source {
 }
 
 impl Facts {
-    /// Reads the facts. It changes nothing.
+    /// Reads the facts. The machine is not changed.
     #[must_use]
     pub fn read(source: &Source) -> Self {
         let root = source.root.as_path();

@@ -1,7 +1,7 @@
-//! What the machine says about itself: kernel settings, mounts, limits of processes, control groups. It only reads.
+//! Facts about the machine: kernel settings, mounts, limits of processes, control groups. The crate only reads.
 //!
-//! - [`Facts`]: everything in one value; what the machine does not say is absent, never guessed.
-//! - [`is_own_address`]: whether an address is one of this machine.
+//! - [`Facts`]: all facts in one value. Unavailable facts are absent, never guessed.
+//! - [`is_own_address`]: whether an address belongs to this machine.
 
 mod address;
 mod facts;

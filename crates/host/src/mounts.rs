@@ -8,11 +8,11 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mount {
-    /// The directory that was asked for.
+    /// Requested directory.
     pub path: String,
-    /// Where the file system is mounted.
+    /// Mount point of the file system.
     pub mounted_at: String,
-    /// The device, or what the file system calls its source.
+    /// Device, or the file system's name for its source.
     pub device: String,
     /// Type of the file system, for example `ext4`.
     pub file_system: String,
@@ -20,7 +20,7 @@ pub struct Mount {
     pub options: String,
     /// The scheduler of the device; `None` for file systems without a block device.
     pub scheduler: Option<String>,
-    /// Whether the device says that it turns.
+    /// Whether the device is a rotating disk, if it tells.
     pub is_rotational: Option<bool>,
 }
 

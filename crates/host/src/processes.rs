@@ -18,9 +18,9 @@ pub struct BrokerProcess {
     pub program: String,
     /// Most files and sockets that the process may have open; `None` without a limit.
     pub open_files_max: Option<u64>,
-    /// How many it has open; `None` where that may not be read.
+    /// Number of open files. `None` if it is not readable.
     pub open_files: Option<u64>,
-    /// TCP ports that it listens on; `None` where that may not be read.
+    /// TCP ports on which the process listens. `None` if they are not readable.
     pub ports: Option<Vec<u16>>,
     /// Memory in use in KiB.
     pub resident_kib: Option<u64>,
@@ -56,7 +56,7 @@ fn read(directory: &Path, pid: u32) -> Option<BrokerProcess> {
     })
 }
 
-/// The ports at which a process listens: those of the listening sockets among its open files.
+/// Returns the listening ports of a process: those of the listening sockets among its open files.
 fn ports(directory: &Path, open: &[PathBuf]) -> Vec<u16> {
     let socket = |file: &PathBuf| {
         let target = std::fs::read_link(file).ok()?;
@@ -69,7 +69,7 @@ fn ports(directory: &Path, open: &[PathBuf]) -> Vec<u16> {
     found.into_iter().collect()
 }
 
-/// The port in a line of `/proc/PID/net/tcp`, when it is that of a listening socket among these.
+/// Returns the port in a line of `/proc/PID/net/tcp`, if it is that of a listening socket in `sockets`.
 fn listening(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
@@ -77,7 +77,7 @@ fn listening(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
     (*state == LISTENS && sockets.contains(*inode)).then(|| u16::from_str_radix(port, 16).ok())?
 }
 
-/// Which broker a command line, whose words end in zero bytes, starts; `None` for other programs.
+/// Returns the broker program that a command line starts. Its words end in zero bytes. `None` for other programs.
 fn program(command: &str) -> Option<&'static str> {
     let mut words = command.split('\0');
     let name = Path::new(words.next()?).file_name()?.to_str()?.to_owned();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The content of a small file without the line end; `None` when it cannot be read.
+/// Returns the content of a small file without the line end, or `None` if it is not readable.
 pub(crate) fn line(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

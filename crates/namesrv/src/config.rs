@@ -1,4 +1,4 @@
-//! The name server's configuration, and the one table of its property names in `namesrv.conf`.
+//! Configuration of the name server, and the single table of its property names in `namesrv.conf`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Config {
     pub tls_handshakes_per_second_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
-    /// Whether requests must be signed, and by whom; off by default, as RocketMQ's name server knows no users.
+    /// Whether requests must be signed, and the users. Off by default, because RocketMQ's name server has no users.
     pub auth: AuthConfig,
     /// The remark with which clients of other machines are refused (`NO_PERMISSION`); `None` to serve them. No property.
     pub refusal_of_others: Option<&'static str>,
@@ -62,7 +62,7 @@ pub struct Config {
     pub delete_topic_with_broker_registration: bool,
     /// Whether `GET_ALL_TOPIC_LIST_FROM_NAMESERVER` is answered.
     pub enable_all_topic_list: bool,
-    /// Whether the other topic lists are answered.
+    /// Whether requests for the other topic lists are served.
     pub enable_topic_list: bool,
     /// Whether routes are refused until brokers have had time to register.
     pub need_wait_for_service: bool,
@@ -76,7 +76,7 @@ pub struct Config {
     pub idle_seconds: u64,
     /// Whether unknown topics are looked up in another environment: not supported.
     pub cluster_test: bool,
-    /// Name of the other environment for unknown topics: not supported.
+    /// Name of the other environment for unknown topics. Not supported.
     pub product_env_name: String,
     /// Whether a controller runs in this process; the binary starts it.
     pub enable_controller_in_namesrv: bool,
@@ -174,7 +174,7 @@ impl Config {
         property(key).map_or(Ok(false), |property| property.change(self, value).map(|()| true))
     }
 
-    /// All keys with their values, unknown ones included.
+    /// Returns all keys with their values, including unknown keys.
     pub fn entries(&self) -> BTreeMap<String, String> {
         let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
         self.unknown.clone().into_iter().chain(known).collect()
@@ -210,9 +210,10 @@ impl Config {
 /// Default bound of the routes where the memory is unknown.
 const ROUTE_BYTES_DEFAULT: usize = 256 << 20;
 
-/// Keys that are locked even without `configBlackList`, as those of authentication are: those of RocketMQ
-/// (`DefaultRequestProcessor.initConfigBlackList`), and all others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
-/// where the server listens or whose preambles it believes (CVE-2023-37582).
+/// Keys that are locked even without `configBlackList`, like those of authentication. They are RocketMQ's keys
+/// (`DefaultRequestProcessor.initConfigBlackList`), and all others that name a path, an address or an environment. A
+/// user who may change settings must not choose the written files, the listening address or the trusted proxies
+/// (CVE-2023-37582).
 const LOCKED: [&str; 8] = [
     "bindAddress",
     "configBlackList",

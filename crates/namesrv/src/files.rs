@@ -1,5 +1,5 @@
-//! All access of the name server to files. The name server uses no store, and so no `store::Disk`; the steps of a change are
-//! those of the broker's configuration files, without the copy.
+//! All access of the name server to files. The name server uses no store, and so no `store::Disk`. The steps of a
+//! change are those of the broker's configuration files, without the copy.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What a crash may leave: a file half written beside the old one, longer than the new content.
+    /// Leaves a partial file beside the old file, longer than the new content, as a crash may.
     #[test]
     fn a_half_written_file_beside_it_does_no_harm() {
         let home = tempfile::tempdir().unwrap();

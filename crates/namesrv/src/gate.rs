@@ -1,5 +1,5 @@
-//! The gate: who sends a request, where the name server asks for users. RocketMQ's name server does not; the settings are those of its
-//! broker, and so are codes and texts of refusals. What is asked here is as pure as the request handler.
+//! Gate: authentication of requests, if the name server requires it. RocketMQ's name server does not. The settings,
+//! codes and texts of refusals are those of RocketMQ's broker. The gate is as pure as the request handler.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Reads the users; `None` where nobody is asked who sends a request.
+    /// Reads the users. Returns `None` without authentication.
     ///
     /// # Errors
     /// As [`Auth::open`].
@@ -50,7 +50,7 @@ impl Gate {
         Ok(Some(Self { auth: Auth::open(&config.auth, directory, &none)? }))
     }
 
-    /// Reads the files again when they were replaced. Files that cannot be used leave the users as they are.
+    /// Reads replaced files again. Invalid files leave the users unchanged.
     pub fn reload(&self) {
         match self.auth.reload() {
             Ok(true) => tracing::info!("the users of the name server have changed"),
@@ -59,11 +59,11 @@ impl Gate {
         }
     }
 
-    /// Whether a request is served that arrives at `now_ms` of the steady clock and `wall_ms` of the wall clock; `mark` is the mark
-    /// of the connection.
+    /// Whether a request is served that arrives at `now_ms` of the steady clock and `wall_ms` of the wall clock.
+    /// `mark` is the mark of the connection.
     ///
     /// # Errors
-    /// [`Denied`] when the request is not that of a user who may send it.
+    /// [`Denied`] when the sender is no user with permission for the request.
     pub fn admit(
         &self,
         (now_ms, wall_ms): (i64, i64),

@@ -28,7 +28,7 @@ struct Stored {
     config_table: Table,
 }
 
-/// Why the key-value settings cannot be read or written.
+/// Errors of reading or writing the key-value settings.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
     /// A file operation failed.
@@ -44,7 +44,7 @@ pub enum KvError {
     Malformed {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Error and its position.
         error: JsonError,
     },
 }
@@ -63,8 +63,8 @@ pub struct KvChange<'a> {
 /// Estimated bytes that a key or a namespace takes beside its text.
 const ENTRY_BYTES: usize = 64;
 
-/// The key-value settings, and the path of their file. The caller writes [`KvStore::text_with`] to the file before
-/// [`KvStore::apply`] makes changes visible.
+/// The key-value settings, and the path of their file. The caller writes `KvStore::text_with` to the file before
+/// `KvStore::apply` makes changes visible.
 #[derive(Debug)]
 pub struct KvStore {
     table: Table,

@@ -27,7 +27,7 @@ pub struct RequestHandler {
     config_path: PathBuf,
     routes: SharedRoutes,
     kv: RwLock<KvStore>,
-    /// Held while key-value settings or the configuration change: the file is written before the change is visible.
+    /// Lock of a change of key-value settings or the configuration. The file is written before the change is visible.
     change: Mutex<()>,
     started: Instant,
     /// Departures and notices for the next [`RequestHandler::settle`].
@@ -138,7 +138,7 @@ impl RequestHandler {
         commands.iter().zip(outcomes).map(answer).collect()
     }
 
-    /// Appends the answer to a request from `connection` to `out`; appends nothing for a one-way request.
+    /// Appends the response to a request from `connection` to `out`. A one-way request gets no response.
     pub fn answer(&self, now: Instant, connection: u64, command: &Command<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         if let Err(Refusal { code, remark }) = self.dispatch(Errand { command, connection, now, out }) {
@@ -228,7 +228,7 @@ impl RequestHandler {
         std::mem::take(&mut self.waiting().notices).into()
     }
 
-    /// Whether [`RequestHandler::settle`] has something to do.
+    /// Whether [`RequestHandler::settle`] has work.
     pub fn is_unsettled(&self) -> bool {
         let waiting = self.waiting();
         !waiting.departures.is_empty() || !waiting.notices.is_empty()

@@ -118,7 +118,7 @@ struct Group {
     addresses: BTreeMap<i64, String>,
     acting_master: bool,
     zone: Option<String>,
-    /// Number of topics that have queues on the group.
+    /// Number of topics with queues on the group.
     topics: usize,
 }
 

@@ -26,10 +26,10 @@ const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Bytes that a waiting answer is charged to its connection beside its frame.
 const WAITING_BYTES: usize = 256;
 
-/// How often the files of users are looked at.
+/// Interval of checks of the users' files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why the name server does not start.
+/// Errors of starting the name server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// `bindAddress` is not an IP address.
@@ -119,7 +119,7 @@ impl NameServer {
         }
     }
 
-    /// The address on which the server listens, with the port that it got if the configuration said 0.
+    /// Address on which the server listens, with the assigned port if the configuration has 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -146,10 +146,10 @@ struct NameServerService {
     handler: Arc<RequestHandler>,
     /// The remark with which clients of other machines are refused; `None` to serve them.
     refusal_of_others: Option<&'static str>,
-    /// `None` where nobody is asked who sends a request.
+    /// Gate. `None` without authentication.
     gate: Option<Gate>,
     started: Instant,
-    /// Handles of the connections on which brokers registered, to close those of silent brokers.
+    /// Handles of the connections on which brokers registered, for closing those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
     writer: Arc<Writer>,
 }
@@ -169,7 +169,7 @@ impl NameServerService {
         }
     }
 
-    /// Whether a request is served; one that is not was answered, or its answer leaves later.
+    /// Whether a request is served. A refused request was answered, or its response leaves later.
     fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);

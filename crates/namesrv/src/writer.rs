@@ -196,8 +196,8 @@ impl Writing {
     }
 }
 
-/// Hands an answer to its connection; a large answer when the connection has room. Without an answer, after a panic, the connection
-/// ends.
+/// Passes a response to its connection. A large response waits until the connection has room. Without a response,
+/// after a panic, the connection ends.
 fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
     let Waiting { peer, charge, .. } = waiting;
     let Some(answer) = answer else {

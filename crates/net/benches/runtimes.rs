@@ -36,7 +36,7 @@ impl Service for Echo {
     }
 }
 
-/// The same echo as a task per connection of a multi-thread runtime, which may move it between threads.
+/// Echo as a task per connection of a multi-thread runtime, which may move the task between threads.
 async fn echo(mut stream: tokio::net::TcpStream) {
     stream.set_nodelay(true).unwrap();
     let mut input = vec![0; 512 << 10];

@@ -1,17 +1,17 @@
-//! How many connections the listeners of a process accept: in total, and from one address, so that one client cannot take the places of
-//! all others; and how many of them may begin a TLS handshake in a second, because each costs a signature. All addresses of an IPv6 network
-//! of 64 bits count as one, because a single client may use each of them.
+//! Limits of accepted connections for the listeners of a process. Limits apply to the total, to each address, so that
+//! a client cannot take the places of all others, and to TLS handshakes per second, because each costs a signature.
+//! All addresses of an IPv6 network of 64 bits count as one, because a single client may use each of them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One address may begin at most `1 / ADDRESS_SHARE` of the TLS handshakes of a second.
+/// An address may begin at most `1 / ADDRESS_SHARE` of the TLS handshakes of a second.
 const ADDRESS_SHARE: usize = 4;
 
-/// How long a client waits for its handshake when those of the present second have begun; after that its connection is closed. Clients of
-/// RocketMQ give up after three seconds.
+/// Longest wait of a client for its handshake when the handshakes of the present second have begun. After that its
+/// connection is closed. Clients of RocketMQ give up after three seconds.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(2);
 
 /// Time between two log lines about refusals of the same kind.
@@ -20,14 +20,15 @@ pub(crate) const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
 
-/// Most connections that clients may open to the listeners of a process; further ones are closed at once.
+/// Most connections that clients may open to the listeners of a process. Further connections are closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Connections in total.
     pub total: usize,
-    /// Connections from one address. Proxies whose preambles are believed are left out, because many clients share their address.
+    /// Most connections from an address. Trusted proxies are left out, because many clients share their address.
     pub per_address: usize,
-    /// TLS handshakes that may begin in a second; one address may begin a quarter of them. Proxies are left out of the quarter.
+    /// Most TLS handshakes that begin in a second. An address may begin a quarter of them. Trusted proxies are left
+    /// out of the quarter.
     pub handshakes_per_second: usize,
 }
 
@@ -132,8 +133,8 @@ impl Admission {
 }
 
 impl Place {
-    /// Waits until the connection may begin a TLS handshake. `false` when two seconds did not bring one: the connection is to be closed, and
-    /// its client comes again.
+    /// Waits until the connection may begin a TLS handshake. Returns `false` after two seconds. The caller then
+    /// closes the connection, and its client reconnects.
     pub(crate) async fn begin_tls(&self) -> bool {
         let deadline = Instant::now() + HANDSHAKE_WAIT;
         while let Err(next) = self.may_begin_tls(Instant::now()) {
@@ -149,7 +150,7 @@ impl Place {
     /// Counts a handshake.
     ///
     /// # Errors
-    /// When the next second begins, because those of this one, or those of the address in it, have begun.
+    /// The start of the next second, because the handshakes of this second, or of the address in it, have begun.
     fn may_begin_tls(&self, now: Instant) -> Result<(), Instant> {
         let mut handshakes = self.handshakes();
         match handshakes.enter(now, self.address, self.admission.limits.handshakes_per_second) {

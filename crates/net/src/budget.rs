@@ -1,15 +1,16 @@
 //! The memory budget: one bound for the memory of all connections of a process.
 //!
-//! A connection uses memory for an incomplete frame, for answers that the socket did not take, for requests that are not
-//! answered, and for the buffers of TLS. This is counted in whole pages each time the connection's task has run, so a
-//! connection whose frames are complete and whose answers were sent costs one comparison. What happens by the sum of all
+//! A connection uses memory for an incomplete frame, for responses that the socket did not take, for unanswered
+//! requests, and for the buffers of TLS. This is counted in whole pages each time the connection's task has run. So a
+//! connection with complete frames and sent responses costs one comparison. Measures depend on the sum of all
 //! connections:
 //!
-//! - Up to seven eighths of the bound: nothing.
-//! - Above that: connections with more than a fair share (the bound divided by the number of connections that hold more than
-//!   64 KiB) are not read. When this does not help, the largest connection that moved no byte for a second is closed.
-//! - Above the bound: the largest connection is closed at once, an idle one before others. Until its memory is free, only
-//!   connections with at most 64 KiB are read.
+//! - Up to seven eighths of the bound: no measure.
+//! - Above that: connections with more than a fair share (the bound divided by the number of connections that hold
+//!   more than 64 KiB) are not read. If that does not help, the largest connection that moved no byte for a second is
+//!   closed.
+//! - Above the bound: the largest connection is closed at once, an idle connection before others. Until its memory is
+//!   free, only connections with at most 64 KiB are read.
 //!
 //! A connection below its fair share is read at all other times.
 
@@ -51,7 +52,7 @@ pub struct Budget {
     /// lowered.
     waiting: AtomicBool,
     connections: Mutex<HashMap<u64, Weak<ConnectionHandle>>>,
-    /// How many connections are accepted.
+    /// Limits of accepted connections.
     admission: Arc<Admission>,
     /// When a refused connection was last logged.
     refusal_logged: Mutex<Option<Instant>>,
@@ -68,7 +69,7 @@ pub(crate) struct Holding {
     bytes: AtomicUsize,
     /// When the connection last moved a byte, in microseconds after it was opened.
     moved_us: AtomicU64,
-    /// Whether the connection is not read because of the memory that it holds.
+    /// Whether the connection is not read because of its memory.
     waits: AtomicBool,
     /// Whether the connection was closed to free its memory. The memory counts until the connection's task has ended.
     closing: AtomicBool,
@@ -141,8 +142,8 @@ impl Budget {
         self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
     }
 
-    /// A place for a connection that was accepted from `remote`; `None` when the connection is one too many and is to be closed. The
-    /// place is free again when it is dropped.
+    /// Returns a place for a connection that was accepted from `remote`, or `None` if a limit is reached and the
+    /// connection must be closed. Dropping the place frees it.
     pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<Place> {
         let place = self.admission.enter(remote, security.proxies.contains(remote));
         let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +269,7 @@ impl Budget {
     }
 }
 
-/// The connection that holds most memory, among those that hold some and that `admits` accepts.
+/// Returns the connection with the most memory among those with memory that `admits` accepts.
 fn largest(
     peers: &[Arc<ConnectionHandle>],
     admits: impl Fn(&ConnectionHandle) -> bool,
@@ -307,7 +308,7 @@ impl Holding {
         self.moved_us.load(Ordering::Relaxed)
     }
 
-    /// Records the memory that the connection holds, and when it last moved a byte.
+    /// Records the memory of the connection, and the time of its last moved byte.
     pub(crate) fn note(&self, bytes: usize, since_opened: Duration) {
         if bytes > SMALL_BYTES {
             self.moved(since_opened);
@@ -376,7 +377,7 @@ impl ConnectionHandle {
         }
         self.holding.waits.store(true, Ordering::SeqCst);
         budget.waiting.store(true, Ordering::SeqCst);
-        // Memory freed before the flags were set woke nobody: check again.
+        // Memory freed before the flags were set woke no task: check again.
         is_over()
     }
 }

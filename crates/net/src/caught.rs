@@ -1,4 +1,4 @@
-//! Catches panics of long-lived tasks: a runtime drops a task that panics, and nothing reports it.
+//! Catches panics of long-lived tasks, because a runtime drops a task that panics without a report.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;

@@ -1,8 +1,8 @@
-//! The task of one connection.
+//! Task of a connection.
 //!
-//! Bytes are read into a buffer shared by all connections of the worker, decoded in place, and answered into another shared
-//! buffer that is sent with one write. A connection owns memory only for an incomplete frame, or for answers that the socket
-//! did not take. So ten thousand idle connections cost next to nothing.
+//! Bytes are read into a buffer shared by all connections of the worker, decoded in place, and answered into another
+//! shared buffer that is sent with one write. A connection owns memory only for an incomplete frame, or for responses
+//! that the socket did not take. So ten thousand idle connections cost next to nothing.
 
 use std::cell::RefCell;
 use std::io;
@@ -57,7 +57,7 @@ impl Scratch {
     }
 }
 
-/// Why a connection has ended.
+/// Reasons why a connection has ended.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the other side closed it")]
@@ -95,13 +95,13 @@ struct State<S: Service> {
     sent: usize,
     /// Bytes read and answered in this poll.
     handled: usize,
-    /// Whether the last poll moved so many bytes that the next one is queued.
+    /// Whether the last poll moved so many bytes that the next poll is queued.
     is_heavy: bool,
     /// Whether the connection is in the worker's [`FairQueue`].
     is_queued: bool,
-    /// Whether commands were served whose answers were not passed to the socket yet.
+    /// Whether commands were served whose responses were not passed to the socket yet.
     served: bool,
-    /// Why the frame that came last cannot be read: the connection ends once the answers before it are written.
+    /// Error of the last frame. The connection ends after the earlier responses are written.
     broken: Option<End>,
     idle: Pin<Box<Sleep>>,
     last_traffic: Instant,
@@ -162,7 +162,8 @@ impl<S: Service> State<S> {
         peer.holding.note(bytes, self.last_traffic.duration_since(peer.opened()));
     }
 
-    /// Whether other connections of the worker must be served first, because this one moved many bytes in its last poll.
+    /// Whether other connections of the worker must be served first, because this connection moved many bytes in its
+    /// last poll.
     fn must_queue(&mut self, cx: &Context<'_>) -> bool {
         if !self.is_heavy {
             return false;
@@ -250,7 +251,7 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Writes the unsent bytes; pending while the socket takes no more.
+    /// Writes the unsent bytes. Pending while the socket takes no more.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.unsent.len() {
             let stream = Pin::new(&mut self.link.stream);
@@ -267,7 +268,8 @@ impl<S: Service> State<S> {
         Pin::new(&mut self.link.stream).poll_flush(cx)
     }
 
-    /// Does queued work ([`ConnectionHandle::put_back`]) until the output limit of a read batch is reached; true when there was any.
+    /// Runs queued work ([`ConnectionHandle::put_back`]) until the output limit of a read batch is reached. Returns
+    /// true if there was any.
     fn poll_work(&mut self, output: &mut Vec<u8>) -> bool {
         let peer = &self.link.peer;
         let Some(mut work) = peer.take_work() else { return false };
@@ -286,9 +288,9 @@ impl<S: Service> State<S> {
         true
     }
 
-    /// Serves one read batch and answers it. When a handler panics, everything staged by it and by the frames before it is
-    /// dropped at once: the service's state of a read batch is shared by all connections of the worker, and the next one must
-    /// not find another's answers.
+    /// Serves a read batch and answers it. If a handler panics, everything staged by it and by earlier frames is
+    /// dropped at once. All connections of the worker share the service's state of a read batch, and the next
+    /// connection must not find another's responses.
     fn poll_contained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let serve = AssertUnwindSafe(|| {
             let polled = self.poll_read_batch(cx);
@@ -300,7 +302,7 @@ impl<S: Service> State<S> {
             Err(panic) => {
                 self.link.scratch.borrow_mut().output.clear();
                 let mut read_batch = self.link.read_batch.borrow_mut();
-                // Commands before the one that panicked may have been performed.
+                // Commands before the panicking command may have been performed.
                 self.link.service.answered(&mut read_batch);
                 *read_batch = self.link.service.read_batch();
                 drop(read_batch);
@@ -319,8 +321,8 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Does queued work if there is any; otherwise serves frames held back; otherwise reads once and serves the frames that
-    /// are complete.
+    /// Runs queued work if there is any. Otherwise serves frames that were held back. Otherwise reads once and serves
+    /// the complete frames.
     fn poll_read_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
@@ -447,8 +449,8 @@ impl<S: Service> State<S> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
             if self.link.peer.account.is_full() && self.sent == self.unsent.len() && self.broken.is_none() {
-                // A client whose requests are unanswered waits for the broker and is not idle. One that does not take its
-                // answers is.
+                // A client with unanswered requests waits for the broker and is not idle. A client that does not take
+                // its responses is idle.
                 self.last_traffic = Instant::now();
             }
             if self.last_traffic.elapsed() >= limit {

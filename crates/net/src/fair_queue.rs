@@ -1,8 +1,8 @@
 //! Round robin among the connections of a worker that move many bytes per poll.
 //!
-//! A connection that moved many bytes in its last poll is queued for its next one, and between two queued polls the worker
-//! serves its other sockets. So a connection that moves little waits for one large poll at most, however many connections
-//! have large ones.
+//! A connection that moved many bytes in its last poll is queued for its next poll. Between two queued polls the
+//! worker serves its other sockets. So a connection with little traffic waits for at most one large poll, however
+//! many connections have large polls.
 
 use std::collections::VecDeque;
 use std::future::Future;

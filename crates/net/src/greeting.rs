@@ -1,8 +1,9 @@
-//! The bytes before a connection's first frame: its origin (PROXY protocol), and whether it is encrypted (TLS).
+//! Bytes before a connection's first frame: its origin (PROXY protocol), and its encryption (TLS).
 //!
-//! The first byte decides. A frame begins with its length, at most 16 MiB, so with 0 or 1; a PROXY preamble of version 1 or 2
-//! begins with `P` or a carriage return, a TLS hello with 0x16 (`NettyRemotingServer.HandshakeHandler`). A plain connection
-//! costs one peek. A preamble is accepted only from trusted proxies (RocketMQ accepts it from everybody).
+//! The first byte decides. A frame begins with its length, at most 16 MiB, so with 0 or 1. A PROXY preamble of
+//! version 1 or 2 begins with `P` or a carriage return, a TLS hello with 0x16
+//! (`NettyRemotingServer.HandshakeHandler`). A plain connection costs one peek. A preamble is accepted only from
+//! trusted proxies. RocketMQ accepts it from every host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,15 +28,17 @@ const BINARY_HEAD_BYTES: usize = 16;
 /// Most bytes of addresses and further fields in a preamble of version 2.
 const BINARY_BYTES_MAX: usize = 4096;
 
-/// Longest wait for everything before the first byte of HTTP/2, and for the first byte of what may be HTTP/2.
+/// Longest wait for everything before the first byte of HTTP/2, and for the first byte of a connection that may be
+/// HTTP/2.
 const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for the first bytes and reads everything before the first frame. Returns the stream and the address that counts as
-/// the client's.
+/// Waits for the first bytes and reads everything before the first frame. Returns the stream and the client's
+/// address.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed or from an untrusted address, the TLS handshake failed or is one too many of its second,
-/// or the connection is plain where TLS is required or encrypted where it is disabled.
+/// The connection ended, the preamble is malformed or from an untrusted address, or the TLS handshake failed or
+/// exceeds the limit of its second. The connection is plain where TLS is required, or encrypted where TLS is
+/// disabled.
 pub(crate) async fn greet(
     stream: TcpStream,
     security: &Security,
@@ -45,11 +48,12 @@ pub(crate) async fn greet(
     Ok((stream, remote))
 }
 
-/// Like [`greet`] for connections of HTTP/2, whose first byte is that of a PROXY preamble as well. TLS offers the protocol `h2`.
+/// Greets a connection of HTTP/2 like `greet`. Its first byte is that of a PROXY preamble as well. TLS offers the
+/// protocol `h2`.
 ///
 /// # Errors
-/// Those of [`greet`], with [`io::ErrorKind::InvalidData`] for a connection that is refused; and that the first bytes took longer
-/// than ten seconds.
+/// The errors of `greet`, with [`io::ErrorKind::InvalidData`] for a refused connection. A timeout if the first
+/// bytes took longer than ten seconds.
 pub async fn greet_http2(
     stream: TcpStream,
     security: &Security,
@@ -94,7 +98,7 @@ pub async fn greet_either(
     Ok((greeted, remote))
 }
 
-/// What a connection speaks that may speak either protocol.
+/// Protocol of a connection that may use either protocol.
 pub enum Greeted {
     /// HTTP/2.
     Http2(Stream),
@@ -109,7 +113,7 @@ pub struct FrameStream {
     pub(crate) local: SocketAddr,
 }
 
-/// What a connection may speak after its greeting.
+/// Possible protocols of a connection after its greeting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     Frames,
@@ -160,8 +164,8 @@ async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
     }
 }
 
-/// Whether the stream begins with `PRI`, as HTTP/2 does, and not with `PROXY`. The bytes are sent together; a client that sends them
-/// one by one is looked at every few milliseconds.
+/// Whether the stream begins with `PRI`, as HTTP/2 does, and not with `PROXY`. Clients send these bytes together.
+/// Single bytes are polled every few milliseconds.
 async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut bytes = [0; 3];
     loop {

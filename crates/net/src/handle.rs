@@ -16,18 +16,18 @@ use crate::Limits;
 use crate::budget::{Budget, Holding};
 use crate::memory_charge::{Account, MemoryCharge};
 
-/// Error: the connection has ended, and nothing was sent.
+/// Error: the connection has ended, and no bytes were sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the connection to {0} is closed")]
 pub struct Gone(pub SocketAddr);
 
-/// Why a call has no answer. It is unknown whether the other side performed the request.
+/// Reasons why a call has no response. The peer may or may not have performed the request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {
     /// The connection ended before the answer came.
     #[error("the connection to {0} was closed before the answer came")]
     Closed(SocketAddr),
-    /// No answer came within the given time.
+    /// No response arrived within the given time.
     #[error("no answer from {0} within {1:?}")]
     TimedOut(SocketAddr, Duration),
 }
@@ -135,7 +135,7 @@ impl ConnectionHandle {
         Self::new(id, (remote, remote), &limits, Arc::default(), Budget::unbounded())
     }
 
-    /// Does the queued work and returns the bytes that were pushed, and that the work wrote, as the connection's task would.
+    /// Runs the queued work, and returns pushed bytes and the work's output, as the connection's task would.
     pub fn pushed(self: &Arc<Self>) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.outbox().bytes);
         while let Some(work) = self.take_work() {
@@ -154,13 +154,13 @@ impl ConnectionHandle {
         self.frame_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Changes the longest frame that is read from the connection, which is [`FRAME_BYTES_MAX`] at first: a connection whose client is not
-    /// known yet may be allowed less memory.
+    /// Changes the longest frame that is read from the connection, which is [`FRAME_BYTES_MAX`] at first. A
+    /// connection with an unauthenticated client may be allowed less memory.
     pub fn limit_frames(&self, bytes: usize) {
         self.frame_bytes_max.store(bytes.min(FRAME_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// A number that the service keeps with the connection and that means nothing here; 0 at first.
+    /// Number that the service stores with the connection. 0 at first. This crate does not interpret it.
     pub fn mark(&self) -> &AtomicU64 {
         &self.mark
     }
@@ -180,8 +180,8 @@ impl ConnectionHandle {
         self.local
     }
 
-    /// Whether the other side is this machine: it came over the loopback, or from the address it came to. With a PROXY preamble that
-    /// is believed, the address it names counts.
+    /// Whether the peer is this machine: it connected over the loopback, or from the address to which it connected.
+    /// With a trusted PROXY preamble, the address in the preamble counts.
     pub fn is_local(&self) -> bool {
         let remote = self.remote.ip();
         remote.is_loopback() || remote == self.local.ip()
@@ -214,7 +214,7 @@ impl ConnectionHandle {
         self.next_opaque.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Queues whole frames, which the connection's task writes. A client that takes them too slowly is disconnected.
+    /// Queues whole frames, which the connection's task writes. A client that reads too slowly is disconnected.
     pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Gone> {
         let waker = {
             let mut outbox = self.outbox();
@@ -244,8 +244,8 @@ impl ConnectionHandle {
         self.account.bytes()
     }
 
-    /// Queues work between arriving frames: it runs on the connection's thread, and not while too many answers are unsent.
-    /// The caller bounds how much is queued. The work is dropped when the connection ends first.
+    /// Queues work between arriving frames. It runs on the connection's thread, while the unsent responses are below
+    /// a limit. The caller bounds the queue. The work is dropped if the connection ends first.
     pub fn put_back(&self, work: Work) -> Result<(), Gone> {
         let waker = {
             let mut outbox = self.outbox();
@@ -287,7 +287,7 @@ impl ConnectionHandle {
         self.mark_closed();
     }
 
-    /// Wakes the connection's task to check what there is to do.
+    /// Wakes the connection's task to check for work.
     pub(crate) fn wake(&self) {
         let waker = self.outbox().waker.take();
         if let Some(waker) = waker {
@@ -312,7 +312,8 @@ impl ConnectionHandle {
         })
     }
 
-    /// Like [`Self::call`], with a head of the caller's own, whose request id is chosen here. `write` is called once.
+    /// Calls like [`Self::call`], with a head of the caller's own, whose request id is chosen here. `write` runs
+    /// once.
     pub fn call_as<'p>(
         &'p self,
         head: Head<'_>,
@@ -355,7 +356,7 @@ impl ConnectionHandle {
         sender
     }
 
-    /// Moves pushed bytes to `unsent` and stores the waker for later ones; true when the connection must end.
+    /// Moves pushed bytes to `unsent` and stores the waker for later pushes. Returns true if the connection must end.
     pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
         let mut outbox = self.outbox();
         if outbox.bytes.is_empty() {

@@ -1,10 +1,10 @@
-//! Memory charges: the memory of requests that are not answered yet.
+//! Memory charges: the memory of unanswered requests.
 //!
-//! A request that waits, for the disk or for other work, is charged to its connection. A connection whose charges reach its
-//! limit is not read until some are released, so a client that sends more than the broker can do waits in its own socket, and
-//! no request is refused. The same holds, for all connections with charges, once the charges of all connections together
-//! reach their limit. A connection without charges is always read, so each makes progress whatever the others do, and at most
-//! one read batch of each exceeds the limit.
+//! A request that waits, for the disk or for other work, is charged to its connection. A connection whose charges
+//! reach its limit is not read until some are released. So a client that sends too many requests waits in its own
+//! socket, and no request is refused. The same holds for all connections with charges if the charges of all
+//! connections together reach their limit. A connection without charges is always read, so each connection makes
+//! progress, and at most one read batch of each exceeds the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ pub(crate) struct Account {
     bytes: AtomicUsize,
     /// Charges in bytes of all connections.
     total: Arc<AtomicUsize>,
-    /// Whether the connection is not read and has to be woken when a charge is released.
+    /// Whether the connection is not read and must be woken when a charge is released.
     paused: AtomicBool,
     bytes_high: usize,
     total_high: usize,
@@ -49,7 +49,7 @@ impl Account {
             return false;
         }
         self.paused.store(true, Ordering::SeqCst);
-        // A charge released before the flag was set woke nobody: check again.
+        // A charge released before the flag was set woke no task: check again.
         self.is_full()
     }
 }

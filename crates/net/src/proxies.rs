@@ -1,5 +1,5 @@
-//! The proxies whose PROXY preambles are accepted. A preamble tells the address of the client that a proxy forwards; from
-//! anyone else it would be a way to appear with any address in records, client lists and logs.
+//! Proxies whose PROXY preambles are accepted. A preamble contains the address of the client that a proxy forwards.
+//! From other hosts it would fake an address in records, client lists and logs.
 
 use std::fmt::{self, Display};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ struct Network {
     prefix: u32,
 }
 
-/// Addresses whose PROXY preambles are accepted; by default those of this machine.
+/// Addresses whose PROXY preambles are accepted. By default the addresses of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies(Arc<[Network]>);
 

@@ -12,7 +12,7 @@ use crate::greeting::greet;
 use crate::stream::Stream;
 use crate::tls::Security;
 
-/// How connections of replication are made secure (`tls.replication.mode`). By default they are plain.
+/// Security of replication connections (`tls.replication.mode`). By default they are plain.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicationTls(Option<(Arc<Security>, Arc<Budget>)>);
 
@@ -23,11 +23,12 @@ impl ReplicationTls {
         Self(security.replication.clone().map(|security| (security, budget.clone())))
     }
 
-    /// Reads the bytes before the first frame of an accepted connection, for `patience` at most, and returns the address that counts
-    /// as the slave's.
+    /// Reads the bytes before the first frame of an accepted connection, for `patience` at most. Returns the slave's
+    /// address.
     ///
     /// # Errors
-    /// The connection ended, or is plain where TLS is required; its handshake failed or took too long; there is no place for it.
+    /// The connection ended, or is plain where TLS is required. Its handshake failed or took too long, or a limit of
+    /// connections is reached.
     pub async fn accept(&self, stream: TcpStream, patience: Duration) -> io::Result<(Stream, SocketAddr)> {
         let remote = stream.peer_addr()?;
         let Some((security, budget)) = &self.0 else { return Ok((Stream::Plain(stream), remote)) };

@@ -9,8 +9,9 @@ use crate::ConnectionHandle;
 
 /// Performs the commands of connections.
 ///
-/// All calls for one connection come from its worker thread and never overlap. Answers are appended to `out`, which is
-/// written to the socket once, after [`Service::end`]; an answer that has to wait is pushed to the [`ConnectionHandle`] later.
+/// All calls for a connection come from its worker thread and never overlap. Responses are appended to `out`, which
+/// is written to the socket once, after [`Service::end`]. A response that has to wait is pushed to the
+/// [`ConnectionHandle`] later.
 pub trait Service: Send + Sync + 'static {
     /// State of one read batch, such as a reusable store batch: one per listener and worker, and one per dialed connection.
     type ReadBatch: 'static;
@@ -27,17 +28,17 @@ pub trait Service: Send + Sync + 'static {
         out: &mut Vec<u8>,
     );
 
-    /// Called after all commands of a read batch, or after as many as the output limit permits.
+    /// Runs after all commands of a read batch, or after as many as the output limit permits.
     fn end(&self, _read_batch: &mut Self::ReadBatch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
 
-    /// Called after the answers of a read batch were passed to the socket, which may not have taken all of them. For work
-    /// that other clients wait for, such as waking pulls.
+    /// Runs after the responses of a read batch were passed to the socket, which may not have taken all of them.
+    /// Suitable for work on behalf of other clients, such as waking pulls.
     fn answered(&self, _read_batch: &mut Self::ReadBatch) {}
 
-    /// Called when the connection is established; bytes appended to `out` are its first.
+    /// Runs when the connection is established. Bytes appended to `out` are its first bytes.
     fn opened(&self, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
 
-    /// Called when the connection has ended, for whatever reason.
+    /// Runs when the connection has ended, for any reason.
     fn closed(&self, _peer: &Arc<ConnectionHandle>) {}
 }
 
@@ -53,7 +54,8 @@ pub struct Limits {
     pub unsent_bytes_max: usize,
     /// Reading stops while the connection's unanswered requests take so many bytes ([`ConnectionHandle::charge`]).
     pub unanswered_bytes_high: usize,
-    /// The same limit for all connections of the workers together; a connection without unanswered requests is still read.
+    /// Limit of unanswered bytes for all connections of the workers together. A connection without unanswered
+    /// requests is still read.
     pub unanswered_bytes_total: usize,
     /// A read batch ends early when its answers reach so many bytes.
     pub read_batch_bytes: usize,

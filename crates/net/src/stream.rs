@@ -10,7 +10,7 @@ use tokio_rustls::TlsStream;
 
 /// A plain stream, as nearly all are, or a boxed TLS one.
 pub enum Stream {
-    /// A socket as it is.
+    /// Plain socket.
     Plain(TcpStream),
     /// A socket on which TLS is spoken, as the server or as the client.
     Tls(Box<TlsStream<TcpStream>>),
@@ -19,7 +19,7 @@ pub enum Stream {
 /// Memory of a TLS session in bytes, with its keys and the record being read.
 const SESSION_BYTES: usize = 32 << 10;
 
-/// Further memory in bytes while the socket takes nothing (the limit of `rustls`).
+/// Further memory in bytes while the socket takes no bytes (the limit of `rustls`).
 const SESSION_UNSENT_BYTES: usize = 64 << 10;
 
 impl Stream {
@@ -54,7 +54,7 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Lets h2 write the head and the payload of a frame with one system call.
+    /// Writes slices, so that h2 writes the head and the payload of a frame with one system call.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

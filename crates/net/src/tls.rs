@@ -106,7 +106,8 @@ impl ServerTls {
         self.settings.mode == TlsMode::Enforcing
     }
 
-    /// Performs the handshake of a connection that is served outside [`Workers`](crate::Workers), as that of a browser.
+    /// Performs the handshake of a connection that is served outside [`Workers`](crate::Workers), such as a
+    /// browser's.
     ///
     /// # Errors
     /// The handshake fails or takes too long.
@@ -115,12 +116,12 @@ impl ServerTls {
         Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
-    /// Performs the handshake of an accepted connection, and returns whether it speaks HTTP/2: a client that offers protocols must
-    /// offer `h2` where HTTP/2 is offered. A handshake counts once the client's hello is complete: who sends less costs no signature,
-    /// and takes no handshake from others.
+    /// Performs the handshake of an accepted connection, and returns whether it speaks HTTP/2. If HTTP/2 is offered
+    /// and the client offers protocols, the client must offer `h2`. A handshake counts after the client's hello is
+    /// complete. A client that sends less costs no signature, and takes no handshake from others.
     ///
     /// # Errors
-    /// The handshake failed, took too long, or is one too many of its second.
+    /// The handshake failed, took too long, or exceeds the limit of its second.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -143,7 +144,8 @@ impl ServerTls {
         Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), is_http2))
     }
 
-    /// The configuration, loaded again when a file has changed. When loading fails the old one stays in use.
+    /// Returns the configuration, loaded again after a change of a file. If loading fails, the old configuration
+    /// stays in use.
     fn current(&self) -> Arc<ServerConfig> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.looked.elapsed() >= RELOAD_INTERVAL {
@@ -182,7 +184,7 @@ impl ClientTls {
         Self::handshake(self.config.clone(), stream).await
     }
 
-    /// Performs the handshake of a dialed connection of HTTP/2, whose protocol is offered.
+    /// Performs the handshake of a dialed HTTP/2 connection, which offers `h2`.
     pub(crate) async fn connect_http2(&self, stream: TcpStream) -> io::Result<Stream> {
         let mut config = self.config.clone();
         Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
@@ -197,11 +199,12 @@ impl ClientTls {
     }
 }
 
-/// Performs the handshake of a dialed connection to a server of HTTP/2. The server must show a certificate for the name `host` that
-/// one of the authorities in the file `trust` signed.
+/// Performs the handshake of a dialed connection to an HTTP/2 server. The server must show a certificate for the name
+/// `host`, signed by an authority in the file `trust`.
 ///
 /// # Errors
-/// The file cannot be read or has no certificate; the server has another certificate; the handshake failed or took too long.
+/// The file cannot be read or has no certificate. The server has another certificate. The handshake failed or took
+/// too long.
 pub async fn connect_http2(host: &str, stream: TcpStream, trust: &Path) -> io::Result<Stream> {
     let config = files::http2_config(trust).map_err(io::Error::other)?;
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -209,10 +212,11 @@ pub async fn connect_http2(host: &str, stream: TcpStream, trust: &Path) -> io::R
     Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
 }
 
-/// When the certificate ends that the server at an address shows, in milliseconds since 1970. Whoever it belongs to is not looked at.
+/// Returns the expiry time of the certificate of the server at an address, in milliseconds since 1970. The
+/// certificate is not verified.
 ///
 /// # Errors
-/// The server is not reached or speaks no TLS, or the handshake takes too long; the certificate cannot be read.
+/// The server is not reached or does not use TLS, or the handshake takes too long. The certificate cannot be read.
 pub async fn certificate_ends_ms(address: &str) -> io::Result<i64> {
     let config = files::client_config(&TlsSettings::default()).map_err(io::Error::other)?;
     let handshake = async {

@@ -25,7 +25,7 @@ use crate::{Budget, ConnectionHandle, Limits, Service};
 /// Longest duration of a connection attempt (RocketMQ's client: 3 s).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long connections may take at shutdown to write queued frames.
+/// Time for which connections may write queued frames at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
@@ -37,13 +37,13 @@ type Accepted = (Arrived, Place);
 
 /// A connection that is new to a worker.
 enum Arrived {
-    /// Nothing of the connection was read.
+    /// No byte of the connection was read.
     Fresh(std::net::TcpStream),
     /// The preamble and the TLS handshake are over, on the worker's own thread.
     Greeted(Box<FrameStream>),
 }
 
-/// Hands connections of a port that speaks several protocols to one worker, which serves them like those of its own ports.
+/// Passes connections of a port with several protocols to a worker, which serves them like those of its own ports.
 pub struct Adopter {
     sender: mpsc::UnboundedSender<Accepted>,
     connections: Arc<AtomicUsize>,
@@ -173,7 +173,7 @@ impl Workers {
         Ok(local)
     }
 
-    /// Has worker `index` serve the connections that its [`Adopter`] is given.
+    /// Makes worker `index` serve the connections that it gets from the returned [`Adopter`].
     pub fn adopter<S: Service>(&self, index: usize, service: Arc<S>) -> io::Result<Adopter> {
         let worker = &self.workers[index % self.count()];
         let (sender, streams) = mpsc::unbounded_channel();
@@ -209,7 +209,7 @@ impl Workers {
     /// Connects to the first of these addresses that accepts the connection.
     ///
     /// # Errors
-    /// There are no addresses; otherwise the error of the last one tried.
+    /// There are no addresses. Otherwise the error of the last address.
     pub async fn dial_first<S: Service>(
         &self,
         addresses: &[SocketAddr],

@@ -1,4 +1,4 @@
-//! Whether a connection has calls, and since when it has none.
+//! Activity of a connection: whether it has calls, and the time since its last call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,13 +26,13 @@ impl Activity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call.
+    /// Records a call.
     pub fn call(activity: &Arc<Self>) -> ActiveCall {
         activity.state().calls += 1;
         ActiveCall(activity.clone())
     }
 
-    /// For how long there has been no call; zero while there is one.
+    /// Returns the time since the last call. Zero during a call.
     pub fn idle(&self) -> Duration {
         let state = self.state();
         if state.calls > 0 { Duration::ZERO } else { state.since.elapsed() }

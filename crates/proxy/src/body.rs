@@ -1,4 +1,4 @@
-//! The body of a request as it arrives, charged to the memory budget.
+//! Body of a request in transit, charged to the memory budget.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use tonic::Status;
 
 use crate::memory::{Charge, Memory};
 
-/// What a request takes of the budget; the call that serves the request keeps it.
+/// Memory of a request that is charged to the budget, owned by the call that serves the request.
 #[derive(Clone)]
 pub struct Charged(Arc<Mutex<Charge>>);
 
@@ -30,10 +30,10 @@ pub struct ChargedBody {
     charged: Charged,
 }
 
-/// Where the bytes of a body come from.
+/// Source of a body's bytes.
 enum Source {
     Client(Incoming),
-    /// The client's body is left unread; an empty message stands for it until that is taken.
+    /// The client's body is not read. An empty message replaces it.
     Unread(Option<Bytes>),
 }
 
@@ -44,7 +44,7 @@ impl ChargedBody {
         (Self { body: Source::Client(body), charged: charged.clone() }, charged)
     }
 
-    /// Gives the client's body up, and puts an empty message in its place.
+    /// Drops the client's body, and replaces it by an empty message.
     pub fn left_unread(self) -> Self {
         Self { body: Source::Unread(Some(Bytes::from_static(EMPTY_MESSAGE))), ..self }
     }
@@ -87,7 +87,7 @@ impl Body for ChargedBody {
     }
 }
 
-/// A response's body that keeps something until it is written.
+/// Body of a response that owns a value until the response is written.
 pub struct Keeping<T> {
     body: tonic::body::Body,
     _kept: T,

@@ -1,5 +1,5 @@
-//! The brokers that perform calls: the broker of this process and the other brokers in its name servers, or the brokers of a
-//! cluster.
+//! Brokers that perform calls: the broker of this process and the other brokers in its name servers, or the brokers
+//! of a cluster.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -24,13 +24,14 @@ use crate::transaction_id::TransactionId;
 /// this process alone.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The brokers that perform the calls of 5.x clients: the broker of this process by typed requests, other brokers over remoting.
+/// Brokers that perform the calls of 5.x clients: the broker of this process by typed requests, other brokers over
+/// remoting.
 ///
-/// The frequent requests to a cluster are boxed: without that, every call to the broker of the process would take as much memory as one over
-/// the network.
+/// The frequent requests to a cluster are boxed. Otherwise every call to the broker of the process would take as much
+/// memory as a call over the network.
 #[derive(Clone)]
 pub enum Brokers {
-    /// The broker of this process, and the other brokers that its name servers know (local mode).
+    /// Broker of this process, and the other brokers that its name servers know (local mode).
     Local(Local),
     /// The brokers that the name servers know (cluster mode).
     Cluster(Arc<Cluster>),
@@ -75,7 +76,7 @@ impl Local {
         }
     }
 
-    /// A topic with the queues of all brokers, or without those of other brokers if no name server answers.
+    /// Returns a topic with the queues of all brokers, or without those of other brokers if no name server responds.
     async fn whole_topic(&self, name: &str) -> Option<Arc<Topic>> {
         if let Some(cluster) = &self.cluster {
             cluster.topic_within(name, ROUTE_TIMEOUT).await;
@@ -85,7 +86,8 @@ impl Local {
 }
 
 impl Brokers {
-    /// The broker of this process, and the other brokers in the name servers of `reach`, if there are any.
+    /// Makes the brokers of local mode: the broker of this process, and the other brokers in the name servers of
+    /// `reach`.
     ///
     /// # Errors
     /// [`client::Error::System`] when no threads can be started.
@@ -97,10 +99,10 @@ impl Brokers {
         Ok(Self::Local(Local { api, cluster, merged: Arc::default() }))
     }
 
-    /// The brokers of a cluster, which are reached as `reach` says.
+    /// Makes the brokers of a cluster, which is reached by `reach`.
     ///
     /// # Errors
-    /// Without a name server, with settings of authentication that cannot be, and when no threads can be started.
+    /// No name server is configured, settings of authentication are invalid, or no threads can be started.
     pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
         let believed = Believed::new(&config.believed_brokers, reach.security.checks_servers());
         let users = config.authenticates.then(|| Users::new(&config.auth(), believed)).transpose()?;
@@ -174,7 +176,7 @@ impl Brokers {
         }
     }
 
-    /// The host that clients are told when neither they nor their requests say which they dialled.
+    /// Host for clients that do not tell the host that they dialled.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Local(Local { api, .. }) => api.host().to_owned(),
@@ -182,7 +184,8 @@ impl Brokers {
         }
     }
 
-    /// Finds out who makes a request, on a connection with this mark. Users are those of the broker of this process, or of the cluster.
+    /// Authenticates a request on a connection with this mark. Users are those of the broker of this process, or of
+    /// the cluster.
     pub(crate) fn authenticate(
         &self,
         metadata: &Metadata<'_>,
@@ -198,7 +201,7 @@ impl Brokers {
         }
     }
 
-    /// Checks what a user needs for a message of this full name.
+    /// Checks the permissions of a user for a message of this full name.
     pub(crate) fn authorize<'n>(
         &self,
         (user, message): (&Identity, &str),
@@ -220,7 +223,7 @@ impl Brokers {
         }
     }
 
-    /// The sends of one thread, where those that come together are stored together.
+    /// Returns the sends of a thread, which are stored together.
     pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
         match self {
             Self::Local(Local { api, .. }) => Some(Arc::new(api.sends())),
@@ -228,8 +231,8 @@ impl Brokers {
         }
     }
 
-    /// A topic; `None` if the topic does not exist. In local mode the call waits for name servers, as [`Brokers::whole_topic`] does,
-    /// only if no broker is known to have the topic or the broker of this process is a slave.
+    /// Returns a topic, or `None` if it does not exist. In local mode the call waits for name servers, as
+    /// [`Brokers::whole_topic`] does, only if no known broker has the topic or the broker of this process is a slave.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
             Self::Local(local) => match local.topic(name) {
@@ -257,7 +260,7 @@ impl Brokers {
         }
     }
 
-    /// Notes the groups and subscriptions of a client. Brokers check expressions when messages are popped.
+    /// Records the groups and subscriptions of a client. Brokers check expressions when messages are popped.
     ///
     /// # Errors
     /// The refusals of the client's groups.
@@ -283,8 +286,8 @@ impl Brokers {
         }
     }
 
-    /// Notes the heartbeat of a consumer that sent its settings to another proxy; false if no proxy reported the consumer. In local
-    /// mode proxies do not synchronize, as in RocketMQ.
+    /// Records the heartbeat of a consumer that sent its settings to another proxy. Returns false if no proxy
+    /// reported the consumer. In local mode proxies do not synchronize, as in RocketMQ.
     pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
         match self {
             Self::Local(_) => false,
@@ -292,7 +295,7 @@ impl Brokers {
         }
     }
 
-    /// Forgets a consumer that sent its settings to another proxy. Returns whether a proxy reported the consumer.
+    /// Removes a consumer that sent its settings to another proxy. Returns whether a proxy reported the consumer.
     pub(crate) fn left_elsewhere(&self, group: &str, client: &Client) -> bool {
         match self {
             Self::Cluster(cluster) if cluster.consumers.get(group, &client.id).is_some() => {
@@ -303,14 +306,14 @@ impl Brokers {
         }
     }
 
-    /// Tells other brokers the topics of a producer, before a broker asks the producer for a decision.
+    /// Sends the topics of a producer to other brokers, before a broker asks the producer for a decision.
     pub(crate) fn producer_stated(&self) {
         if let Some(cluster) = self.cluster() {
             cluster.producers_changed.notify_one();
         }
     }
 
-    /// Forgets a client.
+    /// Removes a client.
     pub(crate) fn closed(&self, client: &Client) {
         match self {
             Self::Local(Local { api, .. }) => api.closed(client.link()),
@@ -322,7 +325,7 @@ impl Brokers {
         }
     }
 
-    /// Stores a message on a broker. The first send of those that are stored together calls `first`.
+    /// Stores a message on a broker. The first send of a group that is stored together calls `first`.
     pub(crate) async fn send(
         &self,
         (broker, sends): (&str, Option<&Arc<Sends>>),
@@ -356,7 +359,8 @@ impl Brokers {
         }
     }
 
-    /// Takes messages from a broker, or waits for them: those of the lite topics of the client `lite`, or else those of the topic.
+    /// Pops messages from a broker, or waits for them. With a client `lite`, the messages are from its lite topics,
+    /// otherwise from the topic.
     pub(crate) async fn pop(
         &self,
         broker: &str,
@@ -383,8 +387,8 @@ impl Brokers {
         self.apart(messages, |held| held.broker, own, others).await
     }
 
-    /// Performs the same request for each item at the item's broker: in one batch for the broker of this process, and in one batch
-    /// for all other brokers. The outcomes are in the order of the items.
+    /// Performs a request for each item at the item's broker: in one batch for the broker of this process, and in one
+    /// batch for all other brokers. Returns the results in the order of the items.
     async fn apart<I: Copy, O>(
         &self,
         items: &[I],
@@ -430,7 +434,7 @@ impl Brokers {
         self.apart(changes, |change| change.held.broker, own, others).await
     }
 
-    /// Puts a copy of a message into the dead letter topic of its group.
+    /// Copies a message to the dead letter topic of its group.
     pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
         match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),

@@ -37,18 +37,18 @@ use crate::needs::Guarded;
 use crate::registry::Registry;
 use crate::renewal::Renewals;
 
-/// What all calls share.
+/// State that all calls share.
 pub struct Proxy {
     pub brokers: Brokers,
     pub config: Config,
-    /// The port that clients are told.
+    /// Port for clients.
     pub port: u16,
     pub registry: Arc<Registry>,
     pub renewals: Renewals,
     pub memory: Arc<Memory>,
     /// Counts sends and receives, for brokers that take turns.
     pub turn: AtomicUsize,
-    /// Told once when the server stops.
+    /// Signal of the server's stop.
     pub stop: watch::Sender<bool>,
 }
 
@@ -75,15 +75,15 @@ impl Proxy {
     }
 }
 
-/// Who calls, from the metadata of the call.
+/// Caller of a call, from the metadata of the call.
 pub struct Call {
     pub proxy: Arc<Proxy>,
     pub client_id: String,
     pub language: Option<Language>,
-    /// Version of the client, as it writes it.
+    /// Version of the client, in the client's form.
     pub version: String,
     pub caller: Caller,
-    /// Time that is left for the call in milliseconds; `None` without a deadline.
+    /// Remaining time of the call in milliseconds. `None` without a deadline.
     pub left_ms: Option<i64>,
     /// The sends of the thread that serves the call, before a broker of this process.
     pub sends: Option<Arc<Sends>>,
@@ -101,7 +101,7 @@ impl Call {
         self.proxy.brokers.authorize((user, M::NAME), *remote, || message.needs())
     }
 
-    /// Checks what every call needs.
+    /// Checks the requirements of every call.
     ///
     /// # Errors
     /// `CLIENT_ID_REQUIRED` without a client id.

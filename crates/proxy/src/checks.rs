@@ -1,5 +1,5 @@
-//! The checks of names and texts, each a row of rules in the order of RocketMQ's proxy (`TopicValidator`, `GrpcValidator`): the first
-//! rule that fails gives code and text.
+//! Checks of names and texts. Each check is a list of rules in the order of RocketMQ's proxy (`TopicValidator`,
+//! `GrpcValidator`). The first rule that fails gives code and text.
 
 use grpc::messages::Code;
 
@@ -12,7 +12,7 @@ const GROUP_CHARS_MAX: usize = 120;
 /// Bytes of the longest lite topic; a message group must be shorter.
 const MESSAGE_GROUP_BYTES: usize = 64;
 
-/// Topics that no client may name, besides those that begin with `rmq_sys_`.
+/// Topics that no client may name, besides topics that begin with `rmq_sys_`.
 const SYSTEM_TOPICS: [&str; 12] = [
     "TBW102",
     "SCHEDULE_TOPIC_XXXX",
@@ -43,7 +43,7 @@ const RESERVED: [&str; 54] = [
     "__CRC32#", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC",
 ];
 
-/// A rule of a text: when it fails, and what is said then.
+/// Rule for a text: its condition, and the text of a failure.
 struct Rule {
     fails: fn(&str) -> bool,
     text: fn(&str) -> String,
@@ -156,12 +156,12 @@ pub fn group(group: &str) -> Result<(), Failure> {
     check(GROUP, Code::IllegalConsumerGroup, group)
 }
 
-/// Checks a tag, unless it is empty: `ILLEGAL_MESSAGE_TAG`.
+/// Checks a non-empty tag: `ILLEGAL_MESSAGE_TAG`.
 pub fn tag(tag: &str) -> Result<(), Failure> {
     if tag.is_empty() { Ok(()) } else { check(TAG, Code::IllegalMessageTag, tag) }
 }
 
-/// Checks a key, unless it is empty: `ILLEGAL_MESSAGE_KEY`.
+/// Checks a non-empty key: `ILLEGAL_MESSAGE_KEY`.
 pub fn key(key: &str) -> Result<(), Failure> {
     if key.is_empty() { Ok(()) } else { check(KEY, Code::IllegalMessageKey, key) }
 }
@@ -179,7 +179,7 @@ pub fn library_text(what: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks a message group, unless it is empty: `ILLEGAL_MESSAGE_GROUP`.
+/// Checks a non-empty message group: `ILLEGAL_MESSAGE_GROUP`.
 pub fn message_group(group: &str) -> Result<(), Failure> {
     if group.is_empty() { Ok(()) } else { check(MESSAGE_GROUP, Code::IllegalMessageGroup, group) }
 }

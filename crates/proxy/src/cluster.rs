@@ -1,5 +1,5 @@
-//! Calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`, `ClusterMetadataService`):
-//! all brokers in cluster mode, the other brokers in local mode.
+//! Calls performed over remoting by the brokers that the name servers know (`ClusterMessageService`,
+//! `ClusterMetadataService`): all brokers in cluster mode, the other brokers in local mode.
 //!
 //! Handles, transaction ids and recall handles name their broker. So the proxy keeps no table of messages, and any other proxy can
 //! use these handles. Topics, groups and brokers are cached with the expiry times of RocketMQ's proxy.
@@ -75,11 +75,11 @@ pub struct Cluster {
     pub(crate) users: Option<Users>,
     /// The consumers of this proxy and of others.
     pub(crate) consumers: Consumers,
-    /// What is known of lite topics.
+    /// State of lite topics.
     lite: LiteTopics,
     /// The clients of the remoting port of this proxy.
     remoting: RemotingClients,
-    /// What other proxies are to be told.
+    /// Queue of reports for other proxies.
     outbox: Outbox,
     /// Topic on which proxies tell each other their consumers; empty for none.
     sync_topic: String,
@@ -115,7 +115,7 @@ impl Cluster {
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             topics: Arc::default(),
-            // Clients ask for routes every 30 s only: one that was just created is not to be missing for them.
+            // Clients ask for routes every 30 s only, so a new topic must not be missing for them.
             routes: Arc::new(Cache::of_what_is_there()),
             groups: Arc::default(),
             addresses: Arc::default(),
@@ -136,7 +136,7 @@ impl Cluster {
         })
     }
 
-    /// A topic by the route of the name server, and its configuration at one of its brokers (105, 351).
+    /// Returns a topic by the route of the name server, with its configuration from any of its brokers (105, 351).
     pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }
@@ -146,7 +146,7 @@ impl Cluster {
         self.topics.peek(name, |name| self.clone().fetch_topic(name))
     }
 
-    /// The cached topic. If nothing is known of the topic, waits up to `limit` for an answer.
+    /// Returns the cached topic. Waits up to `limit` for a response about an unknown topic.
     pub(crate) async fn topic_within(self: &Arc<Self>, name: &str, limit: Duration) -> Option<Arc<Topic>> {
         self.topics.peek_within(name, limit, |name| self.clone().fetch_topic(name)).await
     }
@@ -166,7 +166,7 @@ impl Cluster {
         tries.join_all().await;
     }
 
-    /// The route of a topic as the name server tells it (105); `None` when the topic does not exist.
+    /// Returns the route of a topic from the name server (105), or `None` if the topic does not exist.
     async fn route(self: &Arc<Self>, name: &str) -> Found<TopicRouteData> {
         self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }
@@ -218,7 +218,7 @@ impl Cluster {
         .await
     }
 
-    /// What the first broker says that knows it; `None` when no broker does.
+    /// Returns the first broker's response with a value, or `None` if no broker has one.
     async fn first<'a, T, A>(
         &self,
         addresses: impl Iterator<Item = &'a str>,
@@ -254,7 +254,8 @@ impl Cluster {
         address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
     }
 
-    /// The address of a broker group: its master, or who acts for the master. `None` when the name servers do not know the group.
+    /// Returns the address of a broker group: its master, or the acting master. `None` if the name servers do not
+    /// know the group.
     async fn known_address(self: &Arc<Self>, broker: &str) -> Result<Option<String>, Failure> {
         if !self.brokers().await?.contains_key(broker) {
             self.addresses.forget("");
@@ -291,7 +292,7 @@ impl Cluster {
         Ok(answer?)
     }
 
-    /// Like [`Cluster::ask`], for a request whose only good answer has the code of success.
+    /// Sends a request like [`Cluster::ask`], and accepts only the success code.
     async fn call(
         self: &Arc<Self>,
         broker: &str,
@@ -316,7 +317,7 @@ fn accepted(reply: Reply) -> Result<Reply, Failure> {
     }
 }
 
-/// Why a broker does not say what it is asked.
+/// Reasons why a broker has no answer to a query.
 enum Unknown {
     /// The broker has no such topic or group.
     Absent,

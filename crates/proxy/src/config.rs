@@ -7,7 +7,7 @@ use client::Credentials;
 use serde_json::Value;
 use wire::settings::{exact_switch, switch};
 
-/// One setting as people read about it.
+/// Setting in the documentation.
 struct Setting {
     name: &'static str,
     default: String,
@@ -16,7 +16,7 @@ struct Setting {
 
 /// A value of a setting.
 trait Read: Sized + Display {
-    /// Reads a value, also one written as a text; `None` when it does not fit.
+    /// Reads a value, or a text with a value. `None` if it does not fit.
     fn read(value: &Value) -> Option<Self>;
 }
 
@@ -52,7 +52,7 @@ impl Read for String {
 
 macro_rules! settings {
     ($($field:ident: $type:ty = $default:expr, $name:literal, $doc:literal;)*) => {
-        /// What the gRPC side needs to know. Times are in milliseconds unless a name says otherwise, sizes in bytes.
+        /// Settings of the gRPC side. Times are in milliseconds unless a name says otherwise, sizes in bytes.
         #[derive(Clone, Debug)]
         pub struct Config {
             $(#[doc = concat!("`", $name, "`: ", $doc, ".")] pub $field: $type,)*
@@ -153,10 +153,10 @@ fn off_by_another_word(name: &str, value: &Value) -> Option<String> {
     is_off.then(|| format!("{name} is {text:?} and counts as false; write true or false"))
 }
 
-/// The setting of Java's proxy that has brokers acknowledge the messages of a call together.
+/// Setting of Java's proxy for batched acknowledgement of a call's messages.
 const BATCH_ACK: &str = "enableBatchAck";
 
-/// Why settings cannot be read.
+/// Error of reading settings.
 #[derive(Debug)]
 pub struct ConfigError(String);
 
@@ -209,7 +209,7 @@ impl Config {
         Ok((config, notes))
     }
 
-    /// Whom a proxy without a broker serves.
+    /// Authentication settings of a proxy without a broker.
     pub fn auth(&self) -> AuthConfig {
         let mut auth = AuthConfig::default();
         let source = |given: &str, class: &str| match given.is_empty() {

@@ -18,12 +18,13 @@ const TYPES: [(&str, MessageType); 6] = [
     ("LITE", MessageType::Lite),
 ];
 
-/// The name of a message type as topics and error texts have it.
+/// Returns the name of a message type in topics and error texts.
 pub fn type_name(of: MessageType) -> &'static str {
     TYPES.iter().find(|(_, known)| *known == of).map_or("UNSPECIFIED", |(name, _)| name)
 }
 
-/// The types of messages that a topic takes, by its attribute `message.type`; a topic without it takes normal ones.
+/// Returns the types of messages that a topic takes, by its attribute `message.type`. A topic without it takes normal
+/// messages.
 pub fn accepted_types(attribute: Option<&str>) -> Vec<MessageType> {
     match attribute {
         None => vec![MessageType::Normal],

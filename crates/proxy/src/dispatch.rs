@@ -1,4 +1,4 @@
-//! From an HTTP/2 request to a call and back.
+//! Dispatch of HTTP/2 requests to calls, and of responses back.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(100);
 /// Longest time that the answer of a refused call waits.
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(auth::WAIT_MAX_MS.unsigned_abs());
 
-/// A response that can say why a call failed.
+/// Response that can carry the reason of a failed call.
 trait Refused: Default {
     fn status_mut(&mut self) -> &mut Option<Status>;
 
@@ -83,16 +83,16 @@ refused!(
     SyncLiteSubscriptionResponse,
 );
 
-/// Where calls come from.
+/// Origin of calls.
 #[derive(Clone)]
 pub struct Origin {
     pub proxy: Arc<Proxy>,
     pub remote: SocketAddr,
-    /// Whose the connection is, as far as it is known ([`auth::Mark`]).
+    /// Mark of the connection with its user, if known ([`auth::Mark`]).
     pub mark: Arc<AtomicU64>,
     /// The sends of this thread.
     pub sends: Option<Arc<Sends>>,
-    /// Host and port that the client dialled, as its requests say.
+    /// Host and port that the client dialled, according to its requests.
     pub authority: Option<Authority>,
     /// Places of the calls that are served at the same time, of all connections. Calls that wait for messages take none.
     pub places: Arc<Semaphore>,
@@ -114,8 +114,8 @@ impl Origin {
         }
     }
 
-    /// The call of a message, once it is known who makes it. The head of the request says it, so that nothing of the body of a client
-    /// that is nobody is read.
+    /// Authenticates the call of a message. Only the head of the request is needed, so the body of an unauthenticated
+    /// client is not read.
     pub fn authenticated<M: Guarded>(&self, head: &HeaderMap) -> Result<Call, Rejected> {
         let text = |name: &str| head.get(name).and_then(|value| value.to_str().ok());
         let (authorization, date_time) = (text("authorization"), text("x-mq-date-time"));
@@ -145,9 +145,9 @@ impl Origin {
 #[derive(Debug)]
 pub struct Rejected {
     pub failure: Failure,
-    /// `None`: too many answers of the address wait, so that it is to get none.
+    /// Delay of the response. `None` if too many responses of the address wait, so that the request gets no response.
     pub wait: Option<Duration>,
-    /// The mark of the connection and what it is to be when the answer is due.
+    /// Mark of the connection, and its new value at the time of the response.
     pub mark: Option<(Arc<AtomicU64>, auth::Mark)>,
 }
 
@@ -165,10 +165,11 @@ pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Resu
     Ok(call)
 }
 
-/// The call and the message of a request, with what the message takes of the memory budget.
+/// Call and message of a request, with the memory charge of the message.
 type Opened<M> = (Call, M, Option<Charged>);
 
-/// Opens a request. A refusal is answered late to an address that fails often; nothing of the request is in memory until then.
+/// Opens a request. An address with many failures gets a late refusal, and until then no part of the request is in
+/// memory.
 pub async fn opened<M: Guarded>(
     caller: Result<Call, Rejected>,
     request: Request<M>,
@@ -179,7 +180,7 @@ pub async fn opened<M: Guarded>(
     }
 }
 
-/// Opens a request like [`opened`]; the refusal is to wait until its answer is due.
+/// Opens a request like [`opened`], but returns a refusal at once. The caller waits until the response is due.
 fn opened_now<M: Guarded>(
     caller: Result<Call, Rejected>,
     request: Request<M>,
@@ -204,8 +205,8 @@ impl Rejected {
         self.failure
     }
 
-    /// Waits until a stream may be told; `None` when the stream ends untold, because its client has gone, the server stops, or too
-    /// many answers of the address wait.
+    /// Waits until a refusal may be sent on a stream. Returns `None` if the stream ends without it, because the
+    /// client left, the server stops, or too many responses of the address wait.
     pub async fn due_on(self, writer: &Writer, proxy: &Proxy) -> Option<Failure> {
         let wait = self.wait?;
         tokio::select! {
@@ -217,7 +218,7 @@ impl Rejected {
     }
 }
 
-/// Takes a place, or waits for one as long as the client does.
+/// Takes a place, or waits for a place until the client's deadline.
 async fn place(places: &Arc<Semaphore>, left_ms: Option<i64>) -> Result<OwnedSemaphorePermit, Failure> {
     let free = places.clone().try_acquire_owned();
     let waited = async {
@@ -263,11 +264,11 @@ pub fn answered(mut response: http::Response<Body>) -> http::Response<Body> {
     response
 }
 
-/// What answers a request.
+/// Future response of a request.
 pub type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
 
-/// Serves one request. The state of each method is in a box of its own size, and the request only there: the task that answers is copied
-/// several times, and a call that waits keeps it.
+/// Serves a request. The state of each method is in a box of its own size, and only the box has the request. The task
+/// is copied several times, and a waiting call keeps the state in memory.
 pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
     let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
         return match reflection::is_at(request.uri().path()) {
@@ -277,7 +278,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
     };
     let origin = Origin { authority: request.uri().authority().cloned(), ..origin };
     if method == "Telemetry" {
-        // The stream lasts as long as its client, so what it carries is bounded one by one.
+        // The stream lasts as long as its client, so each of its commands is bounded.
         let mut grpc = origin.grpc().max_decoding_message_size(COMMAND_BYTES_MAX);
         return Box::pin(async move { grpc.streaming(Telemetry(origin), request).await });
     }
@@ -315,7 +316,7 @@ fn unimplemented() -> Answer {
 
 type Served<T> = Pin<Box<dyn Future<Output = Result<Response<T>, GrpcStatus>>>>;
 
-/// Finds out who sends a request. The body of one that is nobody's is left unread, and is the empty message from here on.
+/// Authenticates a request. If that fails, the body is not read and the handler gets an empty message.
 fn known<M: Guarded>(
     origin: &Origin,
     request: http::Request<ChargedBody>,
@@ -326,10 +327,10 @@ fn known<M: Guarded>(
     }
 }
 
-/// One call with one request and one response.
+/// Call with a single request and a single response.
 struct Unary<F> {
     places: Arc<Semaphore>,
-    /// Who calls, and what serves the call; taken by the call.
+    /// Caller, and the function that serves the call. The call takes both.
     serve: Option<(Result<Call, Rejected>, F)>,
 }
 
@@ -379,9 +380,9 @@ fn called_twice() -> Failure {
     Failure::new(Code::InternalError, "called twice")
 }
 
-/// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits. Tonic
-/// keeps this as long as the call, so the caller is boxed. The request is read as a stream, because `Grpc::server_streaming` keeps its
-/// state of reading, a KiB, as long as the call waits.
+/// ReceiveMessage of a caller. The call waits before its response begins, so that a cancelled call is dropped while
+/// it waits. Tonic keeps this value for the whole call, so the caller is boxed. The request is read as a stream,
+/// because `Grpc::server_streaming` would keep its read state, a KiB, for the whole call.
 pub struct Receive(pub Option<Box<Result<Call, Rejected>>>);
 
 impl StreamingService<ReceiveMessageRequest> for Receive {
@@ -422,8 +423,8 @@ async fn single<M>(request: Request<Streaming<M>>) -> Result<Request<M>, GrpcSta
     Ok(Request::from_parts(metadata, extensions, message))
 }
 
-/// Telemetry: lasts as long as its client. The response begins with the first command, as that of RocketMQ's library does: clients
-/// take its head for the word that the server has their settings, and receive at once.
+/// Telemetry stream, which lasts for the client's life. The response begins with the first command, like that of
+/// RocketMQ's library. Clients take its head as a sign that the server has their settings, and receive at once.
 pub struct Telemetry(pub Origin);
 
 type Commanded = Result<Box<TelemetryCommand>, GrpcStatus>;

@@ -1,4 +1,4 @@
-//! Why a call, or an entry of it, is not performed, and the one function from that to a status (`ResponseBuilder`).
+//! Reason why a call, or an entry of it, fails, and the single conversion to a status (`ResponseBuilder`).
 
 use broker::Refusal;
 use grpc::messages::{Code, Status};
@@ -27,7 +27,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// Why a user is not served, now or at all.
+    /// Makes the failure of a refused user.
     pub fn unauthorized(refusal: Refusal) -> Self {
         match refusal.code {
             response::SYSTEM_BUSY => refusal.into(),

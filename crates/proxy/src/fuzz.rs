@@ -1,4 +1,4 @@
-//! What a fuzzer calls: what strangers send, and what is done with it before a broker is asked.
+//! Entry points of a fuzzer: input of strangers, and its processing before a broker gets a request.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -47,7 +47,7 @@ pub fn messages(data: &[u8]) {
     }
 }
 
-/// Receipt handles and transaction ids: a text that is one is written as a text that says the same.
+/// Parses receipt handles and transaction ids. A valid text is written again as an equivalent text.
 pub fn handles(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(receipt) = Receipt::parse(text) {

@@ -1,4 +1,4 @@
-//! How many bytes of requests and of received messages are in memory, with one bound for all connections.
+//! Memory of requests and received messages, with one bound for all connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What a user needs for a call (`DefaultAuthorizationContextBuilder.build` for gRPC messages).
+//! Permissions that calls need (`DefaultAuthorizationContextBuilder.build` for gRPC messages).
 
 use auth::{Action, Actions, Resource as Named};
 use broker::api::Need;
@@ -10,7 +10,7 @@ const PUB: Actions = Actions::of(&[Action::Pub]);
 const SUB: Actions = Actions::of(&[Action::Sub]);
 const ROUTE: Actions = Actions::of(&[Action::Pub, Action::Sub]);
 
-/// What a call needs, or why that cannot be said.
+/// Permissions that a call needs, or the failure to determine them.
 pub type Needs<'a> = Result<Vec<Need<'a>>, Failure>;
 
 /// A message that begins a call.
@@ -18,10 +18,10 @@ pub trait Guarded {
     /// Full name of the message, as white lists write it.
     const NAME: &'static str;
 
-    /// What a user needs to make the call.
+    /// Returns the permissions that the call needs.
     ///
     /// # Errors
-    /// `UNAUTHORIZED` when the message does not name what it must.
+    /// `UNAUTHORIZED` when the message lacks a required name.
     fn needs(&self) -> Needs<'_>;
 }
 
@@ -32,7 +32,7 @@ fn null(what: &str) -> Failure {
 fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>, Failure> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(null("topic")),
-        // A retry topic is its group, which whoever consumes as the group may send to.
+        // A retry topic counts as its group, to which every consumer of the group may send.
         topic => {
             let resource = Named::topic(topic);
             let is_group = resource.kind == auth::ResourceType::Group && actions == PUB;
@@ -91,7 +91,7 @@ guarded! {
     };
 }
 
-/// What the settings of a client need.
+/// Returns the permissions for the settings of a client.
 fn stated(settings: &Settings) -> Needs<'_> {
     match &settings.pub_sub {
         Some(PubSub::Publishing(publishing)) => {

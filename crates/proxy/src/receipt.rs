@@ -14,7 +14,7 @@ pub struct Receipt<'a> {
     pub handle: Handle<'a>,
     pub queue_id: i32,
     pub offset: i64,
-    /// Where the record begins in the log; -1 when the handle does not say.
+    /// Log offset of the record. -1 if the handle does not contain it.
     pub log_offset: i64,
 }
 
@@ -37,7 +37,7 @@ pub struct ChangeInvisibleTime<'a> {
     pub suspend: bool,
 }
 
-/// What a change of the invisible time makes of a handle.
+/// Result of changing the invisible time, for a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub pop_ms: i64,
@@ -67,7 +67,8 @@ impl<'a> Receipt<'a> {
         Ok(Self { handle, queue_id, offset, log_offset })
     }
 
-    /// Checks that the message is still invisible, and that the handle is of the `only` broker there is, if there is only one.
+    /// Checks that the message is still invisible. If `only` names the only broker, checks that the handle is from
+    /// it.
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` otherwise.
@@ -117,7 +118,7 @@ impl<'a> Receipt<'a> {
     }
 }
 
-/// A handle of a broker that there is not, or not any more.
+/// Makes the failure for a handle of a missing broker.
 pub fn broker_missing(broker: &str) -> Failure {
     Failure::new(Code::InvalidReceiptHandle, format!("cannot find broker {broker}"))
 }

@@ -24,7 +24,7 @@ const SERVICES: [&str; 2] =
 /// Largest request.
 const REQUEST_BYTES_MAX: usize = 4 << 10;
 
-/// `ServerReflectionRequest`; of the questions only the one that is answered.
+/// `ServerReflectionRequest`, with only the supported query.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Question {
     #[prost(string, tag = "1")]

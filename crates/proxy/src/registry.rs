@@ -1,7 +1,8 @@
-//! The clients by their id: settings, the stream on which a client is told things, and what it is asked.
+//! Clients by their id: settings, the telemetry stream to the client, and pending requests to it.
 //!
-//! A client enters with its settings. It leaves when it says so, or when the broker closes its link after two minutes without a
-//! heartbeat. Each stream has one writer: the channel whose receiver is the response of the call.
+//! A client enters with its settings. It leaves on its own request, or when the broker closes its link after two
+//! minutes without a heartbeat. Each stream has a single writer: the channel whose receiver is the response of the
+//! call.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
@@ -24,13 +25,14 @@ use crate::convert;
 use crate::failure::Failure;
 use crate::transaction_id::TransactionId;
 
-/// Commands that may wait for a client to read them; a further one is dropped.
+/// Most commands that wait for a client to read them. Further commands are dropped.
 pub const COMMANDS_MAX: usize = 64;
 
 /// Questions that one client may have open.
 const QUESTIONS_MAX: usize = 64;
 
-/// Where commands for a client go. They are boxed because the channel of every client has room for some from the beginning.
+/// Channel for commands to a client. The commands are boxed, because the channel of every client allocates room for
+/// some of them at once.
 pub type Writer = mpsc::Sender<Result<Box<TelemetryCommand>, tonic::Status>>;
 
 /// All clients with settings.
@@ -40,7 +42,7 @@ pub struct Registry {
     ask_timeout: Duration,
 }
 
-/// What a client said about itself.
+/// Settings that a client sent.
 #[derive(Clone)]
 pub struct Stated {
     /// The settings, completed.
@@ -49,11 +51,12 @@ pub struct Stated {
     pub at_ms: i64,
 }
 
-/// One client; for the broker, a link as good as a connection.
+/// Client, which is a link for the broker, like a connection.
 pub struct Client {
     pub id: String,
     link_id: u64,
-    /// Who sent the first settings; nobody else may use the id. All callers are one while authentication is off.
+    /// User that sent the first settings. No other user may use the id. All callers are one user while authentication
+    /// is off.
     user: Identity,
     pub remote: SocketAddr,
     ask_timeout: Duration,
@@ -77,7 +80,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Registry {
-    /// A table of at most `clients_max` clients, each of which is waited for `ask_s` seconds when an operator asks it something.
+    /// Makes a table of at most `clients_max` clients. A client has `ask_s` seconds to respond to an operator's
+    /// request.
     pub fn new(clients_max: usize, ask_s: i64) -> Arc<Self> {
         let ask_timeout = Duration::from_secs(u64::try_from(ask_s).unwrap_or(0));
         Arc::new(Self { clients: Mutex::default(), clients_max, ask_timeout })
@@ -122,13 +126,13 @@ impl Registry {
         Ok(client)
     }
 
-    /// Forgets a client that left by another proxy. Returns whether the client was known.
+    /// Removes a client that left by another proxy. Returns whether the client was known.
     pub fn forget(&self, id: &str) -> bool {
         let client = locked(&self.clients).get(id).cloned();
         client.inspect(|client| self.remove(client)).is_some()
     }
 
-    /// Forgets the clients that were last heard of before a time; whether there were any.
+    /// Removes the clients without activity since a time. Returns whether there were any.
     pub fn forget_silent(&self, before_ms: i64) -> bool {
         let silent: Vec<Arc<Client>> = {
             let clients = locked(&self.clients);
@@ -145,7 +149,7 @@ impl Registry {
         clients.values().flat_map(|client| client.published()).collect()
     }
 
-    /// Sends a notice to one of the producers of a topic. Returns whether one is connected.
+    /// Sends a notice to a producer of a topic. Returns whether a producer is connected.
     pub fn notify_producer(&self, topic: &str, notice: &Notice<'_>) -> bool {
         let clients: Vec<Arc<Client>> = locked(&self.clients).values().cloned().collect();
         let is_producer =
@@ -154,7 +158,7 @@ impl Registry {
         producer.inspect(|producer| producer.notify(notice)).is_some()
     }
 
-    /// Tells a consumer of a group that it lost a lite topic. Returns whether the consumer is here.
+    /// Notifies a consumer of a group that it lost a lite topic. Returns whether the consumer is known.
     pub fn notify_unsubscribed(&self, id: &str, group: &str, lite_topic: &str) -> bool {
         let Some(client) = self.find(id).filter(|client| client.consumer_group().as_deref() == Some(group))
         else {
@@ -164,7 +168,7 @@ impl Registry {
         client.send_command(Command::NotifyUnsubscribeLiteCommand(command))
     }
 
-    /// Forgets a client, unless another took its id.
+    /// Removes a client, unless another client took its id.
     pub fn remove(&self, client: &Client) {
         let mut clients = locked(&self.clients);
         if clients.get(&client.id).is_some_and(|known| known.link_id == client.link_id) {
@@ -178,7 +182,7 @@ impl Client {
     /// Checks that a user may use the id of the client.
     ///
     /// # Errors
-    /// `UNAUTHORIZED` for another user than the one who sent the first settings.
+    /// `UNAUTHORIZED` when another user sent the first settings.
     pub fn check_user(&self, user: &Identity) -> Result<(), Failure> {
         if self.user == *user {
             return Ok(());
@@ -193,7 +197,7 @@ impl Client {
         locked(&self.state).stated.clone()
     }
 
-    /// Notes that the client was active at this time.
+    /// Records that the client was active at this time.
     pub fn note_activity(&self, now_ms: i64) {
         self.seen_ms.store(now_ms, Ordering::Relaxed);
     }
@@ -223,25 +227,25 @@ impl Client {
         state.writer = Some(writer.clone());
     }
 
-    /// Forgets a stream that has ended, unless a newer one took its place; whether the client has none now.
+    /// Removes an ended stream, unless a newer stream replaced it. Returns whether the client has no stream now.
     pub fn leave(&self, writer: &Writer) -> bool {
         let mut state = locked(&self.state);
         state.writer.take_if(|known| known.same_channel(writer));
         state.writer.is_none()
     }
 
-    /// Takes the answer to a question; an answer nobody waits for is dropped.
+    /// Takes the response to a request. Drops an unexpected response.
     pub fn answered(&self, nonce: &str, answer: ClientAnswer) {
         let asked = locked(&self.state).questions.remove(nonce);
         let _ = asked.map(|asked| asked.send(answer));
     }
 
-    /// The id of the client's link, which no other client has, not even one of the same name.
+    /// Id of the client's link. No other client has it, not even a client of the same name.
     pub fn link(&self) -> u64 {
         self.link_id
     }
 
-    /// Whether the client left or stayed away too long.
+    /// Whether the client left or timed out.
     pub fn is_gone(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -250,7 +254,7 @@ impl Client {
         locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
     }
 
-    /// Sends the client a command. A client without a stream, or one that does not read, is passed over.
+    /// Sends the client a command. Skips a client without a stream, or with a full stream.
     fn send_command(&self, command: Command) -> bool {
         let writer = locked(&self.state).writer.clone();
         let command = TelemetryCommand { status: None, command: Some(command) };
@@ -298,7 +302,7 @@ fn refused(remark: &str) -> ClientAnswer {
     ClientAnswer { code: response::SYSTEM_ERROR, remark: Some(remark.to_owned()), body: Vec::new() }
 }
 
-/// What the status of a client's answer is to an operator.
+/// Converts the status of a client's response for an operator.
 pub fn answer(status: Option<Status>, body: Vec<u8>) -> ClientAnswer {
     let code = status.as_ref().map_or(Code::Ok as i32, |status| status.code);
     match Code::try_from(code) {

@@ -1,9 +1,9 @@
-//! Received messages that the server keeps invisible while their client consumes them, and those that it gives back because their
-//! client is gone (`DefaultReceiptHandleManager`).
+//! Received messages that the server keeps invisible while their client consumes them, and messages that it gives
+//! back because their client left (`DefaultReceiptHandleManager`).
 //!
-//! The table has no clock and does no work itself: [`Renewals::due`] names what is to be done, and [`Renewals::done`] takes the
-//! outcome. A message has at most one change under way. Whoever acknowledges a message takes it out of the table; when a change is
-//! under way, the newest handle is known only after that.
+//! The table has no clock and performs no requests. [`Renewals::due`] returns the due changes, and [`Renewals::done`]
+//! takes their results. A message has at most one change in flight. An acknowledgement takes the message out of the
+//! table. If a change is in flight, the newest handle is known only after the change.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::receipt::Receipt;
 use crate::registry::Client;
 
-/// Invisible times of the first renewal, the second and so on; the last one repeats (`RenewStrategyPolicy`).
+/// Invisible times of the first renewal, the second and so on. The last time repeats (`RenewStrategyPolicy`).
 const RENEWED_MS: [i64; 6] = [60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000];
 
-/// Most messages that are renewed; a further one comes again after its first invisible time.
+/// Most renewed messages. Further messages are delivered again after their first invisible time.
 const MESSAGES_MAX: usize = 500_000;
 
 /// A received message as its client knows it.
@@ -32,11 +32,11 @@ pub struct Received {
     pub handle: String,
     /// The lite topic that the message was popped from; empty for none.
     pub lite_topic: String,
-    /// How often the message was delivered before.
+    /// Number of earlier deliveries of the message.
     pub reconsume_times: i32,
 }
 
-/// One change of an invisible time that is to be made.
+/// Due change of an invisible time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     id: u64,
@@ -51,14 +51,15 @@ pub struct Change {
     pub suspend: bool,
 }
 
-/// How long a message stays invisible.
+/// New invisible time of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invisible {
-    /// For so many milliseconds more, because its client is still at it.
+    /// Milliseconds by which the time is extended, because the client still consumes the message.
     Renewed(i64),
-    /// For so many milliseconds; it then comes again, because its client did not get it or left.
+    /// Milliseconds after which the message is delivered again, because its client did not get it or left.
     Cleared(i64),
-    /// Until the retry delay of the group for a message with this many earlier deliveries is over; then the message is delivered again.
+    /// Number of earlier deliveries, which determines the retry delay of the group. After the delay the message is
+    /// delivered again.
     Retry(i32),
 }
 
@@ -69,11 +70,11 @@ pub enum Taken {
     Later(oneshot::Receiver<String>),
 }
 
-/// Who holds a received message.
+/// Owner of a received message.
 #[derive(Clone)]
 enum Owner {
     Client(Arc<Client>),
-    /// The message was not delivered, or its client is gone: it is to come again soon.
+    /// The message was not delivered, or its client left. It must be delivered again soon.
     Nobody,
 }
 
@@ -109,7 +110,7 @@ struct Entry {
 #[derive(Default)]
 struct Table {
     entries: HashMap<u64, Entry>,
-    /// By client and by the handle that the client has.
+    /// Message ids by client and by the client's handle.
     ids: HashMap<u64, HashMap<String, u64>>,
     next_id: u64,
 }
@@ -117,7 +118,7 @@ struct Table {
 /// The table of messages that are renewed or given back.
 pub struct Renewals {
     table: Mutex<Table>,
-    /// Told when something is to be done at once.
+    /// Notified when a change is due at once.
     pub given_back: Notify,
     is_ending: AtomicBool,
     ahead_ms: i64,
@@ -126,7 +127,7 @@ pub struct Renewals {
     cleared_ms: i64,
 }
 
-/// Nobody's messages have no client whose id could be this one.
+/// Link id of messages without an owner. No client has this id.
 const NOBODY: u64 = 0;
 
 impl Renewals {
@@ -157,7 +158,7 @@ impl Renewals {
         self.given_back.notify_one();
     }
 
-    /// Takes a message out that its client acknowledges, changes or gives up; `None` when it is not renewed.
+    /// Takes out a message that its client acknowledges, changes or gives up. Returns `None` if it is not renewed.
     pub fn take(&self, client: &Client, handle: &str) -> Option<Taken> {
         let mut table = self.table();
         let id = table.forget(client.link(), handle)?;
@@ -170,18 +171,19 @@ impl Renewals {
         table.entries.remove(&id).map(|entry| Taken::Now(entry.handle))
     }
 
-    /// How many messages a client has that it did not acknowledge yet.
+    /// Returns the number of a client's unacknowledged messages.
     pub fn unacked(&self, client: &Client) -> usize {
         self.table().ids.get(&client.link()).map_or(0, HashMap::len)
     }
 
-    /// Gives back from now on what was renewed, because the server stops: the client has an older handle, which acknowledges nothing
-    /// elsewhere (`DefaultReceiptHandleManager.clearAllHandle`). What was not renewed its client can still acknowledge.
+    /// Makes renewed messages due to be given back, because the server stops. Their client has an older handle, which
+    /// acknowledges nothing elsewhere (`DefaultReceiptHandleManager.clearAllHandle`). The client can still
+    /// acknowledge messages that were not renewed.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// What is to be done now, each change once until its outcome is told.
+    /// Returns the due changes. Each change is returned once until its result is known.
     pub fn due(&self, now_ms: i64) -> Vec<Change> {
         let mut table = self.table();
         let mut changes = Vec::new();
@@ -204,7 +206,7 @@ impl Renewals {
         if entry.owner.is_gone() || is_ending && entry.renewals > 0 {
             return Some(Invisible::Cleared(self.cleared_ms));
         }
-        // Nothing is renewed at the end: its client would not know the new handle.
+        // No message is renewed at the end, because its client would not know the new handle.
         if is_ending {
             return None;
         }
@@ -232,7 +234,7 @@ impl Renewals {
             Err(failure) => {
                 entry.failures += 1;
                 let is_visible = visible_ms(&entry.handle) <= now_ms;
-                // What is given back is tried until it is visible without that.
+                // Giving a message back is tried until the message is visible anyway.
                 let is_tried_enough = entry.failures >= self.retries_max && !entry.owner.is_gone();
                 is_visible || is_tried_enough || failure.code == Code::InvalidReceiptHandle
             }
@@ -281,7 +283,7 @@ impl Table {
         self.forget(entry.owner.link(), &entry.message.handle);
     }
 
-    /// Forgets under which handle a client has a message; the id of the message.
+    /// Removes a client's handle of a message. Returns the id of the message.
     fn forget(&mut self, link: u64, handle: &str) -> Option<u64> {
         let handles = self.ids.get_mut(&link)?;
         let id = handles.remove(handle);

@@ -21,7 +21,8 @@ const TOGETHER: usize = 256;
 /// Pause between two rounds when the server stops.
 const PAUSE_AT_END: Duration = Duration::from_millis(50);
 
-/// Runs until the sender of `end` is dropped, and ends with rounds that give back what clients cannot acknowledge after it.
+/// Runs until the sender of `end` is dropped. Ends with rounds that give back the messages that clients cannot
+/// acknowledge after the end.
 pub async fn run(proxy: Arc<Proxy>, mut end: oneshot::Receiver<()>) {
     let period = Duration::from_millis(u64::try_from(proxy.config.renew_period_ms).unwrap_or(0).max(10));
     loop {

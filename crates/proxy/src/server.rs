@@ -1,4 +1,4 @@
-//! The listener: HTTP/2 on the broker's threads, each connection on one of them for life.
+//! Listener: HTTP/2 on the broker's threads. Each connection stays on a single thread.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,7 +31,7 @@ use crate::{heartbeats, renewer};
 /// Bytes of a request that may be on the way before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// The same for all requests of a connection.
+/// Flow-control window for all requests of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Bytes of request headers at most.
@@ -40,7 +40,7 @@ const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Bytes of a response that may wait for the client to read them.
 const SEND_BYTES_MAX: usize = 128 << 10;
 
-/// How often the server asks whether a client is there; one that does not answer in time is gone within a minute.
+/// Interval of pings to a client. A client that does not answer in time is closed within a minute.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Longest wait for the answer to a ping.
@@ -52,7 +52,7 @@ const IDLE_MIN: Duration = Duration::from_millis(10);
 /// Longest wait for the messages that are given back when the server stops.
 const LAST_ROUND: Duration = Duration::from_secs(5);
 
-/// Why the gRPC side cannot start: a port cannot be bound.
+/// Error of starting the gRPC side: a port cannot be bound.
 #[derive(Debug)]
 pub struct StartError {
     port: u16,
@@ -84,14 +84,14 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
     }
 }
 
-/// Number of connections, for whoever waits until all have ended.
+/// Number of connections, with a wait for the end of all connections.
 #[derive(Default)]
 struct Connections {
     count: Mutex<usize>,
     ended: Condvar,
 }
 
-/// One connection among the counted ones.
+/// Connection in the count.
 struct Counted(Arc<Connections>);
 
 impl Counted {
@@ -116,7 +116,7 @@ fn bound(bind: IpAddr, port: u16) -> Result<std::net::TcpListener, StartError> {
         .map_err(|source| StartError { port, source })
 }
 
-/// What speaks on a port.
+/// Protocols of a port.
 enum Speaks {
     /// gRPC alone.
     Grpc,
@@ -124,7 +124,7 @@ enum Speaks {
     Either(Adopter),
 }
 
-/// One port on one worker.
+/// Port on a worker.
 struct Port {
     listener: std::net::TcpListener,
     speaks: Speaks,
@@ -146,8 +146,8 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// Listens on `bind` at the ports of the configuration, and serves on `workers`. The port of remoting clients is left out when
-    /// it is -1.
+    /// Listens on `bind` at the ports of the configuration, and serves on `workers`. A port of -1 for remoting
+    /// clients is left out.
     ///
     /// # Errors
     /// [`StartError`] when a port cannot be bound.
@@ -236,13 +236,13 @@ impl RunningProxy {
         self.address
     }
 
-    /// The local address of the port for remoting clients, where gRPC is served too.
+    /// Local address of the port for remoting clients, which serves gRPC too.
     pub fn remoting_address(&self) -> Option<SocketAddr> {
         self.remoting
     }
 
-    /// Takes no further connections and calls, answers the calls that wait for messages, and waits until the others are answered, at most
-    /// as long as the settings say. Then gives messages back.
+    /// Stops the server: takes no further connections and calls, and answers the calls that wait for messages. Waits
+    /// for the other calls, at most for the configured time. Then gives messages back.
     pub fn stop(self) {
         self.proxy.stop.send_replace(true);
         let patience = Duration::from_secs(u64::try_from(self.proxy.config.shutdown_s).unwrap_or(0));
@@ -256,7 +256,7 @@ impl RunningProxy {
             );
         }
         drop((count, self.renewals_end));
-        // Nothing is sent: the wait ends when the rounds do.
+        // The channel carries no values: the wait ends when the rounds end.
         let _ = self.renewals_ended.recv_timeout(LAST_ROUND);
         if let Some(cluster) = self.proxy.brokers.cluster() {
             cluster.client.shutdown();
@@ -288,7 +288,7 @@ async fn accept(port: Arc<Port>, origin: Origin) {
     }
 }
 
-/// Greets one connection, and hands it with its place to what it speaks.
+/// Greets a connection, and passes it with its place to the handler of its protocol.
 async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
     // Boxed: a connection has no room for its TLS handshake once that is over.
     let greeting = Box::pin(async {
@@ -323,7 +323,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
     }
 }
 
-/// Serves one connection of gRPC. What is `held` for it is dropped after the connection.
+/// Serves a gRPC connection. `held` is dropped after the connection.
 fn serve(
     stream: Stream,
     origin: Origin,
@@ -357,7 +357,7 @@ fn serve(
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = over(&proxy, &activity, idle) => {
-                // The client is told (GOAWAY), and calls under way are answered.
+                // The client gets GOAWAY, and calls in flight are answered.
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -368,7 +368,7 @@ fn serve(
     }
 }
 
-/// Waits until the server stops, or the connection had no call for as long as `idle`.
+/// Waits until the server stops, or the connection had no call for the time `idle`.
 async fn over(proxy: &Proxy, activity: &Activity, idle: Duration) {
     let idles = async {
         let mut patience = idle;

@@ -1,4 +1,4 @@
-//! What clients are told to do: their settings, completed by the server (`GrpcClientSettingsManager`).
+//! Settings of clients, completed by the server (`GrpcClientSettingsManager`).
 
 use grpc::messages::{
     ClientType, CustomizedBackoff, Duration, ExponentialBackoff, Metric, PubSub, RetryPolicy, Settings,
@@ -12,7 +12,7 @@ use crate::config::Config;
 const DELAYS_S: [i64; 18] =
     [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
 
-/// Lite topics of a client when its group does not say (`lite.sub.client.quota`).
+/// Most lite topics of a client, if its group has no setting (`lite.sub.client.quota`).
 const LITE_QUOTA: i32 = 2000;
 
 /// Bytes of the longest lite topic.
@@ -28,7 +28,7 @@ pub fn is_lite(settings: &Settings) -> bool {
     matches!(settings.client_type(), ClientType::LitePushConsumer | ClientType::LiteSimpleConsumer)
 }
 
-/// How many lite topics a client of the group may have.
+/// Returns the most lite topics of a client of the group.
 pub fn lite_quota(group: &SubscriptionGroupConfig) -> i32 {
     let quota = group.attributes.get("lite.sub.client.quota").and_then(|quota| quota.parse().ok());
     quota.unwrap_or(LITE_QUOTA)
@@ -69,7 +69,7 @@ pub fn of_consumer(config: &Config, mut settings: Settings, group: &Subscription
     settings
 }
 
-/// The policy of a group (`GroupRetryPolicy`), whose times are in milliseconds.
+/// Reads the policy of a group (`GroupRetryPolicy`), whose times are in milliseconds.
 fn strategy(policy: &serde_json::Value) -> Strategy {
     if policy["type"] == "EXPONENTIAL" {
         let own = &policy["exponentialRetryPolicy"];
@@ -88,8 +88,8 @@ fn strategy(policy: &serde_json::Value) -> Strategy {
     Strategy::CustomizedBackoff(CustomizedBackoff { next })
 }
 
-/// How long a message waits that the server gives back after so many deliveries, in milliseconds
-/// (`CustomizedRetryPolicy.nextDelayDuration`, `ExponentialRetryPolicy`).
+/// Returns the delay before a message that the server gives back is delivered again, in milliseconds. It depends on
+/// the number of deliveries (`CustomizedRetryPolicy.nextDelayDuration`, `ExponentialRetryPolicy`).
 pub fn retry_ms(group: &SubscriptionGroupConfig, reconsume_times: i32) -> i64 {
     let times = usize::try_from(reconsume_times).unwrap_or(0);
     let ms = |duration: &Option<Duration>| duration.map_or(0, |duration| duration.ms());

@@ -1,4 +1,4 @@
-//! Topics and stored messages as calls see them, whoever performs the calls.
+//! Topics and stored messages in the form of calls, for every kind of broker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use wire::body::TopicConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::units::{LogOffset, QueueOffset};
 
-/// The attribute of a topic that says which messages it takes.
+/// Attribute of a topic with the type of its messages.
 const MESSAGE_TYPE: &str = "message.type";
 
 /// Most merged topics; when there are more, all are made again.
@@ -49,10 +49,10 @@ impl QueuesOf {
     }
 }
 
-/// Where a topic is, and what it takes.
+/// Queues of a topic, and its message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topic {
-    /// In the order of the name server's route.
+    /// Queues in the order of the name server's route.
     pub queues: Vec<QueuesOf>,
     /// The type of messages that the topic takes (`message.type`).
     pub message_type: String,
@@ -94,7 +94,7 @@ pub fn message_type(config: &TopicConfig) -> String {
     config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str).to_owned()
 }
 
-/// Merged topics by name. A merged topic is made again when one of its parts is another, or the role of the broker.
+/// Merged topics by name. A merged topic is made again after a change of any of its parts, or of the broker's role.
 #[derive(Default)]
 pub struct MergedTopics(Mutex<HashMap<String, MergedTopic>>);
 

@@ -1,12 +1,12 @@
-//! Transaction ids, which say where the half message is: a decision is found as long as the half message exists, also after a
-//! restart. Clients carry the id without reading it.
+//! Transaction ids, which contain the position of the half message. So a decision finds the half message while it
+//! exists, even after a restart. Clients do not interpret the id.
 
 use std::fmt::{Display, Formatter};
 
 use wire::units::{LogOffset, QueueOffset};
 
-/// A transaction id: `<message id>-<queue offset of the half message>-<its place in the log>@<broker>`, the numbers in hexadecimal.
-/// Names of brokers are those of topics, so they have no `@`.
+/// Transaction id: `<message id>-<queue offset of the half message>-<its log offset>@<broker>`, the numbers in
+/// hexadecimal. Names of brokers are like those of topics, so they have no `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionId<'a> {
     pub message_id: &'a str,

@@ -1,14 +1,14 @@
-//! How many replicas must have a message before its sender is answered, and the answers that wait for them
-//! (`CommitLog.handleDiskFlushAndHA`, `GroupTransferService`).
+//! Number of replicas that must have a message before its sender gets a response, and the responses that wait for
+//! replicas (`CommitLog.handleDiskFlushAndHA`, `GroupTransferService`).
 //!
-//! A Java master looks at waiting sends one after the other, so a slow one delays all behind it. Here they do not wait for
-//! each other: what an acknowledgement covers is answered at once, and each deadline is its own.
+//! A Java master checks waiting sends one after the other, so a slow send delays all later sends. Here sends do not
+//! wait for each other. An acknowledgement answers all covered sends at once, and each send has its own deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wire::codes::response;
 use wire::units::LogOffset;
 
-/// Who decides which broker of a group is the master.
+/// Authority that decides which broker of a group is the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The operator, by `brokerRole`.
@@ -19,12 +19,12 @@ pub enum Mode {
     Controller,
 }
 
-/// What a send waits for, by configuration.
+/// Configured conditions for the response to a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckConfig {
-    /// Who decides about the master.
+    /// Authority that decides about the master.
     pub mode: Mode,
-    /// Copies that a message needs, the master's included (`inSyncReplicas`). Zero and one mean that nothing is waited for.
+    /// Copies that a message needs, the master's included (`inSyncReplicas`). With zero and one, sends do not wait.
     pub in_sync_replicas: u32,
     /// Fewest copies with which sends are taken (`minInSyncReplicas`).
     pub min_in_sync_replicas: u32,
@@ -32,7 +32,7 @@ pub struct AckConfig {
     pub is_auto: bool,
     /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`).
     pub is_all_ack: bool,
-    /// How long a send waits for replicas, in milliseconds (`slaveTimeout`).
+    /// Longest wait of a send for replicas, in milliseconds (`slaveTimeout`).
     pub slave_timeout_ms: u64,
     /// Bytes by which a slave may be behind and still count as in sync (`haMaxGapNotInSync`; 4.x: `haSlaveFallbehindMax`).
     pub max_gap_bytes: u64,
@@ -53,38 +53,38 @@ impl Default for AckConfig {
     }
 }
 
-/// How many replicas a group has at the moment, the master included.
+/// Numbers of replicas that a group has now, the master included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// Replicas that the name servers know; `totalReplicas` as long as they were not asked.
+    /// Replicas that the name servers know. `totalReplicas` before the first answer of a name server.
     pub alive: u32,
     /// Replicas in sync, as the master's machine counts them.
     pub in_sync: u32,
 }
 
-/// Who must have a message before its sender is answered.
+/// Replicas that must have a message before its sender gets a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
-    /// Nobody but the master.
+    /// The master alone.
     Master,
-    /// This many replicas, the master included. At least two.
+    /// A number of replicas, the master included. At least two.
     Acks(u32),
     /// Every member of the in-sync set.
     All,
 }
 
-/// How a send ended as far as durability and replicas are concerned (`PutMessageStatus`).
+/// Result of a send with regard to durability and replicas (`PutMessageStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AckStatus {
-    /// The message is where it has to be.
+    /// The message is on all required replicas.
     Ok,
     /// The message is stored, but was not on disk in time.
     FlushDiskTimeout,
     /// The message is stored, but not enough replicas acknowledged it in time.
     FlushSlaveTimeout,
-    /// Nothing is stored: too few replicas are in sync.
+    /// The message is not stored, because too few replicas are in sync.
     InSyncReplicasNotEnough,
-    /// Nothing is stored: this broker is a slave.
+    /// The message is not stored, because this broker is a slave.
     ServiceNotAvailable,
 }
 
@@ -101,8 +101,8 @@ impl AckStatus {
         }
     }
 
-    /// The remark of an answer with this status. The remark of [`AckStatus::ServiceNotAvailable`] tells how full the disks are
-    /// and is the broker's to write.
+    /// Returns the remark of a response with this status. The broker itself writes the remark of
+    /// [`AckStatus::ServiceNotAvailable`], which contains the disk usage.
     #[must_use]
     pub const fn remark(self) -> Option<&'static str> {
         match self {
@@ -111,8 +111,8 @@ impl AckStatus {
         }
     }
 
-    /// The status of a send whose flush ended with `self` and whose replicas ended with `replicas`: the replicas' failure is
-    /// the one told.
+    /// Combines the result `self` of the flush with the result `replicas` of the replicas. A failure of the replicas
+    /// takes precedence.
     #[must_use]
     pub const fn with_replicas(self, replicas: Self) -> Self {
         match replicas {
@@ -123,12 +123,13 @@ impl AckStatus {
 }
 
 impl AckConfig {
-    /// Who must have the next message of a SYNC_MASTER whose sender waits for storage (`WAIT` is not `false`). Messages of other
-    /// masters and other senders need [`Need::Master`] (`CommitLog.needHandleHA`).
+    /// Returns the replicas that the next message needs. Applies to a SYNC_MASTER and a sender that waits for storage
+    /// (`WAIT` is not `false`). Messages of other masters and other senders need [`Need::Master`]
+    /// (`CommitLog.needHandleHA`).
     ///
     /// # Errors
-    /// [`AckStatus::InSyncReplicasNotEnough`] when fewer replicas are in sync than the configuration demands; then nothing may
-    /// be stored.
+    /// [`AckStatus::InSyncReplicasNotEnough`] when fewer replicas are in sync than the configuration demands. The
+    /// message must not be stored then.
     pub fn need(&self, replicas: Replicas) -> Result<Need, AckStatus> {
         let not_enough = Err(AckStatus::InSyncReplicasNotEnough);
         let need = match self.mode {
@@ -152,7 +153,7 @@ impl AckConfig {
     }
 }
 
-/// Names an answer that waits. The shell chooses the numbers and never uses one twice.
+/// Id of a waiting response. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
@@ -163,14 +164,14 @@ pub struct Wait {
     pub ticket: Ticket,
     /// End of the message's record: replicas need everything below.
     pub end: LogOffset,
-    /// Who must have the message.
+    /// Replicas that must have the message.
     pub need: Need,
 }
 
-/// The answers that wait. How many there may be is bounded by what the broker's connections hold unanswered.
+/// Waiting responses. Their number is bounded by the unanswered requests of the broker's connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
-    /// For each kind of need, the answers by end of record, with their deadlines.
+    /// Responses by end of record, with their deadlines, for each need.
     by_need: BTreeMap<Need, BTreeMap<(LogOffset, Ticket), u64>>,
     /// All answers by deadline. Invariant: the same answers as in `by_need`.
     deadlines: BTreeSet<(u64, Need, LogOffset, Ticket)>,
@@ -185,7 +186,8 @@ impl Waits {
         self.deadlines.insert((deadline_ms, need, end, ticket));
     }
 
-    /// Takes out the answers whose need is met: `reached` says up to where the log meets a need, `None` for nowhere.
+    /// Removes the responses whose need is met. `reached` returns the log position up to which a need is met, or
+    /// `None`.
     pub(crate) fn take_reached(
         &mut self,
         reached: impl Fn(Need) -> Option<LogOffset>,
@@ -202,7 +204,7 @@ impl Waits {
         self.by_need.retain(|_, waits| !waits.is_empty());
     }
 
-    /// Takes out the answers whose deadline has come, and gives each with the end of its record.
+    /// Removes the responses whose deadline has come, and passes each with the end of its record.
     pub(crate) fn take_late(&mut self, now_ms: u64, mut answer: impl FnMut(Ticket, LogOffset)) {
         while let Some((_, need, end, ticket)) =
             self.deadlines.first().copied().filter(|first| first.0 <= now_ms)
@@ -223,8 +225,8 @@ impl Waits {
     }
 }
 
-/// Up to where the log is on `need` replicas, the master included, when the others have acknowledged `acks`; `None` when there
-/// are too few of them.
+/// Returns the position up to which the log is on `need` replicas, the master included. `acks` are the
+/// acknowledgements of the other replicas. `None` if there are too few replicas.
 pub(crate) fn reached_by(need: u32, acks: impl Iterator<Item = LogOffset>) -> Option<LogOffset> {
     let mut acks: Vec<LogOffset> = acks.collect();
     acks.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,9 +1,10 @@
-//! A broker's side of controller mode (`ReplicasManager`): it finds the leading controller, gets an id, registers, sends
-//! heartbeats, learns its role from answers and polls, and passes proposals of the in-sync set on.
+//! Broker's side of controller mode (`ReplicasManager`). It finds the leading controller, gets an id, registers,
+//! sends heartbeats, learns its role from responses and polls, and passes proposals of the in-sync set on.
 //!
-//! Start-up: leader (1005), id (1012, `brokerIdentity-temp`, 1013, `brokerIdentity`), registration (1003), heartbeat, election
-//! (1002) when there is no master. Then a poll (1004) every 5 s, and at once after a notice (1008). The broker is fenced until it has a role, and keeps its role
-//! when no controller can be reached: only epochs depose.
+//! Start-up: leader (1005), id (1012, `brokerIdentity-temp`, 1013, `brokerIdentity`), registration (1003), heartbeat,
+//! and election (1002) if there is no master. Then follow a poll (1004) every 5 s, and a poll at once after a notice
+//! (1008). The broker is fenced until it has a role. It keeps its role while no controller can be reached, because
+//! only newer epochs depose a broker.
 
 mod identity;
 mod resignation;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
 
-/// Who this broker is, and how often it asks.
+/// Identity of this broker, and its request intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentConfig {
     /// Cluster of this broker (`brokerClusterName`).
@@ -27,11 +28,11 @@ pub struct AgentConfig {
     pub name: String,
     /// Address of this broker for others.
     pub address: String,
-    /// What this broker applies for an id with: its address, a semicolon, the time of day in milliseconds.
+    /// Text with which this broker applies for an id: its address, a semicolon, the time of day in milliseconds.
     pub check_code: String,
     /// Addresses of all controllers (`controllerAddr`).
     pub controllers: Vec<String>,
-    /// The last epoch of the log; zero when it has none. A role with an older one is refused.
+    /// Last epoch of the log, or zero if the log has no epoch. The broker rejects a role with an older epoch.
     pub log_epoch: Epoch,
     /// Whether the broker's last stop may have cost it the end of its log: a crash without sync flush.
     pub may_have_lost: bool,
@@ -39,7 +40,7 @@ pub struct AgentConfig {
     pub heartbeat_interval_ms: u64,
     /// Pause between polls of the role, in milliseconds (`syncBrokerMetadataPeriod`).
     pub poll_interval_ms: u64,
-    /// Pause between questions who leads the controllers, in milliseconds (`syncControllerMetadataPeriod`).
+    /// Pause between requests for the leading controller, in milliseconds (`syncControllerMetadataPeriod`).
     pub leader_interval_ms: u64,
     /// Milliseconds that the disk may take for a write or flush before a master gives up its role (`diskStallTimeoutMillis`); zero
     /// for no limit.
@@ -68,8 +69,8 @@ impl Default for AgentConfig {
     }
 }
 
-/// Pause in milliseconds between registrations of a broker that has a role: polls do not tell whether controllers still know the
-/// broker.
+/// Pause in milliseconds between registrations of a broker that has a role. Polls do not tell whether controllers
+/// still know the broker.
 const REGISTER_INTERVAL_MS: u64 = 30_000;
 
 /// Pause in milliseconds between warnings that the controllers do not know this broker.
@@ -79,21 +80,22 @@ const WARNING_INTERVAL_MS: u64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct CallId(pub u64);
 
-/// What happened to an agent.
+/// Event of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// The broker starts, with what its identity file holds; that of the temporary one when there is no other.
+    /// The broker starts with the content of its identity file, or of the temporary identity file if there is no
+    /// other.
     Start(Option<Identity>),
-    /// A controller told who leads; `None` when it did not answer or knows no leader.
+    /// A controller named the leader. `None` if it did not respond or knows no leader.
     Leader(CallId, Option<String>),
     /// A controller answered; `None` when no answer came in time.
     Answered(CallId, Option<Answer>),
     /// The identity file is on disk.
     Saved,
-    /// Somebody told that there was an election with this epoch (request 1008). Anybody can say so who reaches the broker's port:
-    /// the broker asks the controllers at once, and believes only their answer.
+    /// A notice of an election with this epoch arrived (request 1008). Any host that reaches the broker's port can
+    /// send it. So the broker asks the controllers at once, and trusts only their response.
     Notified(Epoch),
-    /// The machine of the master proposes an in-sync set to replace the one with this epoch.
+    /// The machine of the master proposes an in-sync set that replaces the set with this epoch.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
     /// Milliseconds for which the disk has delayed answers of the master, and the slaves that may become master without loss, the
     /// best first ([`Master::heirs`](crate::switch::Master::heirs)).
@@ -102,22 +104,27 @@ pub enum AgentEvent {
     Timer,
 }
 
-/// What the shell of an agent has to do.
+/// Action for the shell of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentAction {
-    /// Ask the controller at this address who leads (request 1005).
+    /// Ask the controller at this address for the leader (request 1005).
     AskLeader(CallId, String),
     /// Send a request to the leader at this address.
     Call(CallId, String, Request),
     /// Send a heartbeat with the log's epoch and ends to every controller (request 904, one-way).
     Heartbeat(BrokerId),
-    /// Write this to its file, sync, and say [`AgentEvent::Saved`]. One with a check code belongs into the temporary file; one
-    /// without replaces both files.
+    /// Write the identity to its file, sync, and report [`AgentEvent::Saved`]. An identity with a check code belongs
+    /// into the temporary file. An identity without a check code replaces both files.
     Save(Identity),
-    /// Become master, in this order: end the slave's machine and its connections, cut an incomplete record, begin the epoch
-    /// ([`EpochList::begin`](crate::epochs::EpochList::begin)), wait until the queues have caught up with the log, make the
-    /// master's machine with this set. A broker that was master of this very epoch before a restart that lost nothing does not
-    /// begin it again: its slaves would cut what they have of it.
+    /// Become master. Steps in this order:
+    /// - End the slave's machine and its connections.
+    /// - Cut an incomplete record.
+    /// - Begin the epoch ([`EpochList::begin`](crate::epochs::EpochList::begin)).
+    /// - Wait until the queues have caught up with the log.
+    /// - Make the master's machine with this set.
+    ///
+    /// A broker that was master of the same epoch before a lossless restart does not begin the epoch again, because
+    /// its slaves would cut their bytes of it.
     Lead(Epoch, CommittedSet),
     /// Stay master with a new epoch.
     LeadOn(Epoch, CommittedSet),
@@ -132,15 +139,15 @@ pub enum AgentAction {
     SetCommitted(CommittedSet),
     /// Tell the master's machine that its proposal was refused.
     SetRefused,
-    /// Tell the master's machine that nobody knows what became of its proposal.
+    /// Inform the master's machine that the result of its proposal is unknown.
     SetUnknown,
-    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master; `None` if no other
-    /// member has everything that senders were told is stored.
+    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master. `None` if no other
+    /// member has all messages reported as stored to senders.
     Resign(Option<BrokerId>),
     /// Log that the controllers do not know this broker: the controllers lost their disks, or an operator removed the broker.
     Unknown,
-    /// Log that the controllers tell this epoch, which is older than the log's. They have forgotten this broker set, or are
-    /// others than before, and have to be given what the others knew.
+    /// Log that the controllers named this epoch, which is older than the log's. The controllers forgot this broker
+    /// set, or are new, and need an import of the former controllers' table.
     StaleEpoch(Epoch),
     /// Stop the broker: it must not run with this store.
     Refuse(IdentityError),
@@ -150,7 +157,7 @@ pub enum AgentAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not started, or refused.
+    /// Not started, or rejected.
     Idle,
     NextId,
     Saving,
@@ -160,22 +167,22 @@ enum Stage {
     Running,
 }
 
-/// What a notice said that no answer of a controller has shown yet.
+/// Content of a notice that no response of a controller has confirmed yet.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     epoch: Epoch,
-    /// How many calls follow each other at once because of the notice.
+    /// Number of immediate successive calls because of the notice.
     calls_left: usize,
 }
 
-/// The agent of one broker.
+/// Agent of a broker.
 #[derive(Clone, Debug)]
 pub struct Agent {
     config: AgentConfig,
     stage: Stage,
     identity: Option<Identity>,
     leader: Option<String>,
-    /// Which controller is asked next who leads.
+    /// Index of the next controller to ask for the leader.
     next_controller: usize,
     last_call: CallId,
     /// The call of the present stage that is on its way.
@@ -201,7 +208,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that has not started.
+    /// Makes an agent that has not started.
     #[must_use]
     pub fn new(config: AgentConfig) -> Self {
         assert!(!config.controllers.is_empty(), "controller mode needs an address of a controller");
@@ -230,7 +237,7 @@ impl Agent {
         }
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     pub fn step(&mut self, now_ms: u64, event: AgentEvent, out: &mut Vec<AgentAction>) {
         match event {
             AgentEvent::Start(identity) => self.start(now_ms, identity, out),
@@ -262,7 +269,7 @@ impl Agent {
                 self.stage = if is_confirmed { Stage::Register } else { Stage::ApplyId };
             }
             AgentEvent::Notified(epoch) if !self.is_fenced && epoch > self.epoch => {
-                // The leader that is known may be gone: then each controller is asked once, and the one that leads.
+                // The known leader may be gone. Then each controller is asked once, and the leader.
                 self.hint = Some(Hint { epoch, calls_left: self.config.controllers.len() + 2 });
                 if self.call.is_none() {
                     self.pursue_hint(now_ms);
@@ -279,7 +286,7 @@ impl Agent {
         }
     }
 
-    /// This broker's id, once it is confirmed.
+    /// Returns this broker's id after its confirmation.
     #[must_use]
     pub fn broker(&self) -> Option<BrokerId> {
         self.identity
@@ -288,7 +295,7 @@ impl Agent {
             .map(|identity| identity.broker)
     }
 
-    /// The epoch of the role that this broker has; zero before it has one.
+    /// Returns the epoch of this broker's role, or zero before the first role.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -321,7 +328,8 @@ impl Agent {
         (self.next_step_ms, self.next_leader_ms) = (now_ms, now_ms);
     }
 
-    /// Heartbeats begin with the registration. A Java broker without a role sends one with each attempt to get one.
+    /// Sends a heartbeat. Heartbeats begin with the registration. A Java broker without a role sends a heartbeat with
+    /// each attempt to get a role.
     fn heartbeat(&mut self, now_ms: u64, out: &mut Vec<AgentAction>) {
         let is_registered = matches!(self.stage, Stage::Elect | Stage::Running);
         if let Some(broker) = self.broker().filter(|_| is_registered && now_ms >= self.next_heartbeat_ms) {
@@ -330,7 +338,7 @@ impl Agent {
         }
     }
 
-    /// Makes the call that the stage asks for, unless one is on its way.
+    /// Makes the call of the current stage, unless a call is in flight.
     fn ask(&mut self, now_ms: u64, out: &mut Vec<AgentAction>) {
         if self.call.is_some()
             || matches!(self.stage, Stage::Idle | Stage::Saving)
@@ -376,7 +384,7 @@ impl Agent {
         out.push(AgentAction::Call(call, leader, request));
     }
 
-    /// Asks without a pause until the epoch that a notice told is known, or it was asked often enough.
+    /// Asks without a pause until the epoch of the notice is known or the calls are used up.
     fn pursue_hint(&mut self, now_ms: u64) {
         let epoch = self.epoch;
         match self.hint.as_mut().filter(|hint| hint.epoch > epoch && hint.calls_left > 0) {
@@ -445,8 +453,8 @@ impl Agent {
         }
     }
 
-    /// Notes whether the controllers know this broker. An unknown broker is logged once a minute, because no controller replaces
-    /// the master meanwhile.
+    /// Records whether the controllers know this broker. An unknown broker is logged once a minute, because no
+    /// controller replaces the master meanwhile.
     fn note_whether_known(&mut self, now_ms: u64, code: i32, out: &mut Vec<AgentAction>) {
         match code {
             response::SUCCESS => (self.is_unknown, self.next_warning_ms) = (false, 0),
@@ -476,8 +484,8 @@ impl Agent {
         out.push(AgentAction::Save(identity));
     }
 
-    /// Takes the role that a controller tells (`ReplicasManager.changeBrokerRole`). An older epoch changes nothing, and the same one
-    /// no role; but its master may have another address now.
+    /// Takes the role that a controller assigns (`ReplicasManager.changeBrokerRole`). An older epoch changes nothing.
+    /// The current epoch changes no role, but its master may have a new address.
     fn adopt(&mut self, now_ms: u64, mastership: &Mastership, out: &mut Vec<AgentAction>) {
         if mastership.epoch < self.epoch {
             return;
@@ -498,7 +506,7 @@ impl Agent {
             return out.push(AgentAction::StaleEpoch(mastership.epoch));
         }
         let Some((master, Some(address))) = &mastership.master else {
-            // There was an election that nobody won: this broker asks for another one.
+            // The election had no winner, so this broker asks for another election.
             self.stage = Stage::Elect;
             self.next_step_ms = now_ms;
             return;
@@ -537,8 +545,8 @@ impl Agent {
         out.push(AgentAction::Call(self.last_call, leader.clone(), Request::AlterSet(request)));
     }
 
-    /// Only refusals that say why this very set cannot be are certain. All others may mean that the set has changed already,
-    /// by a proposal whose answer was lost, so the next poll has to tell.
+    /// Processes the response to a proposal. Only rejections that exclude this very set are certain. After any other
+    /// response the set may have changed already, by a proposal whose response was lost, so the next poll decides.
     fn proposed(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
         let code = answer.as_ref().map(|answer| answer.code);
         out.push(match answer.map(|answer| answer.content) {

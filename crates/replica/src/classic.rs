@@ -1,5 +1,5 @@
-//! Classic HA: a slave connects to the master of its group, says where its log ends, and gets everything behind it. The
-//! operator decides who is the master; nothing here detects that two logs differ before their ends.
+//! Classic HA: a slave connects to the master of its group, reports the end of its log, and gets everything behind
+//! it. The operator chooses the master. Classic HA does not detect that two logs differ before their ends.
 //!
 //! [`Master`] serves all slaves of a broker, [`Slave`] follows one master.
 

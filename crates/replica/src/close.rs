@@ -1,11 +1,11 @@
-//! Why a connection between brokers ends. The text of a reason is the one line that the shell logs.
+//! Reasons why a connection between brokers ends. The text of a reason is the single line that the shell logs.
 
 use std::ops::Range;
 use thiserror::Error;
 use wire::ha::{BrokerId, FrameError};
 use wire::units::LogOffset;
 
-/// Why a connection is closed.
+/// Reason why a connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
     /// The bytes received are not a frame.
@@ -24,7 +24,7 @@ pub enum CloseReason {
     ReportBeyondSent {
         /// The offset in the report.
         reported: LogOffset,
-        /// End of what was sent.
+        /// End of the sent bytes.
         sent: LogOffset,
     },
     /// A slave's log is longer than the master's: they have diverged, and appending would mix two histories.
@@ -37,21 +37,21 @@ pub enum CloseReason {
         /// End of the master's log.
         end: LogOffset,
     },
-    /// The master has other bytes where this log has its last record: they have diverged.
+    /// The master has other bytes in place of this log's last record: the logs have diverged.
     #[error(
         "the last record of this log lies at {} to {}, the log's end is {end}, and the master has something else from {at} \
          on: this log must be emptied before it can follow",
         record.start, record.end
     )]
     OtherHistory {
-        /// Where the last record lies.
+        /// Range of the last record.
         record: Range<LogOffset>,
         /// End of the slave's log.
         end: LogOffset,
-        /// The first position at which the logs are known to differ.
+        /// First position at which the logs differ.
         at: LogOffset,
     },
-    /// A master sent another part of the log than the one that comes next.
+    /// A master sent another part of the log than the next part.
     #[error("the master sent offset {found}, expected {expected}")]
     WrongOffset {
         /// End of the slave's log.
@@ -71,19 +71,19 @@ pub enum CloseReason {
         /// Size of a log file in bytes.
         file_bytes: u64,
     },
-    /// Nothing was read from the peer for too long.
+    /// The peer sent no bytes for too long.
     #[error("the peer was silent for more than {limit_ms} ms")]
     Silent {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
-    /// The same broker has opened another connection.
+    /// The broker of this connection opened another connection.
     #[error("broker {broker} has connected again")]
     ConnectedAgain {
         /// The broker.
         broker: BrokerId,
     },
-    /// No epoch of the slave's log is in the master's.
+    /// The master's log has no epoch of the slave's log.
     #[error("no epoch of this log is also in the master's: it has to be emptied before it can follow")]
     NoCommonEpoch,
     /// The local log refused an append or a truncation.

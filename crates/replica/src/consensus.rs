@@ -1,15 +1,15 @@
-//! Consensus of the controllers of a group, by the crate `raft`: puts what is proposed into one order that survives the loss of a
-//! minority. This driver gives the library time, messages and a log in memory, and turns what it wants into actions. It
-//! knows nothing of what is proposed.
+//! Consensus of the controllers of a group, by the crate `raft`. It orders proposals so that the order survives the
+//! loss of a minority. This driver gives the library time, messages and a log in memory, and turns its output into
+//! actions. It does not interpret proposals.
 //!
-//! The library is deterministic here: each controller has a fixed election timeout of its own, by its place in the group, so
-//! that two do not stand for election at once, and chance plays no part.
+//! The library is deterministic here. The election timeout of each controller is fixed by its place in the group, so
+//! that two controllers do not stand for election at once. The library uses no randomness.
 //!
 //! Rules for shells, beside those of the crate:
-//! - [`Action::Save`] and [`Action::Replace`] are durable before the next action is performed. After one failed, the controller
-//!   has to stop.
-//! - After a crash [`Consensus::new`] gets what was saved, in the order in which it was. A record that was not whole, and all
-//!   behind it, are left out.
+//! - [`Action::Save`] and [`Action::Replace`] are durable before the next action is performed. After a failure the
+//!   controller has to stop.
+//! - After a crash, [`Consensus::new`] gets the saved records in their order. A torn record and all records behind it
+//!   are left out.
 //! - Messages may be lost, doubled and reordered.
 
 mod log;
@@ -23,13 +23,13 @@ use raft::eraftpb::{ConfState, Message, MessageType};
 use raft::{RawNode, SnapshotStatus, StateRole};
 use std::collections::BTreeMap;
 
-/// Bytes behind the snapshot from which on the log is replaced by a new one.
+/// Bytes behind the snapshot from which on the log is replaced by a new snapshot.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Most bytes of entries in one message.
+/// Most bytes of entries in a message.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// Most messages with entries to one peer that are not acknowledged.
+/// Most unacknowledged messages with entries to a peer.
 const IN_FLIGHT_MAX: usize = 64;
 
 /// Ticks between heartbeats of a leader.
@@ -48,13 +48,13 @@ pub struct NodeId(pub u64);
 /// A group, and which of its controllers this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsensusConfig {
-    /// This controller.
+    /// Id of this controller.
     pub id: NodeId,
-    /// All controllers of the group, this one included, in the same order everywhere.
+    /// All controllers of the group, this controller included. The order is equal on all controllers.
     pub peers: Vec<NodeId>,
     /// Milliseconds of a tick.
     pub tick_ms: u64,
-    /// Entries behind the snapshot from which on the log is replaced by a new one.
+    /// Entries behind the snapshot from which on the log is replaced by a new snapshot.
     pub entries_max: usize,
 }
 
@@ -67,7 +67,7 @@ pub enum Event {
     Received(NodeId, Vec<u8>),
     /// A peer cannot be reached.
     Unreachable(NodeId),
-    /// This controller, which leads, wants this put into the order.
+    /// This controller, as the leader, proposes an entry.
     Propose(ProposalId, Vec<u8>),
     /// The timer has fired.
     Timer,
@@ -76,30 +76,30 @@ pub enum Event {
 /// An action that the machine wants the shell to perform. Actions are performed in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make these records durable behind those before.
+    /// Make these records durable behind the earlier records.
     Save(Vec<Record>),
     /// Make these records durable in place of all before.
     Replace(Vec<Record>),
     /// Send a message to a peer.
     Send(NodeId, Vec<u8>),
-    /// This is committed, and next in the order; with the proposal's name when this controller made it.
+    /// Apply the next committed entry. The proposal id is present if this controller made the proposal.
     Apply(Option<ProposalId>, Vec<u8>),
-    /// Replace the whole state by this one, which a snapshot of the leader holds.
+    /// Replace the whole state by the state in a snapshot of the leader.
     Restore(Vec<u8>),
-    /// This controller does not lead: the proposal will never be committed.
+    /// This controller does not lead. The proposal will never be committed.
     Refused(ProposalId),
-    /// This controller leads now and has applied everything that was committed before; or it does not lead any more.
+    /// Whether this controller leads. A new leader has applied everything that was committed before.
     Leads(bool),
     /// Send [`Event::Timer`] at this time.
     WakeAt(u64),
 }
 
-/// Why consensus cannot start.
+/// Reason why consensus cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("consensus cannot start: {0}")]
 pub struct ConsensusError(String);
 
-/// One controller's part in the consensus of its group.
+/// Consensus driver of a controller.
 pub struct Consensus {
     node: RawNode<Log>,
     config: ConsensusConfig,
@@ -112,7 +112,7 @@ pub struct Consensus {
 }
 
 impl Consensus {
-    /// The part of a controller that has saved these records. The state to begin with is that of [`Consensus::state`].
+    /// Makes the driver of a controller from its saved records. [`Consensus::state`] is the initial state.
     ///
     /// # Errors
     /// [`ConsensusError`] when the group does not hold the controller.
@@ -151,7 +151,7 @@ impl Consensus {
         &self.node.store().latest_snapshot().state
     }
 
-    /// The controller that leads the group, as far as this one knows.
+    /// Returns the leader of the group, as known to this controller.
     #[must_use]
     pub fn leader(&self) -> Option<NodeId> {
         Some(NodeId(self.node.raft.leader_id)).filter(|leader| leader.0 != raft::INVALID_ID)
@@ -164,18 +164,18 @@ impl Consensus {
         entries >= self.config.entries_max || bytes >= BYTES_MAX
     }
 
-    /// Replaces everything that was applied by `state`, to which it led.
+    /// Replaces all applied entries by `state`, their result.
     pub fn compact(&mut self, state: Vec<u8>, out: &mut Vec<Action>) {
         let applied = self.applied.0;
         self.node.mut_store().compact(applied, state);
         out.push(Action::Replace(self.node.store().records()));
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     pub fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) {
         let ticks = matches!(event, Event::Started | Event::Timer);
         match event {
-            // Alone there is nobody to wait for. The library only refuses when an election is no use.
+            // A single controller has no peers to wait for. The library refuses only a useless election.
             Event::Started if self.is_alone() => drop(self.node.campaign()),
             Event::Started => {}
             Event::Received(from, bytes) => self.receive(from, &bytes, out),
@@ -201,8 +201,8 @@ impl Consensus {
         self.config.peers.len() == 1
     }
 
-    /// Takes a message in; what no peer of this version sends is ignored. The library ends the process of who believes a
-    /// leader that has committed more than there is.
+    /// Processes a message of a peer. Ignores messages that no peer of this version sends. The check matters because
+    /// the library ends the process if a leader has committed more entries than the log has.
     fn receive(&mut self, from: NodeId, bytes: &[u8], out: &mut Vec<Action>) {
         if from == self.config.id || !self.config.peers.contains(&from) {
             return;
@@ -221,8 +221,9 @@ impl Consensus {
         let _ = self.node.step(message);
     }
 
-    /// Takes back what a peer has acknowledged whose log ends before that: its disk was lost. The library would take the refusal for
-    /// one that came late, and would send the peer nothing that it lacks as long as this controller leads.
+    /// Takes back the acknowledgement of a peer whose log ends before it, because the peer lost its disk. Otherwise
+    /// the library would take the rejection for a late message. It would then send the peer none of the missing
+    /// entries while this controller leads.
     fn believe_loss(&mut self, refusal: &Message) {
         let raft = &mut self.node.raft;
         if raft.state != StateRole::Leader || refusal.term != raft.term {
@@ -244,7 +245,7 @@ impl Consensus {
         self.proposals.insert((raft.raft_log.last_index(), raft.term), proposal);
     }
 
-    /// Performs what the library has ready.
+    /// Performs the ready work of the library.
     fn work(&mut self, out: &mut Vec<Action>) {
         let mut ready = self.node.ready();
         self.send(ready.take_messages(), out);
@@ -302,8 +303,8 @@ impl Consensus {
     }
 }
 
-/// The refusal by which a leader learns from its heartbeat that this controller's log ends before what the leader takes for
-/// acknowledged.
+/// Makes the rejection that tells a leader that this controller's log ends before the acknowledged index in the
+/// leader's heartbeat.
 fn loss(heartbeat: &Message, end: u64) -> Message {
     let mut refusal = Message::default();
     refusal.set_msg_type(MessageType::MsgAppendResponse);

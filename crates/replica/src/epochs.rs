@@ -1,8 +1,8 @@
-//! The epochs of a log: who was master when, as log offsets (`EpochFileCache`). Two brokers that compare their epochs find up
-//! to where their logs are the same.
+//! Epochs of a log: the mastership of each part of the log, as log offsets (`EpochFileCache`). Two brokers compare
+//! their epochs to find the position up to which their logs are equal.
 //!
-//! The list lives in the file `epochFileCheckpoint` as text: the number of entries, their CRC-32, and a line `epoch-start` for
-//! each; `epochFileCheckpoint.bak` holds the version before.
+//! The list lives in the file `epochFileCheckpoint` as text: the number of entries, their CRC-32, and a line
+//! `epoch-start` for each entry. `epochFileCheckpoint.bak` holds the preceding version.
 
 use std::fmt::Write;
 use thiserror::Error;
@@ -24,7 +24,7 @@ pub struct StaleEpoch {
     pub last: Epoch,
 }
 
-/// Why the text of an epoch file is refused. The `.bak` file may still be good.
+/// Errors of the text of an epoch file. The `.bak` file may still be good.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EpochFileError {
     /// The first two lines are not the number of entries and their checksum.
@@ -33,7 +33,7 @@ pub enum EpochFileError {
     /// A line is not `epoch-start`.
     #[error("epoch file: expected `epoch-start`, found `{0}`")]
     Line(String),
-    /// There are fewer or more entries than the first line says.
+    /// The number of entries differs from the number in the first line.
     #[error("epoch file: expected {expected} entries, found {found}")]
     Count {
         /// Entries announced.
@@ -49,7 +49,7 @@ pub enum EpochFileError {
         /// The checksum of the entries.
         found: u32,
     },
-    /// An entry does not lie behind the one before it.
+    /// An entry does not lie behind the preceding entry.
     #[error("epoch file: epoch {0} does not lie behind the entry before it")]
     Order(Epoch),
 }
@@ -57,12 +57,14 @@ pub enum EpochFileError {
 /// The epochs of a log, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct EpochList {
-    /// Invariant: epochs rise strictly and starts do not fall. Only the first epoch may begin where the next one does.
+    /// Invariant: epochs rise strictly and starts do not fall. Only the first epoch may begin at the start of the
+    /// next epoch.
     entries: Vec<EpochStart>,
 }
 
 impl EpochList {
-    /// Takes entries that rise, as `wire` has checked those of a frame; `None` when they do not.
+    /// Makes a list from ascending entries, such as `wire` checked in a frame. `None` if the entries are not
+    /// ascending.
     #[must_use]
     pub fn new(entries: Vec<EpochStart>) -> Option<Self> {
         let rises = |pair: &[EpochStart]| pair[0].epoch < pair[1].epoch && pair[0].start <= pair[1].start;
@@ -75,13 +77,13 @@ impl EpochList {
         &self.entries
     }
 
-    /// The newest entry. Its epoch may be older than the master's, who has not written yet.
+    /// Returns the newest entry. Its epoch may be older than that of a master that has not written yet.
     #[must_use]
     pub fn last(&self) -> Option<EpochStart> {
         self.entries.last().copied()
     }
 
-    /// Adds an entry, unless it does not lie behind the last one (`appendEntry`). It replaces one that has no byte.
+    /// Adds an entry if it lies behind the last entry (`appendEntry`). It replaces an entry without bytes.
     pub fn append(&mut self, entry: EpochStart) -> bool {
         let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start <= entry.start);
         if is_behind {
@@ -105,24 +107,24 @@ impl EpochList {
         Ok(())
     }
 
-    /// Drops the epochs in which this log, which ends at `end`, has no byte, as after an election without a write. Otherwise the
-    /// next bytes would be labelled with such an epoch, and another log that has other bytes of it would count as the same. The
-    /// first entry stays in front of the new one: a Java slave notes it with a heartbeat, and would have nothing in common with
-    /// the master's list otherwise.
+    /// Drops epochs without a byte in this log, which ends at `end`, such as an election without a write. Otherwise
+    /// the next bytes would get the label of such an epoch, and a log with other bytes of the epoch would count as
+    /// equal. The first entry stays in front of the new entry. A Java slave stores it with a heartbeat, and would
+    /// otherwise share no epoch with the master's list.
     fn forget_empty(&mut self, end: LogOffset) {
         let mut is_first = true;
         self.entries.retain(|entry| std::mem::take(&mut is_first) || entry.start < end);
     }
 
-    /// The epoch that the byte at `offset` belongs to. Bytes before the first epoch (of a log that was classic before) belong
-    /// to the first one. `None` for an empty list.
+    /// Returns the epoch of the byte at `offset`. Bytes before the first epoch (of a formerly classic log) belong to
+    /// the first epoch. `None` for an empty list.
     #[must_use]
     pub fn at(&self, offset: LogOffset) -> Option<EpochStart> {
         let behind = self.entries.partition_point(|entry| entry.start <= offset);
         self.entries.get(behind.saturating_sub(1)).copied()
     }
 
-    /// Where the epoch of the byte at `offset` ends; `None` for the last epoch.
+    /// Returns the end of the epoch of the byte at `offset`, or `None` for the last epoch.
     #[must_use]
     pub fn end_at(&self, offset: LogOffset) -> Option<LogOffset> {
         let behind = self.entries.partition_point(|entry| entry.start <= offset).max(1);
@@ -134,14 +136,14 @@ impl EpochList {
         self.entries.retain(|entry| entry.start < end);
     }
 
-    /// Drops the entries of what retention has deleted below `minimum` (`truncatePrefixByOffset`).
+    /// Drops the entries below `minimum`, which retention deleted (`truncatePrefixByOffset`).
     pub fn drop_below(&mut self, minimum: LogOffset) {
         let gone = self.entries.windows(2).take_while(|pair| pair[1].start < minimum).count();
         self.entries.drain(..gone);
     }
 
-    /// Up to where this log, which ends at `end`, is the same as the master's (`findConsistentPoint`). `None` when this list is
-    /// empty: a new replica, or one that was classic before, has nothing to compare.
+    /// Returns the position up to which this log, which ends at `end`, equals the master's (`findConsistentPoint`).
+    /// `None` if this list is empty. A new replica and a former classic replica have nothing to compare.
     ///
     /// # Errors
     /// [`NoCommonEpoch`] when no epoch of this list is in the master's with the same start, unless this log is empty.
@@ -168,8 +170,8 @@ impl EpochList {
         Ok(Some(own_end.min(their_end)))
     }
 
-    /// The text of the epoch file. `None` for an empty list, for which the file and its `.bak` have to be removed: a Java
-    /// broker leaves the old one, which comes back with the next start.
+    /// Returns the text of the epoch file. `None` for an empty list, for which the file and its `.bak` must be
+    /// removed. A Java broker leaves the old file, which returns at the next start.
     #[must_use]
     pub fn to_file(&self) -> Option<String> {
         if self.entries.is_empty() {

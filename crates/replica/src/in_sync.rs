@@ -1,14 +1,15 @@
-//! The in-sync set as its master sees it: who must have a message before it counts, and up to where the log is confirmed
+//! The in-sync set in the view of its master: the replicas that must have a message, and the confirm offset of the log
 //! (`AutoSwitchHAService`: `maybeExpandInSyncStateSet`, `maybeShrinkSyncStateSet`, `computeConfirmOffset`).
 //!
-//! The controller elects from the set it has committed. The master does not know what that is from the moment it proposes a
-//! change until it hears of the result, so meanwhile it needs the acknowledgements of *every* set that may be committed: the
-//! committed one and all proposals that may still become it. A Java master forgets a proposal when it makes the next one, and
-//! passes over members whose acknowledgement it does not know; both can lose what was acknowledged.
+//! The controller elects from its committed set. From a proposal until its result, the master does not know which set
+//! is committed. So it needs the acknowledgements of *every* set that may be committed: the committed set and all
+//! proposals that may still be committed. A Java master forgets a proposal when it makes the next proposal, and skips
+//! members with an unknown acknowledgement. Both can lose acknowledged messages.
 //!
-//! With asynchronous flush, what was acknowledged may be in memory only, and that is safe as long as several brokers have it that
-//! can be elected. A master that is alone in its set is the only one: it proposes such a set when everything that a slave has
-//! is on its own disk, and until the controller has decided it confirms nothing that is not.
+//! With asynchronous flush, an acknowledged message may be in memory only. That is safe while several electable
+//! brokers have the message. A master that is alone in its set is the only such broker. It proposes such a set only
+//! when all bytes that a slave has are on its own disk. Until the controller decides, it confirms only bytes on its
+//! disk.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +20,8 @@ use wire::units::LogOffset;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct SetEpoch(pub u32);
 
-/// A proposal without an answer can still be committed for this long, in milliseconds: a request cannot be older when it is
-/// decided, since the shell ends its connection when the answer does not come.
+/// Time in milliseconds for which a proposal without a response can still be committed. A request cannot be older
+/// when it is decided, because the shell ends its connection if the response does not come.
 const PROPOSAL_LIFE_MAX_MS: u64 = 30_000;
 
 /// An in-sync set as the controller has committed it (`SyncStateSet`).
@@ -35,7 +36,7 @@ pub struct CommittedSet {
 /// When members come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InSyncConfig {
-    /// How long a member may stay behind before it leaves, in milliseconds (`haMaxTimeSlaveNotCatchup`).
+    /// Time for which a member may lag before it leaves, in milliseconds (`haMaxTimeSlaveNotCatchup`).
     pub not_caught_up_max_ms: u64,
     /// Pause after a proposal that did not succeed, in milliseconds (`checkSyncStateSetPeriod`).
     pub retry_interval_ms: u64,
@@ -48,40 +49,40 @@ impl Default for InSyncConfig {
     }
 }
 
-/// A report of a slave, with what its connection knows.
+/// Report of a slave, with the state of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
     pub(crate) offset: LogOffset,
-    /// Since when the slave has what the master had; `None` when it lags behind.
+    /// Time since which the slave has the master's whole log. `None` if it lags behind.
     pub(crate) caught_up_ms: Option<u64>,
 }
 
-/// What the log is like when members are judged.
+/// State of the log for judging members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogState {
     /// End of the master's log.
     pub(crate) end: LogOffset,
-    /// Where the last epoch begins: a new member must have reached it.
+    /// Start of the last epoch. A new member must have reached it.
     pub(crate) epoch_start: LogOffset,
 }
 
 #[derive(Clone, Debug)]
 struct Member {
-    /// `None` until it has reported on its present connection.
+    /// Last acknowledgement. `None` before the first report on the present connection.
     ack: Option<LogOffset>,
     is_connected: bool,
     is_learner: bool,
     is_caught_up: bool,
     caught_up_ms: u64,
-    /// This member has to leave the set before it can come back: its connection has ended, it has lost what it had, or a send
-    /// waited too long for it.
+    /// Whether this member must leave the set before it can return, because its connection ended, it lost bytes, or a
+    /// send waited too long for it.
     must_leave: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proposal {
     None,
-    /// The controller was asked.
+    /// The controller got the proposal.
     Asked,
     /// The next proposal waits until this time.
     Paused(u64),
@@ -92,11 +93,11 @@ enum Proposal {
 enum Flush {
     NotNeeded,
     Needed,
-    /// The shell was asked for it.
+    /// The shell got the flush request.
     Asked,
 }
 
-/// The in-sync set of one broker set, on its master.
+/// In-sync set of a broker set, on its master.
 #[derive(Clone, Debug)]
 pub(crate) struct InSync {
     own: BrokerId,
@@ -105,12 +106,12 @@ pub(crate) struct InSync {
     /// Every member of every proposal that may still be committed.
     proposed: BTreeSet<BrokerId>,
     proposal: Proposal,
-    /// Since when a proposal is in `proposed` whose result nobody knows: the last time that one was lost.
+    /// Last time at which the result of a proposal in `proposed` was lost.
     unknown_since_ms: Option<u64>,
     /// The slaves that are connected, and members that may still connect.
     members: BTreeMap<BrokerId, Member>,
     confirm: LogOffset,
-    /// Up to where the log is known to be on this broker's disk.
+    /// Position up to which the log is known to be on this broker's disk.
     flushed: LogOffset,
     /// The most that a slave has acknowledged.
     acknowledged: LogOffset,
@@ -120,7 +121,7 @@ pub(crate) struct InSync {
 }
 
 impl InSync {
-    /// The set of a broker that became master at `now_ms`; what was confirmed stays so.
+    /// Makes the set of a broker that became master at `now_ms`. Confirmed bytes stay confirmed.
     pub(crate) fn new(
         now_ms: u64,
         own: BrokerId,
@@ -146,7 +147,7 @@ impl InSync {
         in_sync
     }
 
-    /// A slave has connected. Nothing is known of its log until it reports.
+    /// Adds a connected slave. Its log is unknown until it reports.
     pub(crate) fn connect(&mut self, now_ms: u64, broker: BrokerId, is_learner: bool) {
         let must_leave =
             self.members.get(&broker).is_some_and(|former| former.is_connected || former.must_leave);
@@ -173,7 +174,7 @@ impl InSync {
         self.forget_members_of_no_set();
     }
 
-    /// Forgets disconnected brokers that are in no set. A broker in no set need not leave one.
+    /// Drops disconnected brokers that are in no set. A broker in no set need not leave a set.
     fn forget_members_of_no_set(&mut self) {
         let required = self.required();
         self.members.retain(|broker, member| {
@@ -183,14 +184,14 @@ impl InSync {
         });
     }
 
-    /// The log has grown beyond `former_end`: who had everything had it until now.
+    /// Records that the log grew beyond `former_end`. Members that had everything were caught up until now.
     pub(crate) fn grow(&mut self, now_ms: u64, former_end: LogOffset) {
         for member in self.members.values_mut().filter(|member| member.ack == Some(former_end)) {
             member.caught_up_ms = now_ms;
         }
     }
 
-    /// A send waited too long for the log up to `end`: who does not have that has to leave.
+    /// Records that a send waited too long for the log up to `end`. Members without those bytes have to leave.
     pub(crate) fn blame(&mut self, end: LogOffset) {
         let required = self.required();
         for (_, member) in self.members.iter_mut().filter(|(broker, _)| required.contains(broker)) {
@@ -198,8 +199,8 @@ impl InSync {
         }
     }
 
-    /// The controller has committed a set: by a proposal, or seen in its answer to a poll. Older ones are ignored. When it is
-    /// still the one from before a lost proposal, long after that, the proposal is dead.
+    /// Takes a committed set, from a proposal or a poll. Ignores older sets. A lost proposal is dead if the set
+    /// before it is still committed after a long time.
     pub(crate) fn commit(&mut self, now_ms: u64, committed: CommittedSet) {
         let is_dead = |since_ms| now_ms >= since_ms + PROPOSAL_LIFE_MAX_MS;
         let is_same = committed.epoch == self.committed.epoch && self.proposal != Proposal::Asked;
@@ -237,7 +238,7 @@ impl InSync {
         }
     }
 
-    /// Nobody knows whether the controller commits the proposal.
+    /// Records that the result of the proposal is unknown.
     pub(crate) fn lose(&mut self, now_ms: u64) {
         if self.proposal == Proposal::Asked {
             self.proposal = Proposal::Paused(now_ms + self.config.retry_interval_ms);
@@ -245,13 +246,13 @@ impl InSync {
         }
     }
 
-    /// A flush that was asked for has ended, or took too long; the log is on disk up to `end`.
+    /// Records that a requested flush ended or took too long. The log is on disk up to `end`.
     pub(crate) fn flushed(&mut self, end: LogOffset) {
         self.flushed = self.flushed.max(end);
         self.flush = Flush::NotNeeded;
     }
 
-    /// Whether the shell has to flush the log now. Once until [`InSync::flushed`].
+    /// Whether the shell must flush the log now. True once until [`InSync::flushed`].
     pub(crate) fn asks_flush(&mut self) -> bool {
         if self.proposes_alone && self.lacks_flush() {
             self.need_flush();
@@ -269,13 +270,14 @@ impl InSync {
         }
     }
 
-    /// Whether a slave has what is not known to be on this broker's disk. All that needed a slave's acknowledgement is below that.
+    /// Whether a slave has bytes that may be missing on this broker's disk. All bytes that needed a slave's
+    /// acknowledgement are below them.
     fn lacks_flush(&self) -> bool {
         self.flushed < self.acknowledged
     }
 
-    /// The set to propose to the controller now, if it should change and no proposal is on its way. One of the master alone
-    /// waits for a flush, see [`InSync::asks_flush`].
+    /// Returns the set to propose to the controller now, if it should change and no proposal is in flight. A set of
+    /// the master alone waits for a flush, see [`InSync::asks_flush`].
     pub(crate) fn propose(&mut self, now_ms: u64, log: LogState) -> Option<BTreeSet<BrokerId>> {
         match self.proposal {
             Proposal::Asked => return None,
@@ -295,7 +297,7 @@ impl InSync {
         self.proposes_alone |= is_alone;
         self.proposed.extend(wanted.iter().copied());
         for broker in wanted.difference(&self.committed.members) {
-            // It may have been in a lost proposal and gone since; now it has everything.
+            // The member may have been in a lost proposal and gone since. Now it has everything.
             self.members.get_mut(broker).expect("whoever comes is connected").must_leave = false;
         }
         Some(wanted)
@@ -327,7 +329,7 @@ impl InSync {
         member.must_leave || member.is_learner || is_behind && is_late
     }
 
-    /// Everybody whose acknowledgement counts: members of each set that is committed or may be.
+    /// Returns all brokers whose acknowledgement counts: members of each set that is committed or may be.
     fn required(&self) -> BTreeSet<BrokerId> {
         self.committed.members.union(&self.proposed).copied().collect()
     }
@@ -347,12 +349,13 @@ impl InSync {
         self.committed.members.len().max(self.proposed.len())
     }
 
-    /// Up to where the master has the log, which ends at `end`, for what needs copies.
+    /// Returns the position up to which the master's copy counts for bytes that need copies. The log ends at `end`.
     pub(crate) fn own_end(&self, end: LogOffset) -> LogOffset {
         if self.proposes_alone { end.min(self.flushed) } else { end }
     }
 
-    /// Up to where every required member has the log, which ends at `end`; `None` when that is not known of all.
+    /// Returns the position up to which every required member has the log, which ends at `end`. `None` if a member's
+    /// position is unknown.
     pub(crate) fn reached(&self, end: LogOffset) -> Option<LogOffset> {
         let mut reached = self.own_end(end);
         for broker in self.required().iter().filter(|broker| **broker != self.own) {
@@ -361,19 +364,19 @@ impl InSync {
         Some(reached)
     }
 
-    /// Raises the confirm offset to `confirm`; whether it has risen.
+    /// Raises the confirm offset to `confirm`. Returns whether it rose.
     pub(crate) fn raise_confirm(&mut self, confirm: LogOffset) -> bool {
         let has_risen = confirm > self.confirm;
         self.confirm = self.confirm.max(confirm);
         has_risen
     }
 
-    /// Up to where consumers may see the log.
+    /// Returns the confirm offset: consumers see only the log before it.
     pub(crate) fn confirm(&self) -> LogOffset {
         self.confirm
     }
 
-    /// When [`InSync::propose`] has to be called although nothing happens.
+    /// Returns the time at which [`InSync::propose`] must run without an event.
     pub(crate) fn wake_at_ms(&self, end: LogOffset) -> Option<u64> {
         match self.proposal {
             Proposal::Asked => None,
@@ -390,7 +393,7 @@ impl InSync {
 }
 
 impl Member {
-    /// A member that may still connect. It has the same time for that as for catching up.
+    /// Makes a member that may still connect. Its time to connect equals the time to catch up.
     fn expected(now_ms: u64) -> Self {
         Self {
             ack: None,

@@ -1,13 +1,14 @@
-//! One slave's connection as a master of either protocol sees it: what was acknowledged, what is sent next, and when it is dead.
+//! Connection of a slave in the view of a master of either protocol: the acknowledged position, the next bytes to
+//! send, and timeouts.
 
 use crate::close::CloseReason;
 use crate::transfer::{LogRange, Piece, Transfer, TransferConfig, Warning};
 use wire::units::LogOffset;
 
-/// The connection of one slave.
+/// Connection of a slave.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// `None` before the first report, which says where to start.
+    /// State of the transfer. `None` before the first report, which contains the start.
     following: Option<Following>,
     last_read_ms: u64,
     is_warned: bool,
@@ -26,17 +27,18 @@ impl Link {
         Self { following: None, last_read_ms: now_ms, is_warned: false }
     }
 
-    /// Notes that something was read.
+    /// Records that bytes arrived.
     pub(crate) fn read(&mut self, now_ms: u64) {
         self.last_read_ms = now_ms;
     }
 
-    /// Takes in a report. The first one also says where to start: there, or at `start_of_empty` for an empty slave; it
-    /// acknowledges nothing behind `had_max`, up to where slaves can have the log.
+    /// Processes a report. The first report also names the start: the reported position, or `start_of_empty` for an
+    /// empty slave. The first report acknowledges no bytes behind `had_max`, the largest position that slaves can
+    /// have.
     ///
     /// # Errors
     /// [`CloseReason::AheadOfMaster`] when the first report lies behind the end of the log, and
-    /// [`CloseReason::ReportBeyondSent`] when a later one does behind what was sent. Neither counts.
+    /// [`CloseReason::ReportBeyondSent`] when a later report lies behind the sent bytes. Neither report counts.
     pub(crate) fn report(
         &mut self,
         now_ms: u64,
@@ -64,12 +66,12 @@ impl Link {
         }
     }
 
-    /// What the slave acknowledged last; `None` before its first report.
+    /// Returns the last acknowledged position, or `None` before the slave's first report.
     pub(crate) fn acknowledged(&self) -> Option<LogOffset> {
         self.following.as_ref().map(|following| following.acknowledged)
     }
 
-    /// What is sent next; `None` before the slave's first report.
+    /// Returns the next position to send, or `None` before the slave's first report.
     pub(crate) fn next(&self) -> Option<LogOffset> {
         self.following.as_ref().map(|following| following.transfer.next())
     }
@@ -81,14 +83,14 @@ impl Link {
         }
     }
 
-    /// The warning that is due once: the slave wants what retention has deleted.
+    /// Returns the warning that the slave needs deleted bytes, once per connection.
     pub(crate) fn warning(&mut self, log: LogRange) -> Option<Warning> {
         let wanted = self.next().filter(|wanted| *wanted < log.minimum && !self.is_warned)?;
         self.is_warned = true;
         Some(Warning::BelowMinimum { wanted, minimum: log.minimum })
     }
 
-    /// The next frame to send, if it is time for one: bytes of the log below `until`, or a heartbeat. What lies below the
+    /// Returns the next frame to send, if it is due: bytes of the log below `until`, or a heartbeat. Bytes below the
     /// log's minimum cannot be sent.
     pub(crate) fn take(
         &mut self,
@@ -101,12 +103,12 @@ impl Link {
         self.following.as_mut()?.transfer.take(now_ms, config, until)
     }
 
-    /// Whether nothing was read for too long.
+    /// Whether no bytes arrived for too long.
     pub(crate) fn is_silent(&self, now_ms: u64, config: &TransferConfig) -> bool {
         now_ms > self.last_read_ms + config.housekeeping_interval_ms
     }
 
-    /// When the connection is dead or has something to send although nothing happens.
+    /// Returns the time at which the connection times out or has a frame to send without an event.
     pub(crate) fn wake_at_ms(&self, config: &TransferConfig, log: LogRange) -> u64 {
         let silent_ms = self.last_read_ms + config.housekeeping_interval_ms + 1;
         let until = if self.next() < Some(log.minimum) { LogOffset::ZERO } else { log.end };

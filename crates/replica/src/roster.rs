@@ -1,15 +1,15 @@
-//! What a controller knows: which brokers a broker set has, who is its master, and its in-sync set (`ReplicasInfoManager`,
+//! State of a controller: the brokers of each broker set, their master and their in-sync set (`ReplicasInfoManager`,
 //! `DefaultBrokerHeartbeatManager`, `DefaultElectPolicy`, `ControllerManager`).
 //!
 //! Three parts, from the bottom:
-//! - [`Roster`]: the replicated table. It changes only by [`Change`]s, which consensus has put into one order, so that all
-//!   controllers have the same table.
-//! - [`Lives`]: who has sent heartbeats lately. Each controller has its own; nothing of it is replicated.
+//! - [`Roster`]: the replicated table. It changes only by [`Change`]s in the order of consensus, so that all
+//!   controllers have equal tables.
+//! - [`Lives`]: brokers with recent heartbeats. Each controller has its own, and none of it is replicated.
 //! - [`Leader`]: answers requests from both, proposes changes, and starts elections when a master is gone.
 //!
-//! The table is safer than Java's in one point: a member that registers again after a stop that may have cost it the end of
-//! its log leaves the in-sync set, as long as another member is left to be elected ([`Registration::may_have_lost`]). A member
-//! that was elected meanwhile, by heartbeats from before its loss, gives way to the members from before ([`FormerSet`]).
+//! The table is safer than Java's in one point. A stop may cost a member the end of its log. When such a member
+//! registers again, it leaves the in-sync set if another electable member remains ([`Registration::may_have_lost`]).
+//! If heartbeats from before its loss got it elected meanwhile, it gives way to the former members ([`FormerSet`]).
 
 mod decide;
 mod leader;

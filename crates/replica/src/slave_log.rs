@@ -1,4 +1,4 @@
-//! What a slave of either protocol knows of its own log, and what it says about it.
+//! Log of a slave of either protocol: its positions, and the reports about them.
 
 use crate::close::CloseReason;
 use wire::units::LogOffset;
@@ -7,18 +7,18 @@ use wire::units::LogOffset;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Attempt(pub u64);
 
-/// How a slave follows.
+/// Settings of a slave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlaveConfig {
     /// Size of a log file in bytes (`mappedFileSizeCommitLog`).
     pub file_bytes: u64,
     /// A report leaves at least this often, in milliseconds (`haSendHeartbeatInterval`).
     pub heartbeat_interval_ms: u64,
-    /// A connection on which nothing was read for longer is closed, in milliseconds (`haHousekeepingInterval`).
+    /// Time without incoming bytes after which a connection is closed, in milliseconds (`haHousekeepingInterval`).
     pub housekeeping_interval_ms: u64,
     /// Pause before the next attempt to connect, in milliseconds.
     pub retry_interval_ms: u64,
-    /// Whether only what is on disk is reported (`flushDiskType=SYNC_FLUSH`).
+    /// Whether reports cover only bytes on disk (`flushDiskType=SYNC_FLUSH`).
     pub is_sync_flush: bool,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct SlaveLog {
     is_sync_flush: bool,
     /// End of the log with the frames that are being appended.
     end: LogOffset,
-    /// End of what is appended. Invariant: at most `end`.
+    /// End of the appended bytes. Invariant: at most `end`.
     appended: LogOffset,
-    /// End of what is on disk.
+    /// End of the bytes on disk.
     flushed: LogOffset,
-    /// What the master was told last on this connection.
+    /// Last position reported to the master on this connection.
     reported: LogOffset,
 }
 
@@ -56,61 +56,61 @@ impl SlaveLog {
         Self { is_sync_flush, end, appended: end, flushed, reported: LogOffset::ZERO }
     }
 
-    /// End of what is appended.
+    /// Returns the end of the appended bytes.
     pub(crate) fn appended(&self) -> LogOffset {
         self.appended
     }
 
-    /// Forgets the frames that never came to be appended, and what the master was told: there is a new connection.
+    /// Drops frames that were not appended, and the reported position, for a new connection.
     pub(crate) fn restart(&mut self) {
         (self.end, self.reported) = (self.appended, LogOffset::ZERO);
     }
 
-    /// From now on only what is on disk is acknowledged, or all that is appended. What the master was told it was told.
+    /// Switches between acknowledging only bytes on disk and all appended bytes. Earlier reports stay valid.
     pub(crate) fn set_sync_flush(&mut self, is_sync_flush: bool) {
         self.is_sync_flush = is_sync_flush;
     }
 
-    /// Notes that the log ends at `appended`.
+    /// Records that the log ends at `appended`.
     pub(crate) fn append(&mut self, appended: LogOffset) {
         self.appended = appended;
         self.end = self.end.max(appended);
     }
 
-    /// Notes that the log is on disk up to `flushed`.
+    /// Records that the log is on disk up to `flushed`.
     pub(crate) fn flush(&mut self, flushed: LogOffset) {
         self.flushed = flushed;
     }
 
-    /// Notes that the log was cut to `end`.
+    /// Records that the log was cut to `end`.
     pub(crate) fn cut(&mut self, end: LogOffset) {
         (self.end, self.appended, self.flushed) = (end, end, self.flushed.min(end));
         self.reported = LogOffset::ZERO;
     }
 
-    /// What may be acknowledged.
+    /// Returns the position that may be acknowledged.
     fn durable(&self) -> LogOffset {
         if self.is_sync_flush { self.flushed } else { self.appended }
     }
 
-    /// Whether the end of the log, where a master has to start, is also a true acknowledgement.
+    /// Whether the end of the log, at which a master must start, is also a true acknowledgement.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable() == self.appended
     }
 
-    /// Whether more may be acknowledged than the master was told.
+    /// Whether the position that may be acknowledged is above the reported position.
     pub(crate) fn has_grown(&self) -> bool {
         self.durable() > self.reported
     }
 
-    /// What to tell the master now.
+    /// Returns the position to report to the master now.
     pub(crate) fn report(&mut self) -> LogOffset {
         self.reported = self.durable().max(self.reported);
         self.reported
     }
 
-    /// Takes the frame that comes next: it begins where the log ends, and stays in one file. An empty log takes any offset, and
-    /// begins there.
+    /// Takes the next frame, which begins at the log's end and stays in a single file. An empty log takes any offset,
+    /// and begins there.
     pub(crate) fn take(&mut self, at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
         if self.end != LogOffset::ZERO && at != self.end {
             return Err(CloseReason::WrongOffset { expected: self.end, found: at });
@@ -123,7 +123,7 @@ impl SlaveLog {
     }
 }
 
-/// Refuses a frame's body that does not stay in one file of the log.
+/// Refuses a frame's body that does not stay in a single file of the log.
 pub(crate) fn within_file(at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
     let is_beyond_numbers = LogOffset::from_i64(at.to_i64().wrapping_add(i64::from(bytes))).is_none();
     if is_beyond_numbers || at.get() % file_bytes + u64::from(bytes) > file_bytes {

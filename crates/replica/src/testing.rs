@@ -11,7 +11,7 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-/// Runs a script of `crates/replica/src` line by line, and fails when the actions are not the ones it holds.
+/// Runs a script of `crates/replica/src` line by line, and fails if the actions differ from the script.
 pub(crate) fn check<A: Debug>(path: &str, mut step: impl FnMut(u64, &[&str], &mut Vec<A>)) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
     let script = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));

@@ -1,27 +1,27 @@
-//! What a master sends next on one connection (`DefaultHAConnection.WriteSocketService`, `FlowMonitor`).
+//! Next frames of a master on a connection (`DefaultHAConnection.WriteSocketService`, `FlowMonitor`).
 //!
-//! One frame is on its way at a time: the shell says when the connection took it, and gets the next one. A frame never goes
-//! beyond the end of a log file, so that a slave can append each with one write.
+//! A single frame is in flight: the shell reports when the connection took it, and gets the next frame. A frame never
+//! crosses the end of a log file, so that a slave can append each frame with one write.
 
 use thiserror::Error;
 use wire::ha::FRAME_BYTES_MAX;
 use wire::ha::switch::TRANSFER_HEADER_BYTES;
 use wire::units::LogOffset;
 
-/// Names a connection. The shell chooses the numbers and never uses one twice.
+/// Id of a connection. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerId(pub u64);
 
-/// How a master sends its log.
+/// Settings for sending the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferConfig {
-    /// Largest body of a frame in bytes (`haTransferBatchSize`); what does not fit a Java slave's buffer is cut.
+    /// Largest body of a frame in bytes (`haTransferBatchSize`), limited to a Java slave's buffer.
     pub batch_bytes: u32,
     /// Size of a log file in bytes (`mappedFileSizeCommitLog`).
     pub file_bytes: u64,
-    /// A heartbeat leaves when nothing was written for longer, in milliseconds (`haSendHeartbeatInterval`).
+    /// Idle time after which a heartbeat leaves, in milliseconds (`haSendHeartbeatInterval`).
     pub heartbeat_interval_ms: u64,
-    /// A connection on which nothing was read for longer is closed, in milliseconds (`haHousekeepingInterval`).
+    /// Time without incoming bytes after which a connection is closed, in milliseconds (`haHousekeepingInterval`).
     pub housekeeping_interval_ms: u64,
     /// Bytes that a connection may carry in a second (`maxHaTransferByteInSecond` when `haFlowControlEnable` is set).
     pub bytes_per_second: Option<u64>,
@@ -45,41 +45,41 @@ pub(crate) fn last_file_start(end: LogOffset, file_bytes: u64) -> LogOffset {
     LogOffset::new(end.get() - end.get() % file_bytes)
 }
 
-/// The master's limits of what it can send: what lies in `[minimum, end)`.
+/// Range of the master's log that can be sent: `[minimum, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRange {
     /// The lowest offset that can be read.
     pub minimum: LogOffset,
-    /// Behind the last byte.
+    /// Position behind the last byte.
     pub end: LogOffset,
 }
 
-/// What a master wants the operator to know.
+/// Warning of a master to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Warning {
-    /// A slave wants what retention has deleted. It gets heartbeats only, until it is set up again.
+    /// A slave wants bytes that retention has deleted. It gets heartbeats only, until it is set up again.
     #[error(
         "it asks for the log from {wanted}, and this log begins at {minimum} since older files were deleted: empty the slave's store, or copy this one's"
     )]
     BelowMinimum {
-        /// What the slave wants next.
+        /// Next position that the slave wants.
         wanted: LogOffset,
         /// The lowest offset that can be read.
         minimum: LogOffset,
     },
 }
 
-/// A piece of the log that goes into one frame; no bytes for a heartbeat.
+/// Piece of the log for a frame. A heartbeat has no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) from: LogOffset,
     pub(crate) bytes: u32,
 }
 
-/// The sending side of one connection, from the first report on.
+/// Sending side of a connection, from the first report on.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// Where the next piece begins. Everything below that was asked for is sent or on its way.
+    /// Start of the next piece. Every requested byte below it is sent or in flight.
     next: LogOffset,
     is_writing: bool,
     last_write_ms: u64,
@@ -93,7 +93,7 @@ impl Transfer {
         Self { next, is_writing: false, last_write_ms: now_ms, second_ms: now_ms, second_bytes: 0 }
     }
 
-    /// End of what was given to the connection.
+    /// Returns the end of the bytes that the connection got.
     pub(crate) fn next(&self) -> LogOffset {
         self.next
     }
@@ -104,7 +104,7 @@ impl Transfer {
         self.last_write_ms = now_ms;
     }
 
-    /// The next frame to send, if it is time for one: log bytes up to `until`, or a heartbeat.
+    /// Returns the next frame to send, if it is due: log bytes up to `until`, or a heartbeat.
     pub(crate) fn take(&mut self, now_ms: u64, config: &TransferConfig, until: LogOffset) -> Option<Piece> {
         if self.is_writing {
             return None;
@@ -134,7 +134,7 @@ impl Transfer {
         u32::try_from(bytes).expect("at most the batch")
     }
 
-    /// When [`Transfer::take`] has to be called again although nothing happens.
+    /// Returns the time at which [`Transfer::take`] must run again without an event.
     pub(crate) fn wake_at_ms(&self, config: &TransferConfig, until: LogOffset) -> Option<u64> {
         if self.is_writing {
             return None;

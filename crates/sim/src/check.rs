@@ -1,14 +1,14 @@
-//! What must hold of stores: replicas are the same, and what is derived from a log is what a rebuild would give.
+//! Checks of stores: equal replicas, and derived data equal to a rebuild from the log.
 
 use crate::message::{self, QUEUES, Stored, TOPIC};
 use crate::settings::NodeId;
 use store::Store;
 use wire::units::LogOffset;
 
-/// The messages of a broker's log, after comparing its queues with them.
+/// Returns the messages of a broker's log, after comparing its queues with them.
 ///
 /// # Errors
-/// P4 and P11: the log holds what is no message, or a queue is not what a rebuild gives.
+/// P4 and P11: the log has a record that is no message, or a queue differs from a rebuild.
 pub fn derived(node: NodeId, store: &Store) -> Result<Vec<Stored>, String> {
     let wrong = |what: String| format!("P11: broker {}: {what}", node.name());
     let log = message::stored(store).map_err(wrong)?;

@@ -25,7 +25,7 @@ pub enum Call {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Producer {
-    /// The call on its way, its message, and when it was made.
+    /// Call in flight, its message, and its time.
     waiting: Option<(u64, u64, u64)>,
     next_ms: u64,
     target: usize,
@@ -52,7 +52,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients that do nothing yet.
+    /// Makes idle clients.
     #[must_use]
     pub fn new(settings: &Settings, random: Random) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Clients {
         }
     }
 
-    /// What clients do at `now_ms`. Nothing is sent when it `may_send` no more.
+    /// Returns the calls of clients at `now_ms`. Nothing is sent if `may_send` is false.
     pub fn round(&mut self, now_ms: u64, may_send: bool) -> Vec<(NodeId, u64, Call)> {
         let mut calls = Vec::new();
         for index in 0..if may_send { PRODUCERS } else { 0 } {
@@ -102,10 +102,10 @@ impl Clients {
         calls
     }
 
-    /// A producer is answered. `place` is the queue offset of an acknowledged message.
+    /// Processes the response to a producer. `place` returns the queue offset of an acknowledged message.
     ///
     /// # Errors
-    /// P5: a message that was sent after another one was acknowledged lies before it.
+    /// P5: a message lies before another message whose acknowledgement came before the message was sent.
     pub fn sent(
         &mut self,
         now_ms: u64,
@@ -134,13 +134,13 @@ impl Clients {
         Ok(())
     }
 
-    /// A producer forgets what it knows of offsets: the group was set back by its operator.
+    /// Clears a producer's offsets, because the operator reset the group.
     pub fn forget_places(&mut self) {
         self.producers.iter_mut().for_each(|producer| producer.last = None);
         self.readers.iter_mut().for_each(|reader| reader.next = Default::default());
     }
 
-    /// What readers are being answered counts no more: a slave may have sent them what its master lost.
+    /// Discards pending responses to readers, because a slave may have sent them messages that its master lost.
     pub fn forget_reads(&mut self) {
         self.reads.clear();
     }

@@ -1,4 +1,4 @@
-//! One controller of the group: its machine and journal, on a disk that loses what was not synced.
+//! Controller of the group: its machine and journal, on a disk that loses unsynced data.
 
 use crate::network::Process;
 use crate::settings::{Bug, NodeId};
@@ -20,22 +20,22 @@ const TICK_MS: u64 = 100;
 /// Few, so that runs reach it.
 const ENTRIES_MAX: usize = 20;
 
-/// What a controller does.
+/// Action of a controller.
 #[derive(Debug)]
 pub enum Action {
     /// Answer the call of a broker's process.
     Answer(Process, CallId, Answer),
     /// Send another controller a message of consensus.
     Send(NodeId, Vec<u8>),
-    /// Tell a broker who was elected.
+    /// Notify a broker of the elected master.
     Notify(NodeId, Mastership),
     /// Come again at this time.
     WakeAt(u64),
-    /// The controller cannot go on and ends.
+    /// The controller cannot continue and ends.
     End(String),
 }
 
-/// A controller's process: what it remembers, beside its journal, ends with it.
+/// Process of a controller. Its memory, unlike its journal, ends with it.
 pub struct Controller {
     machine: Machine,
     journal: Journal,
@@ -54,10 +54,10 @@ fn node_of(member: consensus::NodeId) -> Option<NodeId> {
 }
 
 impl Controller {
-    /// The process of a controller begins, with what its disk holds.
+    /// Starts the process of a controller with the content of its disk.
     ///
     /// # Errors
-    /// What is wrong with the journal.
+    /// Error of the journal.
     pub fn open(node: NodeId, disk: &FakeDisk, bug: Option<Bug>) -> Result<Self, String> {
         let (journal, saved) = Journal::open(Arc::new(disk.clone()), Path::new("/controller"))
             .map_err(|error| error.to_string())?;
@@ -70,7 +70,7 @@ impl Controller {
         Ok(Self { machine, journal, bug, calls: BTreeMap::new(), last_request: 0 })
     }
 
-    /// A broker's process asks something.
+    /// Processes a request of a broker's process.
     pub fn ask(&mut self, now_ms: u64, who: Process, call: CallId, mut request: Request) -> Vec<Action> {
         if let (Request::AlterSet(alter), Some(Bug::StaleEpoch)) = (&mut request, self.bug)
             && let Some(set) = self.roster().set(SET)
@@ -91,7 +91,7 @@ impl Controller {
         self.step(now_ms, Event::Received(member(from), message))
     }
 
-    /// Another controller cannot be reached.
+    /// Processes the failure to reach another controller.
     pub fn unreachable(&mut self, now_ms: u64, peer: NodeId) -> Vec<Action> {
         self.step(now_ms, Event::Unreachable(member(peer)))
     }
@@ -102,13 +102,13 @@ impl Controller {
         self.machine.leads()
     }
 
-    /// The controller that leads, as far as this one knows.
+    /// Returns the leading controller, as known to this controller.
     #[must_use]
     pub fn leading(&self) -> Option<NodeId> {
         self.machine.leading().and_then(node_of)
     }
 
-    /// The table, as far as this controller has applied what was committed.
+    /// Returns the table with the changes that this controller has applied.
     #[must_use]
     pub fn roster(&self) -> &Roster {
         self.machine.roster()
@@ -121,7 +121,7 @@ impl Controller {
         set.map(|set| (set.in_sync.epoch, set.in_sync.members.iter().copied().collect())).unwrap_or_default()
     }
 
-    /// Takes in what happened.
+    /// Processes an event.
     pub fn step(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
         let (mut wanted, mut actions) = (Vec::new(), Vec::new());
         if let Err(error) = self.machine.step(now_ms, event, &mut wanted) {
@@ -138,7 +138,7 @@ impl Controller {
                 }
             };
             if let Err(error) = saved {
-                // What comes behind must not happen.
+                // Later actions must not happen.
                 actions.push(Action::End(error.to_string()));
                 break;
             }

@@ -1,41 +1,41 @@
-//! What goes wrong in a run. The seed chooses; the world performs.
+//! Faults of a run. The seed chooses them, and the world performs them.
 
 use crate::random::Random;
 use crate::settings::{BROKERS, CONTROLLERS, Faults, Mode, NODES, NodeId, Settings};
 
-/// How a process ends.
+/// Crash of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// It is killed; the machine goes on.
+    /// The process is killed, and the machine stays up.
     Kill,
-    /// The machine loses power: what was not synced is lost in part.
+    /// The machine loses power, and unsynced data is partly lost.
     PowerCut,
 }
 
-/// Something that goes wrong.
+/// Fault of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// A broker or controller ends and comes back after so many milliseconds.
     Crash(NodeId, Crash, u64),
-    /// A broker or controller ends at one of its next writes.
+    /// A broker or controller ends at a coming write.
     CrashAtWrite(NodeId, Crash, u64),
     /// All brokers end at once.
     CrashAll(Crash, u64),
     /// Two of three controllers end at once.
     CrashMajority(NodeId, NodeId, Crash, u64),
-    /// Nothing passes from one node to another for so long, or in both directions.
+    /// A link from one node to another, or both directions, is cut for a time.
     Cut(NodeId, NodeId, bool, u64),
-    /// Nothing passes between a node and all others.
+    /// All links of a node are cut.
     Isolate(NodeId, u64),
-    /// Nothing comes from the controllers to a broker.
+    /// Responses of the controllers to a broker are lost.
     LoseAnswers(NodeId, u64),
-    /// Nothing passes between one or two brokers and the other brokers and the controllers; clients reach all.
+    /// The links from one or two brokers to the other brokers and the controllers are cut. Clients reach all nodes.
     CutOff(NodeId, Option<NodeId>, u64),
     /// A stranger connects to a broker's HA port and sends this offset as a report.
     Stranger(NodeId, u64),
-    /// Everything between two nodes is slow.
+    /// The link between two nodes is slow.
     SlowLink(NodeId, NodeId, u64),
-    /// One of the connections of replication is reset.
+    /// A replication connection is reset.
     Reset(u64),
     /// A node stands still.
     Pause(NodeId, u64),

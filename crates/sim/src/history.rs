@@ -1,4 +1,4 @@
-//! What clients were told, and whether it stays true.
+//! History of responses to clients, and the check that it stays true.
 
 use crate::message::Stored;
 use crate::settings::NodeId;
@@ -8,15 +8,15 @@ use wire::ha::Epoch;
 /// An acknowledged message.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledged {
-    /// Where its record ends.
+    /// End of the message's record.
     pub end: u64,
-    /// Its queue and queue offset.
+    /// Queue and queue offset of the message.
     pub place: (i32, u64),
-    /// When it was acknowledged.
+    /// Time of the acknowledgement.
     pub at_ms: u64,
 }
 
-/// What clients were told.
+/// Responses to clients.
 #[derive(Default)]
 pub struct History {
     acknowledged: BTreeMap<u64, Acknowledged>,
@@ -25,7 +25,7 @@ pub struct History {
     refused: BTreeSet<u64>,
     /// The message that a reader saw at a place.
     seen: BTreeMap<(i32, u64), u64>,
-    /// Who has acknowledged in an epoch.
+    /// Broker that acknowledged in each epoch.
     leaders: BTreeMap<u32, NodeId>,
     /// When a message was acknowledged last, and how many were.
     pub last_ms: u64,
@@ -63,15 +63,15 @@ impl History {
         Ok(())
     }
 
-    /// A broker has refused a message: nothing is stored.
+    /// Records that a broker refused a message, which is not stored.
     pub fn refuse(&mut self, number: u64) {
         self.refused.insert(number);
     }
 
-    /// A reader has got a message; zero is one that nobody sent.
+    /// Records that a reader got a message. Zero is a message that no client sent.
     ///
     /// # Errors
-    /// P2: nobody sent it, or it was refused. P3: another message was read there before.
+    /// P2: the message was not sent, or was refused. P3: another message was read at this offset before.
     pub fn see(&mut self, place: (i32, u64), number: u64) -> Result<(), String> {
         if number == 0 || self.refused.contains(&number) {
             return Err(format!("P2: message {number} at {place:?} was never stored"));
@@ -89,10 +89,11 @@ impl History {
         self.acknowledged.get(&number).map(|acknowledged| acknowledged.place.1)
     }
 
-    /// Compares a log that must have everything with what clients were told.
+    /// Compares a log that must be complete with the responses to clients.
     ///
     /// # Errors
-    /// P1: an acknowledged message is missing. P2: a refused one is there. P3: one that was read is missing or elsewhere.
+    /// P1: an acknowledged message is missing. P2: the log has a refused message. P3: a message that was read is
+    /// missing or at another offset.
     pub fn check(&self, log: &[Stored], begin: u64) -> Result<(), String> {
         let by_number: BTreeMap<u64, &Stored> = log.iter().map(|stored| (stored.number, stored)).collect();
         if by_number.len() != log.len() {
@@ -125,17 +126,18 @@ impl History {
         Ok(())
     }
 
-    /// The master has lost what was not on its disk, but slaves have shown: forgets that.
+    /// Removes messages that the master lost from memory after slaves showed them.
     pub fn forget_unacknowledged(&mut self, log: &[Stored]) {
         let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
         let acknowledged = &self.acknowledged;
         self.seen.retain(|_, number| there.contains(number) || acknowledged.contains_key(number));
     }
 
-    /// The log was cut to `end` by a crash that may cost what is younger than `since_ms`: forgets what went.
+    /// Removes the messages behind `end`, where a crash cut the log. The crash may cost messages younger than
+    /// `since_ms`.
     ///
     /// # Errors
-    /// P1: more is lost than the mode allows.
+    /// P1: the loss exceeds that of the mode.
     pub fn lose(&mut self, log: &[Stored], end: u64, since_ms: u64) -> Result<(), String> {
         let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
         for (number, acknowledged) in self.acknowledged.iter().filter(|(number, _)| !there.contains(number)) {

@@ -1,14 +1,15 @@
-//! Deterministic simulation of a group of brokers that replicate, with the controllers that elect their master: one thread,
-//! virtual time, a network, disks and processes that fail, model clients, and checks of what Vostok promises. Not shipped.
+//! Deterministic simulation of a group of replicating brokers, with the controllers that elect their master. It has
+//! one thread, virtual time, a network, disks and processes that fail, model clients, and checks of Vostok's
+//! promises. Not shipped.
 //!
-//! Everything below the shells is what production runs: the store without threads, on a disk that loses what was not synced,
-//! and the machines of `replica` and `controller`. A run is decided by its seed and scenario; [`run`] gives the same trace for
+//! Everything below the shells is production code: the store without threads, on a disk that loses unsynced data, and
+//! the machines of `replica` and `controller`. Seed and scenario determine a run. [`run`] returns the same trace for
 //! the same two.
 //!
-//! - [`settings`]: scenarios, planted bugs, what a seed decides.
-//! - [`world`]: the event queue, processes and the network's events; [`faults`]: what goes wrong, and when.
+//! - [`settings`]: scenarios, planted bugs, and the choices of a seed.
+//! - [`world`]: the event queue, processes and the network's events. [`faults`]: the faults and their times.
 //! - [`broker`], [`controller`], [`clients`]: the nodes.
-//! - [`history`], [`check`]: what must hold of answers and of stores.
+//! - [`history`], [`check`]: the checks of responses and of stores.
 
 pub mod broker;
 pub mod check;

@@ -4,7 +4,7 @@ use sim::settings::{BUGS, SCENARIOS, Scenario};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Default)]
 struct Options {
     scenario: Option<Scenario>,
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !options.is_printed {
-        // A panic is a failure of its seed, which is told in one line.
+        // A panic is a failure of its seed, which is reported as one line.
         std::panic::set_hook(Box::new(|_| {}));
     }
     let started = Instant::now();
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
     if failed == 0 && options.bug.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether a planted bug fails one of the first seeds of its scenario; prints the number of seeds that it took.
+/// Whether a planted bug fails one of the first seeds of its scenario. Prints the number of seeds until the failure.
 fn is_found(name: &str, bug: sim::settings::Bug, scenario: &str) -> bool {
     let scenario = Scenario::named(scenario).expect("every planted bug names a scenario of the table");
     let found =

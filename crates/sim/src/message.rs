@@ -1,5 +1,5 @@
-//! The messages of a run: every one has a number, which its body repeats in every byte, so that what is read can be told from
-//! what was sent. Also reading a log into the messages it holds.
+//! Messages of a run. Each has a number, which its body repeats in every byte, so that a read message can be compared
+//! with the sent message. Also parses a log into its messages.
 
 use store::{Message, Store};
 use wire::record::{MAGIC_BLANK, RecordView, peek};
@@ -15,7 +15,7 @@ pub const QUEUES: i32 = 2;
 pub struct Sending {
     /// The number of the message, from one.
     pub number: u64,
-    /// Its queue.
+    /// Queue of the message.
     pub queue: i32,
     /// Size of its body in bytes, at least eight.
     pub body_bytes: usize,
@@ -30,7 +30,7 @@ pub fn body(sending: &Sending) -> Vec<u8> {
     body
 }
 
-/// The number of the message with this body; `None` when no message has it.
+/// Returns the number of the message with this body, or `None` if no message has it.
 #[must_use]
 pub fn number_of(bytes: &[u8]) -> Option<u64> {
     let number = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
@@ -38,7 +38,7 @@ pub fn number_of(bytes: &[u8]) -> Option<u64> {
     (body(&sending) == bytes).then_some(number)
 }
 
-/// What the store is given.
+/// Makes the message for the store.
 #[must_use]
 pub fn to_store(body: &[u8], now_ms: i64) -> Message<'_> {
     let host = std::net::SocketAddr::from(([10, 0, 0, 1], 10911));
@@ -58,15 +58,15 @@ pub fn to_store(body: &[u8], now_ms: i64) -> Message<'_> {
 /// A message in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Where its record begins.
+    /// Start of the message's record.
     pub at: u64,
     /// Size of the record in bytes.
     pub size: u32,
-    /// Its queue.
+    /// Queue of the message.
     pub queue: i32,
-    /// Its queue offset.
+    /// Queue offset of the message.
     pub queue_offset: u64,
-    /// Its number.
+    /// Number of the message.
     pub number: u64,
 }
 
@@ -89,10 +89,10 @@ pub fn bytes_of(store: &Store, end: LogOffset) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The messages of a log that begins at `begin`.
+/// Returns the messages of a log that begins at `begin`.
 ///
 /// # Errors
-/// What is no record of a message, and where.
+/// Description and position of an invalid record.
 pub fn parse(bytes: &[u8], begin: u64) -> Result<Vec<Stored>, String> {
     let (mut list, mut at) = (Vec::new(), 0);
     while let Some((size, magic)) = bytes.get(at..).and_then(peek) {

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 /// A process: the node, and which of its lives.
 pub type Process = (NodeId, u64);
 
-/// Where bytes of a connection go.
+/// Direction of a connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To the slave, which has connected.
+    /// From the master to the slave, which has connected.
     ToSlave,
-    /// To the master.
+    /// From the slave to the master.
     ToMaster,
 }
 
@@ -22,7 +22,7 @@ impl Direction {
         usize::from(self == Self::ToMaster)
     }
 
-    /// The other direction.
+    /// Returns the other direction.
     #[must_use]
     pub fn back(self) -> Self {
         if self == Self::ToSlave { Self::ToMaster } else { Self::ToSlave }
@@ -42,7 +42,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The process at the end of a direction, as long as it has not closed.
+    /// Returns the process at the end of a direction, unless it has closed.
     #[must_use]
     pub fn end(&self, direction: Direction) -> Option<Process> {
         self.ends[direction.index()]
@@ -58,9 +58,9 @@ impl Connection {
 /// The network.
 #[derive(Default)]
 pub struct Network {
-    /// Until when a link is cut, by sender and receiver.
+    /// Time until which a link is cut, by sender and receiver.
     cuts: BTreeMap<(NodeId, NodeId), u64>,
-    /// Until when a link is slow.
+    /// Time until which a link is slow.
     slow: BTreeMap<(NodeId, NodeId), u64>,
     connections: BTreeMap<PeerId, Connection>,
     last_peer: u64,
@@ -84,13 +84,13 @@ impl Network {
         self.slow.clear();
     }
 
-    /// Whether nothing passes from one node to another.
+    /// Whether the link from one node to another is cut.
     #[must_use]
     pub fn is_cut(&self, now_ms: u64, from: NodeId, to: NodeId) -> bool {
         self.cuts.get(&(from, to)).is_some_and(|until_ms| *until_ms > now_ms)
     }
 
-    /// How long something takes from one node to another.
+    /// Returns the delay from one node to another.
     pub fn delay(&self, now_ms: u64, from: NodeId, to: NodeId, random: &mut Random) -> u64 {
         let is_slow = self.slow.get(&(from, to)).is_some_and(|until_ms| *until_ms > now_ms);
         if is_slow { random.between(50, 1_500) } else { random.between(1, 5) }
@@ -115,7 +115,7 @@ impl Network {
         self.connections.get(&peer)
     }
 
-    /// Puts bytes of a node on their way; the direction, when a delivery has to be scheduled for them.
+    /// Sends bytes of a node. Returns the direction if a delivery must be scheduled.
     pub fn write(&mut self, peer: PeerId, from: NodeId, bytes: &[u8]) -> Option<Direction> {
         let connection = self.connections.get_mut(&peer)?;
         let direction = if connection.nodes[0] == from { Direction::ToMaster } else { Direction::ToSlave };
@@ -124,7 +124,7 @@ impl Network {
         (!is_due).then_some(direction)
     }
 
-    /// Takes some of the bytes that are on their way, and whether others are left for a later delivery.
+    /// Takes some of the bytes in flight. Returns whether more bytes remain for a later delivery.
     pub fn arrive(&mut self, peer: PeerId, direction: Direction, random: &mut Random) -> (Vec<u8>, bool) {
         let Some(connection) = self.connections.get_mut(&peer) else { return (Vec::new(), false) };
         let on_way = &mut connection.on_way[direction.index()];
@@ -141,7 +141,7 @@ impl Network {
         (arrived, is_left)
     }
 
-    /// The process at one end closes. The other end, when it has to be told.
+    /// Closes the process's end. Returns the other end's direction if that end must be notified.
     pub fn close(&mut self, peer: PeerId, process: Process) -> Option<Direction> {
         let connection = self.connections.get_mut(&peer)?;
         let gone = connection.ends.iter().position(|end| *end == Some(process))?;
@@ -154,7 +154,7 @@ impl Network {
         is_open.then_some(other)
     }
 
-    /// What a process has written and nobody received yet is gone with its machine.
+    /// Drops unreceived bytes of a process whose machine is gone.
     pub fn forget(&mut self, process: Process) {
         for connection in self.connections.values_mut() {
             if let Some(own) = connection.ends.iter().position(|end| *end == Some(process)) {

@@ -1,4 +1,4 @@
-//! The one source of randomness of a run (splitmix64): the same seed gives the same numbers.
+//! Single source of randomness of a run (splitmix64): equal seeds give equal numbers.
 
 /// A random generator.
 #[derive(Clone, Debug)]
@@ -30,12 +30,12 @@ impl Random {
         first + self.below(end - first)
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times` calls on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// Returns a random element.
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[usize::try_from(self.below(list.len() as u64)).expect("an index of a list")]
     }

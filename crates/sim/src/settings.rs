@@ -1,4 +1,4 @@
-//! What a run is like: the mode of the group, what its promises are, which faults come, and which bug is planted.
+//! Settings of a run: the mode of the group, its promises, the faults, and the planted bug.
 
 use crate::random::Random;
 use store::FlushMode;
@@ -52,7 +52,7 @@ impl NodeId {
     }
 }
 
-/// Who decides about the master.
+/// Mode of the group: the authority that decides about the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Broker `a` is master for ever; sends wait for so many copies.
@@ -71,29 +71,29 @@ pub enum Bug {
     AckBeforeReplica,
     /// A send is answered without waiting for the disk.
     AckBeforeFlush,
-    /// A master takes the smaller in-sync set that it proposes for committed.
+    /// A master takes its proposed smaller in-sync set for committed.
     EarlyShrink,
     /// Controllers do not compare epochs when a master replaces the in-sync set.
     StaleEpoch,
-    /// A master tells and shows its log's end as confirmed.
+    /// A master reports its log's end as confirmed.
     ConfirmAhead,
     /// Controllers elect brokers outside the in-sync set.
     UncleanElection,
-    /// A controller sends and answers before its journal has what it agreed to.
+    /// A controller sends and responds before its journal has the vote.
     UnsavedVote,
-    /// A broker that lost the end of its log does not say so.
+    /// A broker that lost the end of its log does not report it.
     LossyRestart,
     /// A broker does not tell the last epoch of its log.
     UntoldEpoch,
-    /// What a slave cuts off its log stays on the disk.
+    /// A slave's cut log stays on the disk.
     CutNotWiped,
-    /// A report that lies beyond what a slave can have counts.
+    /// A report beyond the sent bytes counts.
     FalseReport,
     /// Each connection of a slave counts as a replica.
     CountedTwice,
-    /// Readers get what is not confirmed.
+    /// Readers get unconfirmed messages.
     ReadAboveConfirm,
-    /// A master with sync flush sends what is not on its disk.
+    /// A master with sync flush sends bytes that are not on its disk.
     SendUnflushed,
     /// A master whose disk stalls keeps its role.
     KeepSlowDisk,
@@ -121,9 +121,9 @@ pub const BUGS: [(&str, Bug, &str); 15] = [
 /// A run, before its seed has decided about the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Who decides about the master.
+    /// Mode of the group.
     pub mode: Mode,
     /// When brokers flush.
     pub flush: FlushMode,
@@ -131,7 +131,7 @@ pub struct Scenario {
     pub faults: Faults,
 }
 
-/// Which faults come in a run: all kinds, or those of a fault that RocketMQ had.
+/// Kinds of faults in a run: all kinds, or those of a fault that RocketMQ had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     /// All kinds.
@@ -188,10 +188,10 @@ impl Scenario {
     }
 }
 
-/// Everything that a seed decides before the run begins.
+/// Choices of a seed before the run begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Who decides about the master.
+    /// Mode of the group.
     pub mode: Mode,
     /// When brokers flush.
     pub flush: FlushMode,
@@ -205,7 +205,7 @@ pub struct Settings {
     pub batch_bytes: u32,
     /// After so long without a heartbeat the controllers take a broker for gone, in milliseconds.
     pub heartbeat_timeout_ms: u64,
-    /// Bytes of a message's body: all have the smaller number, or each one of this range.
+    /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
     pub body_bytes: (u64, u64),
 }
 
@@ -226,7 +226,7 @@ impl Settings {
         }
     }
 
-    /// Whether a planted bug is this one.
+    /// Whether this bug is planted.
     #[must_use]
     pub fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
@@ -238,7 +238,7 @@ impl Settings {
         self.flush == FlushMode::Sync
     }
 
-    /// Copies a message needs in classic mode; one when nothing waits for replicas.
+    /// Number of copies that a message needs in classic mode. One without a wait for replicas.
     #[must_use]
     pub fn copies(&self) -> u32 {
         match self.mode {

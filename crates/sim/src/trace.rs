@@ -1,4 +1,4 @@
-//! What happened in a run, as one number: two runs of one seed are compared by it.
+//! Trace of a run as a number, for comparing two runs of a seed.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace; one that `is_printed` also writes what brokers note to standard error.
+    /// Makes an empty trace. If `is_printed`, it also writes the brokers' notes to standard error.
     #[must_use]
     pub fn new(is_printed: bool) -> Self {
         Self { hash: 0xcbf2_9ce4_8422_2325, events: 0, is_printed }
@@ -24,7 +24,7 @@ impl Trace {
         numbers.iter().for_each(|number| self.add(&number.to_le_bytes()));
     }
 
-    /// Adds something worth reading.
+    /// Adds a note for readers.
     pub fn note(&mut self, now_ms: u64, who: &str, what: &dyn Debug) {
         let line = format!("{now_ms:>7} {who} {what:?}");
         self.add(line.as_bytes());
@@ -40,13 +40,13 @@ impl Trace {
         }
     }
 
-    /// The hash of everything so far.
+    /// Returns the hash of all events.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Number of events so far.
+    /// Returns the number of events.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events

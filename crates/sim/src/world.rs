@@ -28,7 +28,7 @@ use wire::ha::{BrokerId, Epoch};
 const FAULTS_MS: u64 = 3_000;
 /// When all faults are over.
 const HEAL_MS: u64 = 60_000;
-/// From then on there must be service (P14).
+/// Time from which on there must be service (P14).
 const SERVICE_MS: u64 = HEAL_MS + 30_000;
 /// When producers stop.
 const SENDS_END_MS: u64 = SERVICE_MS + 8_000;
@@ -36,13 +36,13 @@ const SENDS_END_MS: u64 = SERVICE_MS + 8_000;
 pub const END_MS: u64 = SENDS_END_MS + 12_000;
 /// The time of day at the beginning, in ms since the epoch.
 const WALL_MS: i64 = 1_700_000_000_000;
-/// How long a call to a controller may take.
+/// Timeout of a call to a controller.
 const CALL_MS: u64 = 3_000;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What did not hold.
+    /// Failed check.
     pub failure: Option<String>,
     /// The hash of everything that happened.
     pub hash: u64,
@@ -91,25 +91,25 @@ struct Node {
     life: u64,
     /// When its process stood still, from and until.
     pauses: Vec<(u64, u64)>,
-    /// How much faster its clock runs, in thousandths, and how far its time of day is off.
+    /// Drift of the node's clock in thousandths, and offset of its time of day.
     drift: i64,
     jump_ms: i64,
     armed_ms: Option<u64>,
     may_have_lost: bool,
-    /// When the machine lost power while its process was up, the oldest moment whose data may be gone.
+    /// Oldest time whose data may be lost, if the machine lost power while its process was up.
     lost_since_ms: Option<u64>,
-    /// How the process ends at a write to come.
+    /// Crash of the process at a coming write.
     dies: Option<Crash>,
-    /// Since when its store is fenced; the operator starts it again soon.
+    /// Time since which its store is fenced. The operator restarts it soon.
     fenced_ms: Option<u64>,
-    /// How long its disk needs for a round of flushes, since its process began.
+    /// Duration of a round of flushes on its disk, since its process began.
     slow: Option<u64>,
     /// The furthest end of its log.
     end_max: u64,
-    /// Where a master that lost the end of its log began again while this broker was down: what it has behind that is read
-    /// from it until it is emptied, although nobody else ever has it again.
+    /// Position at which a master that lost the end of its log began again while this broker was down. Readers may
+    /// see this broker's log behind it until the log is emptied, although no other broker will have it.
     lost_from: Option<u64>,
-    /// Its id at the controllers.
+    /// Id of the broker at the controllers.
     id: Option<BrokerId>,
 }
 
@@ -232,7 +232,7 @@ impl World {
         self.events.insert((self.now_ms + after_ms, self.sequence), event);
     }
 
-    /// Something travels from one node to another.
+    /// Sends an event from one node to another.
     fn travel(&mut self, from: NodeId, to: NodeId, event: Event) {
         let delay_ms = self.network.delay(self.now_ms, from, to, &mut self.random);
         self.schedule(delay_ms, event);
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// The node that has to run for an event.
+    /// Returns the node that must run for an event.
     fn target(event: &Event, network: &Network) -> Option<NodeId> {
         match event {
             Event::Wake((node, _))

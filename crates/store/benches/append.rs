@@ -1,5 +1,5 @@
-//! What appending costs: nanoseconds of this thread and CPU nanoseconds of the process per 1 KiB message,
-//! in batches of several sizes over 8 queues, and what reading them back costs. `cargo bench -p vostok-store`.
+//! Cost of appends: nanoseconds of this thread and CPU nanoseconds of the process per 1 KiB message. Batches of
+//! several sizes go to 8 queues, and the messages are read back. `cargo bench -p vostok-store`.
 // A bench is a test in all but name.
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn message(body: &[u8]) -> Message<'_> {
     }
 }
 
-/// Properties with a unique key and a key that differ as those of real messages do.
+/// Properties with a unique key and a key that vary like those of real messages.
 fn keyed(number: u32) -> String {
     format!(
         "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
@@ -132,7 +132,7 @@ fn encodes() {
     println!("encode: {:5} ns per message", (began.elapsed() / 640_000).as_nanos());
 }
 
-/// What a slave's thread does with a master's frames of 32 KiB, which begin and end within records.
+/// Measures a slave's thread with a master's frames of 32 KiB, which begin and end within records.
 fn follows() {
     const MESSAGES: u32 = 200_000;
     let (_directory, master) = open(FlushMode::Async);
@@ -162,7 +162,8 @@ fn follows() {
     println!("follow: {:5} ns wall, {:5} ns process CPU per message", wall.as_nanos(), used.as_nanos());
 }
 
-/// `waiting` messages in flight, each its own append, the next one sent when the flush of one is reported.
+/// Keeps `waiting` messages in flight, each its own append. The next message leaves when the flush of an earlier
+/// message is reported.
 fn synchronous(waiting: u64) {
     let (_directory, store) = open(FlushMode::Sync);
     let queues: Vec<_> = (0..8).map(|id| store.queue("TopicTest", id).unwrap()).collect();
@@ -207,8 +208,8 @@ fn synchronous(waiting: u64) {
     store.close().unwrap();
 }
 
-/// What three keys per message cost: the same appends with and without the key index in turn, in CPU time of the process
-/// with all of the store's threads, from opening to the end of closing.
+/// Measures the cost of three keys per message: the same appends with and without the key index in turn. The figure
+/// is CPU time of the process with all threads of the store, from opening to the end of closing.
 fn keys() {
     const ROUNDS: u32 = 5;
     const MESSAGES: u32 = 500_000;

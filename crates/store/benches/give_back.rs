@@ -1,6 +1,6 @@
-//! Whether deleting a commit log file of 1 GiB shows in the latency of synchronous sends: nothing deleted, a file unlinked
-//! at once, and a file given back in pieces as the store does it. Needs 5 GB below `VOSTOK_BENCH_DIR` (default: the
-//! temporary directory), on a real file system.
+//! Whether the deletion of a commit log file of 1 GiB shows in the latency of synchronous sends. Three cases: no
+//! deletion, a file unlinked at once, and a file given back in pieces as the store does it. Needs 5 GB below
+//! `VOSTOK_BENCH_DIR` (default: the temporary directory), on a real file system.
 
 use std::fs;
 use std::io::Write;
@@ -80,7 +80,7 @@ fn report(what: &str, mut latencies: Vec<Duration>) {
     );
 }
 
-/// A file as a full one of the log is: written, on the disk, and in memory.
+/// Writes a file in the state of a full log file: on the disk, and in memory.
 fn write_file(path: &Path) {
     let mut file = fs::File::create(path).expect("a file");
     for _ in 0..1024 {

@@ -1,4 +1,4 @@
-//! Three ways for a range of the log to reach a socket: read into the answer and write it, write it from a read-only
+//! Three ways for a range of the log to reach a socket: read into the response and write it, write from a read-only
 //! mapping, let the kernel send the file.
 //!
 //! `cargo bench -p vostok-store --bench pull_path`; docs/decisions/0002-pull-path.md holds a result.

@@ -1,4 +1,4 @@
-//! What 50,000 queues cost, and how long opening takes after a crash. `cargo bench -p vostok-store --bench scale`.
+//! Cost of 50,000 queues, and duration of opening after a crash. `cargo bench -p vostok-store --bench scale`.
 // A bench is a test in all but name.
 #![allow(clippy::unwrap_used)]
 

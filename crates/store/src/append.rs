@@ -56,7 +56,7 @@ impl DiskFull {
     }
 }
 
-/// The appender with what it works on.
+/// The appender and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Appending<'a> {
     pub(crate) state: &'a State,
@@ -73,14 +73,14 @@ impl Appender {
         }
     }
 
-    /// Goes back to the newest record that a truncation of the log left.
+    /// Returns to the newest record that remains after a truncation of the log.
     pub(crate) fn cut_to(&mut self, last_record: u64, store_timestamp: i64) {
         (self.last_record, self.store_timestamp) = (last_record, store_timestamp);
         self.segment = None;
     }
 }
 
-/// A contiguous part of the batch that goes to one commit log file.
+/// Contiguous part of the batch that goes to a single commit log file.
 struct Run {
     /// Range of the batch's buffer, `from..end`.
     from: usize,
@@ -132,9 +132,9 @@ impl Appending<'_> {
             }
         }
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
-        // Published before the index: whoever sees a unit may read its record. No checkpoint comes in between, as it takes
-        // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old
-        // end is found by the check below, and one that sees the new end does not sleep.
+        // Published before the index, so that the record of every visible unit is readable. No checkpoint comes in
+        // between, because it takes the appender's lock. Sequentially consistent with the idle flags: the check below
+        // finds a thread that sets its flag and then sees the old end. A thread that sees the new end does not sleep.
         self.state.appended.set(end);
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);
@@ -150,7 +150,7 @@ impl Appending<'_> {
         Preallocator { state: self.state }
     }
 
-    /// Refuses bytes of whatever origin while they could not be stored.
+    /// Rejects appends from clients and masters alike while the store could not hold their bytes.
     pub(crate) fn refuse(&self, appender: &Appender) -> Result<(), AppendError> {
         if let Some(reason) = self.state.fence.reason() {
             return Err(AppendError::Fenced(reason));
@@ -167,7 +167,7 @@ impl Appending<'_> {
         if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Assigns a log position to each record and creates the files for all of them. An error leaves nothing else changed.
+    /// Assigns a log position to each record and creates the files for all records. An error changes nothing else.
     fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
         let segment_bytes = self.state.config.segment_bytes;
         let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];
@@ -242,8 +242,8 @@ impl Appending<'_> {
         batch.bytes.resize(run.end, 0);
     }
 
-    /// Number of zeros that a write up to `end` is extended with when files are filled before: these zeros were written past the
-    /// page cache, and to write a part of a page, the kernel would first have to read it.
+    /// Number of zeros to append to a write that ends at `end`, when files are filled ahead. Preallocation wrote
+    /// these zeros past the page cache. A write of a part of a page would make the kernel read the page first.
     pub(crate) fn left_in_page(&self, end: u64) -> usize {
         let segment_bytes = self.state.config.segment_bytes;
         let at = end % segment_bytes;

@@ -1,5 +1,5 @@
-//! The checkpoint: queue tails are written to their files, these files and the log become durable, and then the `checkpoint`
-//! file says up to which log position everything is. Recovery reads the log only from there.
+//! The checkpoint. It writes queue tails to their files and makes these files and the log durable. Then it writes the
+//! durable log position to the `checkpoint` file. Recovery reads the log only from there.
 
 mod batches;
 mod removal;
@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longest time between two checkpoints while there is something to write.
+/// Longest time between two checkpoints while the store has changes.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// State of the checkpointer: its rounds, the unit journal, and the queue files to sync.
 ///
-/// The store's locks are taken in this order: `rounds`, `journaling`, the appender's, `touched`, the checkpoint page's, a
-/// queue's tail, the lists of unwritten, fresh and grown queues; the key index's after the appender's.
+/// Order of the store's locks: `rounds`, `journaling`, the appender's, `touched`, the checkpoint page's, a queue's
+/// tail, the lists of unwritten, fresh and grown queues. The key index's lock comes after the appender's.
 pub(crate) struct Checkpoints {
     /// State of the checkpoint rounds; locked during a checkpoint.
     pub(crate) rounds: Mutex<Rounds>,
@@ -56,7 +56,7 @@ impl Checkpoints {
     }
 }
 
-/// The checkpointer with what it works on.
+/// The checkpointer and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Checkpointer<'a> {
     pub(crate) state: &'a State,
@@ -67,10 +67,10 @@ pub(crate) struct Checkpointer<'a> {
     pub(crate) indexer: Indexer<'a>,
 }
 
-/// What one round of the checkpointer leaves to the next.
+/// State that a round of the checkpointer passes to the next round.
 pub(crate) struct CheckpointState {
     stage: Stage,
-    /// Queues whose tails were written last: their readers can use the tail in memory for one more interval.
+    /// Queues whose tails were written last. Their readers can use the tail in memory for another interval.
     settled: Vec<Arc<Queue>>,
     /// When the last checkpoint began, and the shortest time until the next.
     last: Instant,
@@ -79,11 +79,11 @@ pub(crate) struct CheckpointState {
     forgotten: u64,
 }
 
-/// What the last round of the checkpointer ended with.
+/// Result of the last round of the checkpointer.
 enum Stage {
     Begins,
     Running,
-    /// There was nothing to do.
+    /// The store had no changes.
     Idle,
 }
 
@@ -94,14 +94,14 @@ impl CheckpointState {
     }
 }
 
-/// Bytes of the log dropped from the page cache in one step: about a millisecond of work.
+/// Bytes of the log dropped from the page cache in a step: about a millisecond of work.
 const FORGOTTEN_BYTES: u64 = 4 << 20;
 
 /// Pause between two steps of dropping the log from the page cache.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 impl Checkpointer<'_> {
-    /// One round of the checkpointer.
+    /// Runs a round of the checkpointer.
     pub(crate) fn checkpoint_round(&self, state: &mut CheckpointState, now: Instant) -> Next {
         let is_over = || self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up();
         if is_over() {
@@ -181,7 +181,7 @@ impl Checkpointer<'_> {
             && lock(&self.checkpoints.touched).is_empty()
     }
 
-    /// Makes everything appended so far durable and records that in the `checkpoint` file. Returns the queues whose units
+    /// Makes all appended records durable and writes that to the `checkpoint` file. Returns the queues whose units
     /// were written.
     pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
         let mut rounds = lock(&self.checkpoints.rounds);

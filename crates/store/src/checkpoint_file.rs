@@ -127,8 +127,8 @@ impl Checkpoint {
         page
     }
 
-    /// Whether Vostok wrote this page: a RocketMQ broker changes the numbers and leaves the seal, whose checksum then does
-    /// not match.
+    /// Whether Vostok wrote this page. A RocketMQ broker changes the numbers and keeps the seal, whose checksum then
+    /// does not match.
     pub(crate) fn is_sealed(page: &[u8]) -> bool {
         let seal = page.get(48..56).and_then(|seal| seal.strip_prefix(&SEAL));
         seal.is_some_and(|sum| sum == crc32fast::hash(&page[..52]).to_be_bytes())

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum FlushMode {
     /// The log is flushed every [`Config::flush_interval`].
     Async,
-    /// The log is flushed as soon as a caller waits; one flush serves all who wait.
+    /// The store flushes the log as soon as a caller waits. A flush serves all waiting callers.
     Sync,
 }
 
@@ -38,20 +38,20 @@ pub struct Config {
     pub flush_interval: Duration,
     /// `syncFlushTimeout`: a caller that waits for a flush gets [`crate::FlushOutcome::TimedOut`] after this time.
     pub flush_timeout: Duration,
-    /// How often a checkpoint writes queue tails to their files. With many queues this is how often units go to the unit
-    /// journal, and checkpoints are rarer.
+    /// Interval at which a checkpoint writes queue tails to their files. With many queues, units go to the unit
+    /// journal at this interval, and checkpoints are rarer.
     pub checkpoint_interval: Duration,
     /// Write-back to the disk starts each time so many bytes were appended.
     pub write_back_bytes: u64,
-    /// Bytes at the end of the log that may stay in the page cache; older ones are dropped from it once they are on the disk.
-    /// Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
+    /// Bytes at the end of the log that may stay in the page cache. Older bytes are dropped from it when they are on
+    /// the disk. Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
     pub cached_bytes: u64,
     /// Bytes of the page cache that reads far behind the end of the log may use.
     pub cold_bytes: u64,
     /// Pause before a failed rebuild of queues is tried again; it doubles up to 64 times this value.
     pub rebuild_pause: Duration,
-    /// With [`FlushMode::Sync`] preallocation fills files with zeros before they are written: so many bytes ahead of the
-    /// appender at full speed, the rest with pauses.
+    /// Number of bytes ahead of the appender that preallocation fills with zeros at full speed. It fills the rest
+    /// with pauses. Used with [`FlushMode::Sync`].
     pub written_ahead_bytes: u64,
     /// Largest record in bytes (`maxMessageSize` + 65,536).
     pub record_bytes_max: usize,
@@ -70,8 +70,8 @@ pub struct Config {
     pub key_index: bool,
     /// `maxHashSlotNum`: hash slots of a key index file. Files with another number are rebuilt from the log.
     pub index_slots: u32,
-    /// `maxIndexNum`: item places in a key index file, one more than it uses. Files with another number are rebuilt from the
-    /// log.
+    /// `maxIndexNum`: number of item places in a key index file. The first place is never used. Files with another
+    /// number are rebuilt from the log.
     pub index_items: u32,
     /// Maximum number of queue files kept open.
     pub open_queue_files: usize,

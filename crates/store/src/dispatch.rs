@@ -1,6 +1,6 @@
-//! What a record adds to the queues once it has its place in the log (`DispatchRequest`, `CommitLogDispatcher`): one
-//! definition for append, following a master, recovery, and the rebuild of lost queues. The keys of a record are in
-//! [`crate::index`].
+//! Queue units of a record with a position in the log (`DispatchRequest`, `CommitLogDispatcher`). Append, following a
+//! master, recovery, and the rebuild of lost queues share this definition. [`crate::index`] handles the keys of a
+//! record.
 
 mod multi_dispatch;
 pub(crate) mod tags;
@@ -12,7 +12,7 @@ use tags::{Delays, Tags};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
 
-/// Units of a record in one queue: `count` equal ones, at the queue offsets from `first` on.
+/// Units of a record in a queue: `count` equal units, at the queue offsets from `first` on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dispatch<Q> {
     pub(crate) queue: Q,
@@ -33,8 +33,8 @@ pub(crate) struct Stored<Q> {
 }
 
 impl<Q: Copy> Stored<Q> {
-    /// What the record adds to its own queue, and to each of the further queues (multi-dispatch), which are given
-    /// with their queue offsets. The units are equal everywhere.
+    /// Returns the units of the record's own queue and of the further queues (multi-dispatch). `further` holds the
+    /// further queues with their queue offsets. The units are equal in all queues.
     pub(crate) fn dispatches(
         self,
         further: impl Iterator<Item = (Q, u64)>,
@@ -47,7 +47,7 @@ impl<Q: Copy> Stored<Q> {
     }
 }
 
-/// What of the configuration decides which units a record has.
+/// Settings that decide which units a record has.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) queues: &'a Queues,
@@ -59,7 +59,8 @@ pub(crate) struct Rules<'a> {
 pub(crate) type QueueName<'a> = (&'a str, i32);
 
 impl Rules<'_> {
-    /// What a record at log position `at` adds to queues; nothing for a record that is not in its queue, such as a half message.
+    /// Returns the queue units of a record at log position `at`. A record outside its queue, such as a half message,
+    /// has no units.
     pub(crate) fn dispatches_of<'a>(
         &self,
         view: &RecordView<'a>,
@@ -77,7 +78,7 @@ impl Rules<'_> {
         stored.into_iter().flat_map(places)
     }
 
-    /// The record as the queues see it; `None` for one that is in no queue.
+    /// Returns the fields of the record that queues need, or `None` if the record is in no queue.
     fn stored<'a>(&self, view: &RecordView<'a>, at: u64) -> Option<Stored<QueueName<'a>>> {
         let topic = view.topic_str()?;
         let is_batched = self.queues.is_batched(topic);

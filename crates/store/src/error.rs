@@ -6,25 +6,25 @@ use thiserror::Error;
 use wire::record::EncodeError;
 use wire::units::LogOffset;
 
-/// Why a store does not open. The store is unchanged unless the text says otherwise.
+/// Errors of opening a store. The store is unchanged unless the text says otherwise.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process, or another store in this process, uses the directory.
+    /// Another process, or another store in this process, has locked the directory.
     #[error("the store {root} is in use by {holder}")]
     Locked {
         /// The store's root directory.
         root: PathBuf,
-        /// The process that holds the lock, as far as the system tells.
+        /// Process that holds the lock, if the system tells it.
         holder: String,
     },
-    /// A file whose size must be that of the other files has another size.
+    /// The size of a file differs from the size of the other files.
     #[error(
         "{path} is {found} bytes long, expected {expected}, the size of the other files or of the setting: the file is truncated or belongs to another store"
     )]
     FileSize {
         /// Path of the file.
         path: PathBuf,
-        /// The size in bytes of the other files, or the configured one.
+        /// Size in bytes of the other files, or the configured size.
         expected: u64,
         /// The file's size in bytes.
         found: u64,
@@ -54,7 +54,7 @@ pub enum OpenError {
     Twice {
         /// Path of the file in the first directory.
         first: PathBuf,
-        /// Path of the file in the other directory.
+        /// Path of the file in the second directory.
         second: PathBuf,
     },
     /// A file of the commit log is missing.
@@ -78,7 +78,8 @@ pub enum OpenError {
         /// The directory of the queue files.
         queues: PathBuf,
     },
-    /// A broken position of the log is either what a power cut left, or damage with acknowledged messages behind it.
+    /// A broken position of the log has two possible causes: a power cut, or damage in front of acknowledged
+    /// messages.
     #[error(
         "{path} at {position}: {what}. {records} whole records follow, appended within {seconds} s: pages that a power cut kept from the disk, or damage of \
          messages that were on it. To keep what follows: vostok store repair {store} --keep-behind {at} --apply; to end the log \
@@ -91,7 +92,7 @@ pub enum OpenError {
         position: u64,
         /// Position in the log.
         at: u64,
-        /// What was found at the position.
+        /// Content at the position.
         what: String,
         /// Number of whole records behind the position.
         records: u64,
@@ -100,7 +101,7 @@ pub enum OpenError {
         /// Command line flags of `vostok store` that name this store.
         store: String,
     },
-    /// The configuration is invalid; the text says why.
+    /// The configuration is invalid. The text has the reason.
     #[error("{0}")]
     Config(String),
     /// A file operation failed.
@@ -113,8 +114,8 @@ pub enum OpenError {
     },
 }
 
-/// Whether a write failed only for lack of space or file descriptors: then nothing that counts was written, and it may be
-/// tried again later. All other write errors fence the store.
+/// Whether a write failed only for lack of space or file descriptors. The write then changed no valid data, and a
+/// later retry may succeed. All other write errors fence the store.
 pub(crate) fn is_lack(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -134,10 +135,10 @@ impl OpenError {
     }
 }
 
-/// Why a message cannot be added to a batch. The batch is unchanged.
+/// Errors of adding a message to a batch. The batch is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PushError {
-    /// A field of the message is longer than its length field can say.
+    /// A field of the message does not fit into its length field.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The record is larger than the configured limit, or than a commit log file.
@@ -170,10 +171,10 @@ pub enum PushError {
     },
 }
 
-/// Why a batch was not appended. Except with [`AppendError::Fenced`] nothing was written, and later appends may succeed.
+/// Errors of an append. Nothing was written, except with [`AppendError::Fenced`], and later appends may succeed.
 #[derive(Debug, Error)]
 pub enum AppendError {
-    /// No space, or no file descriptor, for the next commit log file.
+    /// The disk has no space, or the process no file descriptor, for the next commit log file.
     #[error("no space for the next commit log file: {0}")]
     NoSpace(io::Error),
     /// The disk is fuller than the warning level; see [`crate::Store::watch_space`].
@@ -201,7 +202,7 @@ pub enum AppendError {
         /// Name of the topic.
         topic: String,
     },
-    /// Too many queue units wait in memory to be written to the queue files.
+    /// The number of queue units in memory that wait for a write to the queue files is at its limit.
     #[error("{waiting} queue units wait for the disk, the limit is {limit}")]
     Busy {
         /// Number of units that wait.
@@ -211,14 +212,14 @@ pub enum AppendError {
     },
 }
 
-/// Why bytes of a master's log were not taken, or the log was not truncated. Ask [`crate::Store::followed`] afterwards where
-/// the master's bytes must go on.
+/// Errors of following a master or truncating the log. [`crate::Store::followed`] tells the position at which the
+/// master's bytes continue.
 #[derive(Debug, Error)]
 pub enum FollowError {
     /// The store does not follow a master; see [`crate::Store::start_following`].
     #[error("the store does not follow a master")]
     NotFollowing,
-    /// The bytes do not begin where those before them ended. Nothing was written.
+    /// The bytes do not begin at the end of the preceding bytes. Nothing was written.
     #[error("bytes for log offset {found} came, expected {expected}")]
     Offset {
         /// Log position where the next bytes belong.
@@ -226,7 +227,7 @@ pub enum FollowError {
         /// Log position of the bytes that came.
         found: LogOffset,
     },
-    /// The log of an empty store can begin only where a commit log file does. Nothing was written.
+    /// An empty store can begin only at the start of a commit log file. Nothing was written.
     #[error(
         "the master's log begins at {found}, which no commit log file of {segment_bytes} bytes does: do mappedFileSizeCommitLog of both differ?"
     )]
@@ -236,20 +237,21 @@ pub enum FollowError {
         /// Size of a commit log file in bytes.
         segment_bytes: u64,
     },
-    /// The bytes are no records. Nothing of the call counts, and the unfinished record before it was dropped.
+    /// The bytes are not valid records. The store dropped all bytes of the call and the unfinished record before
+    /// them.
     #[error("no record of a master's log at log offset {at}: {what}")]
     Record {
         /// Log position where a record should begin.
         at: LogOffset,
-        /// What was found there.
+        /// Content at the position.
         what: String,
     },
-    /// The log cannot be truncated at this position. Nothing was changed.
+    /// Truncation at this position is impossible. Nothing was changed.
     #[error("the log cannot be truncated to {to}: {what}")]
     Truncate {
         /// The log position.
         to: LogOffset,
-        /// What was expected and found there.
+        /// Expected and actual content at the position.
         what: String,
     },
     /// The store can take no bytes now, or not until it is reopened.
@@ -257,14 +259,14 @@ pub enum FollowError {
     Store(#[from] AppendError),
 }
 
-/// A message that cannot be served: the bytes on the disk are not those that were stored.
+/// Damaged message: the bytes on the disk differ from the stored bytes. The store does not serve it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Index of the message in the request.
     pub index: usize,
     /// Log position where the message's record should begin.
     pub at: LogOffset,
-    /// What was expected and what was found.
+    /// Expected and actual content.
     pub what: String,
 }
 
@@ -274,7 +276,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Why records or units were not read.
+/// Errors of reading records or units.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The range is not within the log.
@@ -294,10 +296,10 @@ pub enum ReadError {
     Record {
         /// The log position.
         at: LogOffset,
-        /// What is wrong with the record.
+        /// Error of the record.
         source: wire::record::RecordError,
     },
-    /// Some of the messages are damaged and are never delivered. To get the others, read again without these.
+    /// Some messages are damaged and are never delivered. A read that omits them returns the remaining messages.
     #[error("{}", list(.0))]
     Damaged(Vec<Damage>),
     /// The queue's files were lost and are being rebuilt from the log.

@@ -1,5 +1,5 @@
-//! The fence: after a failed write or flush nothing is written until the store is reopened, because a second flush may report
-//! success although the data is lost.
+//! The fence: after a failed write or flush, the store rejects all writes until it is reopened. A second flush may
+//! report success although the data is lost.
 
 use crate::wake::lock;
 use std::sync::Mutex;
@@ -36,8 +36,8 @@ impl Fence {
     }
 }
 
-/// Numbers the operations of one kind, so that an observer sees whether the disk still works on the same operation. Operations of
-/// one kind follow each other under a lock of the caller.
+/// Numbers the operations of a kind, so that an observer sees whether the disk still works on the same operation.
+/// Operations of a kind follow each other under a lock of the caller.
 #[derive(Default)]
 pub(crate) struct Turns(AtomicU64);
 
@@ -51,7 +51,7 @@ impl Turns {
         outcome
     }
 
-    /// Number of the operation that has not ended.
+    /// Number of the operation that still runs.
     pub(crate) fn unfinished(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|number| number % 2 == 1)
     }

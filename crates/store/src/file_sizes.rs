@@ -1,7 +1,7 @@
-//! The sizes of the files of a store that is already there.
+//! File sizes of an existing store.
 //!
-//! Files of one kind have one size, which the settings say for a new store. RocketMQ refuses a store whose files have another size
-//! (`MappedFileQueue.doLoad`); here the files that are there decide.
+//! Files of a kind have the same size. Settings define the size for a new store; the existing files define it for an
+//! existing store. RocketMQ rejects a store whose files differ from the settings (`MappedFileQueue.doLoad`).
 
 use crate::config::Config;
 use crate::disk::{Disk, file_name};
@@ -12,7 +12,7 @@ use crate::timer::TimerConfig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A file size that the files of a store have and the settings do not say.
+/// Size of a store's files that differs from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundSize {
     /// Name of the setting.
@@ -23,7 +23,7 @@ pub struct FoundSize {
     pub found: u64,
 }
 
-/// A file whose name is its start offset.
+/// File whose name is its start offset.
 struct File {
     base: u64,
     length: u64,
@@ -39,7 +39,7 @@ const TAIL_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 
 impl Config {
-    /// Takes over the sizes of the commit log and queue files that are already there, and returns those that differ from the settings.
+    /// Takes over the sizes of existing commit log and queue files. Returns the sizes that differ from the settings.
     ///
     /// # Errors
     /// [`OpenError::Io`] when a directory or a file cannot be read.
@@ -87,7 +87,7 @@ fn take(field: &mut u64, setting: &'static str, size: Option<u64>) -> Option<Fou
     Some(FoundSize { setting, configured: std::mem::replace(field, found), found })
 }
 
-/// The files of a directory that have messages or room for them, in the order of their offsets.
+/// Returns the files of a directory that can hold messages, in the order of their offsets.
 fn files(disk: &dyn Disk, directory: &Path) -> Result<Vec<File>, OpenError> {
     let entries = disk.list(directory).map_err(OpenError::io(directory))?;
     let file = |entry: crate::disk::Entry| {
@@ -98,7 +98,7 @@ fn files(disk: &dyn Disk, directory: &Path) -> Result<Vec<File>, OpenError> {
     Ok(entries.into_iter().filter_map(file).collect())
 }
 
-/// The size of the files of the commit log, if it is known and differs from the configured size.
+/// Returns the size of the commit log files, if it is known and differs from the configured size.
 fn size_of_log(disk: &dyn Disk, log: &[File], configured: u64) -> Result<Option<u64>, OpenError> {
     let found = size(disk, log, (configured, 1))?;
     match (log, found) {
@@ -135,8 +135,8 @@ fn size_of_queues(
     size(disk, &all, (configured, unit))
 }
 
-/// The size of files of which each has `unit` bytes or a multiple, if it is known and differs from the configured size. A file
-/// that was cut off does not decide.
+/// Returns the file size, if it is known and differs from the configured size. File sizes are multiples of `unit`
+/// bytes. A truncated file does not decide.
 fn size(disk: &dyn Disk, files: &[File], (configured, unit): (u64, u64)) -> Result<Option<u64>, OpenError> {
     if files.iter().any(|file| file.length == configured) {
         return Ok(None);

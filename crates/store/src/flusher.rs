@@ -1,5 +1,5 @@
-//! The flusher: makes the log durable and answers all callers that wait for it. While a caller waits it flushes without
-//! pause, so that one flush serves all calls that came during the previous one (group commit).
+//! Flusher: makes the log durable and answers all callers that wait for it. While a caller waits, the flusher runs
+//! without pause, so that a flush serves all calls that came during the previous flush (group commit).
 
 use crate::planted::{self, Bug};
 use crate::state::{Interrupted, State};
@@ -17,7 +17,7 @@ pub enum FlushOutcome {
     Flushed,
     /// The bytes are not durable after [`crate::Config::flush_timeout`]; they may still become so (`FLUSH_DISK_TIMEOUT`).
     TimedOut,
-    /// The store is fenced or closed; the bytes may or may not be durable. The text says why.
+    /// The store is fenced or closed, and the bytes may or may not be durable. The text has the reason.
     Failed(String),
 }
 
@@ -45,23 +45,23 @@ impl From<FlushOutcome> for WaitOutcome {
 /// State of the flusher: the lock of a flush, and the number of flushes.
 #[derive(Default)]
 pub(crate) struct Flush {
-    /// Held during a flush, and by whoever moves the end of the log otherwise than by appending to it.
+    /// Lock of a flush, and of every other operation that moves the end of the log, except appends.
     pub(crate) flushing: Mutex<()>,
     flushes: AtomicU64,
 }
 
-/// The flusher with what it works on.
+/// The flusher and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Flusher<'a> {
     pub(crate) state: &'a State,
     pub(crate) flush: &'a Flush,
 }
 
-/// What one round of the flusher leaves to the next.
+/// State that a round of the flusher passes to the next round.
 pub(crate) struct FlushState {
     /// Log position up to which write-back was started.
     written_back: u64,
-    /// Since when there are bytes to flush.
+    /// Time of the first change that is not flushed yet.
     dirty_since: Option<Instant>,
 }
 
@@ -95,7 +95,8 @@ impl Flusher<'_> {
         }
     }
 
-    /// Makes the log durable when a caller waits for that or the flush interval is over, and tells when to come again.
+    /// Makes the log durable if a caller waits for that or the flush interval is over. Returns the time of the next
+    /// round.
     pub(crate) fn flush_round(&self, state: &mut FlushState, now: Instant) -> Next {
         let stopping = self.state.signals.flusher_stops.load(Ordering::Acquire);
         let (flushed, appended) = (self.state.flushed.get(), self.state.appended.get());
@@ -174,7 +175,7 @@ impl Flusher<'_> {
         Ok(())
     }
 
-    /// Starts write-back of whole steps, so that the kernel never holds so many dirty pages that it blocks writers.
+    /// Starts write-back of whole steps. The kernel then never holds so many dirty pages that it blocks writers.
     fn start_write_back(&self, from: u64, end: u64) -> u64 {
         // The log may have been truncated since.
         if end.saturating_sub(from) < self.state.config.write_back_bytes {
@@ -188,7 +189,7 @@ impl Flusher<'_> {
         end
     }
 
-    /// One round of answering callers whose time is over, also while a flush hangs in the disk.
+    /// Runs a round that answers callers whose timeout is over, even while a flush hangs in the disk.
     pub(crate) fn deadline_round(&self, now: Instant) -> Next {
         if self.state.signals.flusher_stops.load(Ordering::Acquire) {
             return Next::Over;

@@ -1,14 +1,15 @@
-//! Following a master: the bytes of its log are written at the same log position, whatever the frames are that they come in,
-//! and every whole record is added to queues and key index as its append did on the master.
+//! Following a master: the slave writes the bytes of the master's log to the same log position, independent of the
+//! frames that carried them. Every whole record is then added to queues and key index, like its append on the master.
 //!
-//! A frame may end anywhere. The beginning of a record stays in memory until its rest has come: the next report to the master
-//! counts it, but nothing else does. It is not written, because a flush could make it durable without its rest, and recovery
-//! could not tell such a record from a whole one: the checksum of RocketMQ covers the body only.
+//! A frame may end anywhere. The beginning of a record stays in memory until the rest arrives. Only the next report
+//! to the master counts it. The store does not write it, because a flush could make it durable without the rest.
+//! Recovery could not distinguish such a record from a whole record, because RocketMQ's checksum covers the body
+//! only.
 //!
-//! That a store follows is noted in the empty file `vostok/following`: recovery tells bytes that a power cut kept from the disk
-//! from damage by the store times of the records behind them, because what was appended long ago was flushed. A slave that
-//! catches up takes hours of the master's records within one flush interval, so these times prove nothing there. With this file
-//! recovery ends the log at the first bytes that are missing behind the checkpoint; the master sends them again.
+//! The empty file `vostok/following` marks a store that follows. Recovery normally distinguishes bytes lost in a
+//! power cut from damage by the store times of later records, because old records were flushed. A slave that catches
+//! up writes hours of the master's records within one flush interval, so these times prove nothing. If the file
+//! exists, recovery ends the log at the first missing bytes behind the checkpoint, and the master sends them again.
 //!
 //! A blank record ends a file here as on the master, so the files of both have the same content at the same positions.
 
@@ -29,10 +30,10 @@ use std::path::PathBuf;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
 use wire::units::LogOffset;
 
-/// Largest record in bytes that is taken even if the configured limit is lower: the master's may be another one.
+/// Largest accepted record in bytes, even if the configured limit is lower, because the master's limit may be higher.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Following a master, with what it works on.
+/// Follower of a master and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Follower<'a> {
     pub(crate) state: &'a State,
@@ -41,11 +42,11 @@ pub(crate) struct Follower<'a> {
     pub(crate) flusher: Flusher<'a>,
 }
 
-/// What a master's bytes from the log's end on hold.
+/// Records in a master's bytes from the log's end on.
 struct Received<'a> {
     /// The whole records with their log positions.
     records: Vec<(u64, RecordView<'a>)>,
-    /// What these records add to their queues.
+    /// Queue units of these records.
     dispatches: Vec<Dispatch<QueueName<'a>>>,
     /// Log position behind the last whole record, or behind the blank record that follows it.
     end: u64,
@@ -53,7 +54,7 @@ struct Received<'a> {
     restarted: Option<String>,
 }
 
-/// Why bytes cannot be a master's log: the log position, and what is wrong there.
+/// Reason why bytes cannot belong to a master's log: the log position, and the fault there.
 type Refused = (u64, String);
 
 impl Follower<'_> {
@@ -148,7 +149,7 @@ impl Follower<'_> {
 
     /// Counts records that are written.
     fn count_records(&self, appender: &mut Appender, received: &Received<'_>) {
-        // Published before the units: whoever sees a unit may read its record.
+        // Published before the units, so that the record of every visible unit is readable.
         self.state.appended.set(received.end);
         let count = received.dispatches.iter().map(|dispatch| self.put_followed(dispatch)).sum();
         let (mut hashes, mut keys) = (Vec::new(), Vec::new());
@@ -166,8 +167,8 @@ impl Follower<'_> {
         self.state.note_unwritten(count);
     }
 
-    /// Whether a record is the first of a queue whose topic was deleted and created again: queue offsets begin at 0 again.
-    /// `before` is what the records that came with it add.
+    /// Whether a record is the first message of a queue whose topic was deleted and created again, so that queue
+    /// offsets restart at 0. `before` holds the units of earlier records in the same bytes.
     fn begins_anew(&self, dispatch: &Dispatch<QueueName<'_>>, before: &[Dispatch<QueueName<'_>>]) -> bool {
         let (topic, queue_id) = dispatch.queue;
         dispatch.first == 0
@@ -175,7 +176,7 @@ impl Follower<'_> {
                 || before.iter().any(|other| other.queue == dispatch.queue))
     }
 
-    /// Adds a record to one of its queues. Returns the number of units that were added.
+    /// Adds a record to a queue. Returns the number of units that were added.
     fn put_followed(&self, dispatch: &Dispatch<QueueName<'_>>) -> u64 {
         let Dispatch { queue: (topic, queue_id), first, count, unit } = *dispatch;
         let offset = unit.log_offset;
@@ -249,7 +250,7 @@ impl Follower<'_> {
         Ok(received)
     }
 
-    /// Adds a whole record and what it adds to queues; `false` when a topic begins anew with the record.
+    /// Adds a whole record and its queue units. Returns `false` if the record starts a re-created topic.
     fn add_record<'a>(&self, received: &mut Received<'a>, at: u64, view: RecordView<'a>) -> bool {
         let before = received.dispatches.len();
         for dispatch in self.state.rules().dispatches_of(&view, at) {
@@ -279,7 +280,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Writes bytes to the log as they are, to several files where they reach so far.
+    /// Writes bytes unchanged to the log, across several files if needed.
     fn write_verbatim(&self, appender: &mut Appender, mut at: u64, bytes: &[u8]) -> Result<(), AppendError> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -325,7 +326,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Drops an unfinished record at the end; the store goes on following.
+    /// Drops an unfinished record at the end. The store keeps following.
     pub(crate) fn drop_unfinished(&self) -> LogOffset {
         let mut appender = lock(self.appending.appender);
         appender.keep_unfinished(Vec::new());
@@ -365,7 +366,7 @@ fn following_path(state: &State) -> PathBuf {
     table::directory(&state.config.root).join("following")
 }
 
-/// Notes durably that the log is that of a master from now on.
+/// Records durably that the store follows a master.
 pub(crate) fn note_following(state: &State) -> io::Result<()> {
     let directory = table::directory(&state.config.root);
     state.disk.create_dir_all(&directory)?;
@@ -380,7 +381,7 @@ pub(crate) fn forget_following(state: &State) -> io::Result<()> {
     state.disk.sync_dir(&table::directory(&state.config.root))
 }
 
-/// Whether the store followed a master when it was closed or crashed.
+/// Whether the store followed a master at its last close or crash.
 pub(crate) fn has_followed(state: &State) -> io::Result<bool> {
     let entries = state.disk.list(&table::directory(&state.config.root))?;
     Ok(entries.iter().any(|entry| entry.name == "following"))

@@ -1,5 +1,5 @@
-//! The healer's work list: queues to check after opening, and queues whose files differ from what the queue table says.
-//! Readers and the healer put queues here; the healer ([`crate::recover`]) rebuilds them.
+//! Work list of the healer: queues to check after opening, and queues whose files differ from the queue table.
+//! Readers and the healer add queues. The healer ([`crate::recover`]) rebuilds them.
 
 use crate::queue::Queue;
 use crate::queue::registry::Queues;
@@ -7,10 +7,10 @@ use crate::wake::{Wake, lock};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// Progress of the healer; all zero while it has nothing to do.
+/// Progress of the healer. All fields are zero while the healer is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Queues whose files were not checked since the store was opened.
+    /// Queues whose files are unchecked since the store was opened.
     pub unchecked_queues: u64,
     /// Queues that are being rebuilt from the commit log, or wait for it.
     pub lost_queues: u64,
@@ -28,7 +28,7 @@ pub(crate) struct LostQueues {
     pub(crate) idle: Condvar,
 }
 
-/// What the healer has to do.
+/// Pending work of the healer.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) unchecked: Vec<Arc<Queue>>,
@@ -47,12 +47,12 @@ pub(crate) struct Retry {
     pub(crate) at: Instant,
     /// Length of the pause before it, in multiples of [`crate::Config::rebuild_pause`].
     pub(crate) pauses: u32,
-    /// Unreadable bytes of one commit log file that the next attempt passes over.
+    /// Unreadable bytes of a commit log file that the next attempt skips.
     pub(crate) tolerance: u64,
 }
 
 impl LostQueues {
-    /// Has the healer check the files of these queues.
+    /// Adds queues whose files the healer checks.
     pub(crate) fn check_later(&self, queues: Vec<Arc<Queue>>, correct_minima: bool) {
         let mut work = lock(&self.work);
         work.unchecked = queues;
@@ -74,7 +74,7 @@ impl LostQueues {
         !lock(&self.work).lost.is_empty() || queues.open.has_reports()
     }
 
-    /// Waits until the healer is idle: nothing to do, a pause before the next attempt, or stopped.
+    /// Waits until the healer is idle, pauses before the next attempt, or stops.
     pub(crate) fn wait_healed(&self, queues: &Queues) {
         let mut work = lock(&self.work);
         while !work.stopped && (work.is_busy || queues.open.has_reports()) {

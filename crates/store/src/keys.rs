@@ -9,7 +9,7 @@ const SEPARATOR: &[u8] = b"#";
 /// Separates topic and tag in the hashed text.
 const TAG_SEPARATOR: &[u8] = b"T#";
 
-/// What a query searches for.
+/// Kind of key that a query searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// The message's unique key or one of its keys.
@@ -28,7 +28,7 @@ pub(crate) fn seed_of(topic: &[u8]) -> i32 {
     java_hash_on(java_hash_on(0, topic), SEPARATOR)
 }
 
-/// One key of a message, to be added to an index file.
+/// Key of a message for an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyEntry {
     pub(crate) hash: u32,
@@ -39,7 +39,7 @@ pub(crate) struct KeyEntry {
 }
 
 impl KeyEntry {
-    /// The keys of one record, given their hashes.
+    /// Makes the entries of a record's keys from their hashes.
     pub(crate) fn all(hashes: &[u32], offset: u64, time: i64) -> impl Iterator<Item = Self> + '_ {
         hashes.iter().map(move |hash| Self { hash: *hash, offset, time })
     }

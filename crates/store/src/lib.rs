@@ -1,8 +1,9 @@
 //! The message store: append, flush, read, queue index, checkpoint and recovery, in RocketMQ's file formats.
 //!
-//! One commit log holds every message; per queue an index of 20-byte units says where its messages lie. One appender writes;
-//! all others read watermarks: `appended`, `flushed`, and with replicas `replicated` and `confirmed`. The store has its own
-//! named threads, or none ([`Store::open_without_threads`]), and no async code; it accesses files only through [`Disk`].
+//! A commit log holds every message. Each queue has an index of 20-byte units with the positions of its messages. A
+//! single appender writes. All other threads read watermarks: `appended`, `flushed`, and with replicas `replicated`
+//! and `confirmed`. The store has its own named threads, or none ([`Store::open_without_threads`]), and no async
+//! code. It accesses files only through [`Disk`].
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -17,7 +17,7 @@ use directories::Directories;
 pub use removal::GaveBack;
 use removal::Removed;
 
-/// One file of the commit log.
+/// File of the commit log.
 pub(crate) struct Segment {
     pub(crate) base: u64,
     pub(crate) path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Log {
     /// Log position before which everything is being removed and counts as deleted. Only grows.
     removed_below: AtomicU64,
     removed: Removed,
-    /// Held while a file is created, so that the appender and the preallocation thread do not both create it.
+    /// Lock of file creation, so that the appender and the preallocation thread do not both create a file.
     making: Mutex<()>,
     /// Whether space is taken for a file that is not listed yet.
     takes_space: AtomicBool,
@@ -119,8 +119,8 @@ impl Log {
         self.make_at(base)
     }
 
-    /// Makes the next file ahead of its use. Does nothing when the log's end has moved meanwhile, so that `base` is not the
-    /// start of the next file any more.
+    /// Creates the next file ahead of its use. Does nothing if the log's end has moved, so that `base` is no longer
+    /// the start of the next file.
     pub(crate) fn ensure_ahead(&self, base: u64) -> io::Result<()> {
         if self.segment_of(base).is_some() {
             return Ok(());
@@ -130,7 +130,7 @@ impl Log {
         if is_next && self.segment_of(base).is_none() { self.make_at(base).map(drop) } else { Ok(()) }
     }
 
-    /// Makes the log, which holds no record, begin at `base`: removes the files made ahead and makes the one that begins there.
+    /// Makes an empty log begin at `base`: removes the preallocated files and creates the file that begins at `base`.
     pub(crate) fn begin_at(&self, base: u64) -> io::Result<()> {
         let _making = lock(&self.making);
         self.remove_from(0)?;
@@ -155,7 +155,8 @@ impl Log {
         segment
     }
 
-    /// The directory for a new file: the one whose turn it is, or another one when that has no space.
+    /// Returns the directory for a new file: the next directory in turn, or another directory if the first has no
+    /// space.
     fn directory_of(&self, number: u64) -> io::Result<&Path> {
         let turn = self.directories.of(number);
         let Err(error) = self.check_room(turn) else { return Ok(turn) };
@@ -167,7 +168,7 @@ impl Log {
         others.find(|other| self.check_room(other).is_ok()).ok_or(error)
     }
 
-    /// Refuses a directory that has no space for a file: trying to reserve it would first fill the disk.
+    /// Rejects a directory without space for a file. An attempt to reserve the space would first fill the disk.
     fn check_room(&self, directory: &Path) -> io::Result<()> {
         let usage = self.disk.usage(directory)?;
         if usage.total > 0 && usage.available < self.segment_bytes {
@@ -178,8 +179,8 @@ impl Log {
         Ok(())
     }
 
-    /// Creates a file under another name beside the directory and renames it once it has its full size: a power cut in
-    /// between must not leave a file of a wrong size, with which neither Vostok nor RocketMQ opens the store.
+    /// Creates a file under a temporary name beside the directory, and renames it at full size. A power cut in
+    /// between must not leave a file of a wrong size, because neither Vostok nor RocketMQ opens such a store.
     fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let beside = directories::beside(directory);
         self.disk.remove(&beside)?;
@@ -220,7 +221,7 @@ impl Log {
         true
     }
 
-    /// Publishes that zeros were written up to a position of a file; `None` only wakes those who wait.
+    /// Publishes the position up to which zeros were written to a file. `None` only wakes waiting threads.
     pub(crate) fn publish_written_ahead(&self, segment_end: Option<(&Segment, u64)>) {
         let _guard = lock(&self.ahead.0);
         if let Some((segment, end)) = segment_end {

@@ -10,11 +10,11 @@ pub(crate) enum Bug {
     RetryFlush,
     /// `skip-crc`: recovery accepts records with missing bytes.
     SkipCrc,
-    /// `reuse-offset`: some messages get the queue offset of another one.
+    /// `reuse-offset`: some messages get the queue offset of another message.
     ReuseOffset,
     /// `serve-damaged`: some reads return a wrong byte.
     ServeDamaged,
-    /// `wrong-tags`: an append indexes a tags code that differs from the one recovery computes.
+    /// `wrong-tags`: an append indexes a tags code that differs from the code that recovery computes.
     WrongTags,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most bytes of zeros made durable by one sync.
+/// Most bytes of zeros made durable by a sync.
 const STEP_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of zeros per write.
@@ -20,15 +20,15 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Longest pause between two such writes.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-/// Preallocation with what it works on; it owns nothing.
+/// Preallocation and the parts of the store that it uses. It has no state.
 #[derive(Clone, Copy)]
 pub(crate) struct Preallocator<'a> {
     pub(crate) state: &'a State,
 }
 
 impl Preallocator<'_> {
-    /// Makes sure that the commit log file exists. Lack of space or of file descriptors only refuses; any other error fences
-    /// the store.
+    /// Creates the commit log file if it is missing. Lack of space or of file descriptors only refuses. Any other
+    /// error fences the store.
     pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
         self.note_making(base, self.state.log.ensure(base).map(drop))
     }
@@ -45,7 +45,7 @@ impl Preallocator<'_> {
         })
     }
 
-    /// One round of preallocation.
+    /// Runs a round of preallocation.
     pub(crate) fn preallocation_round(&self) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
             return Next::Over;
@@ -75,8 +75,8 @@ impl Preallocator<'_> {
         true
     }
 
-    /// Creates the current commit log file and, from its middle on, the next one. An error is only logged: the appender
-    /// reports it if it needs the file.
+    /// Creates the current commit log file and, from its middle on, the next file. An error is only logged. The
+    /// appender reports it if it needs the file.
     fn make_ahead(&self, end: u64) {
         let segment_bytes = self.state.config.segment_bytes;
         let base = end / segment_bytes * segment_bytes;
@@ -93,8 +93,8 @@ impl Preallocator<'_> {
         }
     }
 
-    /// Fills the files from the current one on with zeros. A file is full long before it is used: in a file in use, zeros and
-    /// flushes would wait for each other.
+    /// Fills the files from the current file on with zeros. A file is filled long before it is used. In a file in
+    /// use, zeros and flushes would wait for each other.
     fn write_ahead(&self, end: u64) {
         for segment in self.state.log.segments_in(end, u64::MAX) {
             let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.state.config.segment_bytes;
@@ -112,7 +112,8 @@ impl Preallocator<'_> {
         }
     }
 
-    /// Writes one step of zeros. The appender cannot be in this range: it waits for the position published here.
+    /// Writes a step of zeros. The appender cannot be in this range, because it waits for the position published
+    /// here.
     fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
         let step = (self.state.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
@@ -146,7 +147,7 @@ impl Preallocator<'_> {
             if lead > self.state.config.written_ahead_bytes
                 && !self.state.signals.stopping.load(Ordering::Acquire)
             {
-                // Nobody waits for zeros far ahead: pause, so that flushes get most of the disk.
+                // Zeros far ahead are not urgent: pause, so that flushes get most of the disk.
                 let share = if lead > self.state.config.written_ahead_bytes * 4 { 15 } else { 3 };
                 let rest = (self.state.clock.now() - began) * share;
                 self.state.clock.pause(&self.state.signals.preallocation, rest.min(REST_MAX));

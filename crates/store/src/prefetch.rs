@@ -1,5 +1,5 @@
-//! Prefetch into the CPU caches. With ten thousand queues none of a queue's data is in a cache when a message for it arrives;
-//! prefetched while the message is still being decoded, the data is there when the message is stored.
+//! Prefetch into the CPU caches. With ten thousand queues, no cache holds a queue's data when a message for the queue
+//! arrives. The prefetch starts while the message is being decoded, so the data is there when the message is stored.
 
 use std::ops::Range;
 use std::sync::Arc;

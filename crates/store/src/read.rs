@@ -1,5 +1,5 @@
-//! Reads records. Every read can be restricted to memory: network threads use the reads that return [`Read::NotResident`] and
-//! hand those over to a pool of blocking readers.
+//! Reads records. Every read can be restricted to memory. Network threads use restricted reads, and pass reads with
+//! the result [`Read::NotResident`] to a pool of blocking readers.
 
 mod check;
 
@@ -26,10 +26,10 @@ pub enum Boundary {
     Upper,
 }
 
-/// Text of the damage report for a message whose commit log file was deleted since its unit was read.
+/// Text of the damage report for a message whose commit log file was deleted after its unit was read.
 const GONE: &str = "the log file was deleted";
 
-/// Reading, with what it works on.
+/// The reader and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
@@ -101,7 +101,8 @@ impl Reader<'_> {
         Ok(Read::Done)
     }
 
-    /// How many of `length` bytes from a log position on a master sends in one piece: those in the same file.
+    /// Returns how many of `length` bytes from a log position on a master sends in one piece: bytes within the same
+    /// file.
     pub(crate) fn sendable(&self, from: LogOffset, length: usize) -> usize {
         let left = self.state.appended.get().saturating_sub(from.get());
         let left = left.min(self.state.config.segment_bytes - from.get() % self.state.config.segment_bytes);
@@ -135,8 +136,8 @@ impl Reader<'_> {
         self.read_each(Some(queue), |index| messages.get(index).copied(), out, resident)
     }
 
-    /// Reads the records of messages, and checks those that may come from the disk. All damaged ones are reported at once,
-    /// and nothing is delivered then.
+    /// Reads the records of messages, and checks records that may come from the disk. Reports all damaged records at
+    /// once and then delivers no record.
     fn read_each(
         &self,
         queue: Option<&Queue>,
@@ -192,8 +193,8 @@ impl Reader<'_> {
         Err(ReadError::Damaged(reading.damaged))
     }
 
-    /// Reads one record whose range the log refused before. A range that was deleted is an ordinary error; a range that never
-    /// existed means that the unit is damaged.
+    /// Reads a record whose range the log rejected. A deleted range is an ordinary error. A range that never existed
+    /// proves that the unit is damaged.
     fn read_one(
         &self,
         reading: &mut Reading<'_>,
@@ -226,7 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks records that lie one behind the other, and notes which are damaged.
+    /// Checks adjacent records and collects the damaged records.
     fn check_run(
         &self,
         reading: &mut Reading<'_>,
@@ -291,7 +292,8 @@ impl Reader<'_> {
         Ok(Read::Done)
     }
 
-    /// Store time in ms of the message at a queue offset; `None` when the message does not exist any more, or is damaged.
+    /// Returns the store time in ms of the message at a queue offset, or `None` if the message was deleted or is
+    /// damaged.
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         Ok(self.next_stored(queue, offset, offset + 1)?.and_then(|(_, stored)| stored))
     }

@@ -1,10 +1,10 @@
-//! Read-ahead far behind the end of the log. Whole windows of the log are read into the page cache before their readers need
-//! them and dropped behind them: consumers of all queues and groups that work off the same backlog share one sequential read
-//! of the disk, and together use at most [`crate::Config::cold_bytes`] of memory.
+//! Read-ahead for consumers that are far behind the end of the log. Whole windows of the log are read into the page
+//! cache before readers need them, and dropped after use. Consumers of the same backlog share a sequential read of
+//! the disk, whatever their queues and groups. Together they use at most [`crate::Config::cold_bytes`] of memory.
 //!
-//! The first blocking read that needs a window reads it ahead; when the window before it was read ahead too, the following
-//! ones are read as well. The page cache holds the bytes; this module only remembers which windows were read ahead, oldest
-//! first. The end of the log is in memory because of appends and is left alone.
+//! The first blocking read in a window reads the window ahead. If the preceding window was read ahead too, the
+//! following windows are read as well. The page cache holds the bytes, and this module stores only the list of
+//! windows, oldest first. The end of the log is in memory because of appends and is left alone.
 
 use crate::queue::Unit;
 use crate::state::State;
@@ -17,14 +17,14 @@ use wire::units::LogOffset;
 /// Size of a window in bytes; windows begin at multiples of it.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Number of windows read ahead behind one that continues a sequence.
+/// Number of windows read ahead after a window that continues a sequence.
 const AHEAD: u64 = 4;
 
 /// Numbers of the windows that were read ahead, oldest first. There are few of them: searched linearly.
 #[derive(Default)]
 pub(crate) struct Windows(VecDeque<u64>);
 
-/// What a read requires of the page cache.
+/// Windows that a read adds to and drops from the page cache.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     /// Numbers of the windows to read ahead, ascending.
@@ -63,7 +63,7 @@ impl Windows {
     }
 }
 
-/// The parts of the log that were read ahead, and what may have come from the disk.
+/// Parts of the log that were read ahead or may have come from the disk.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     windows: Mutex<Windows>,
@@ -122,7 +122,7 @@ impl ReadAhead {
     }
 }
 
-/// Gives the kernel a hint about the part of a window that is in each commit log file.
+/// Passes the kernel a hint about the part of a window in each commit log file.
 fn hint(state: &State, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
     let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
     let end = end.min(state.appended.get());

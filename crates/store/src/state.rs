@@ -20,15 +20,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::units::LogOffset;
 
-/// Why work that must become durable was not finished.
+/// Reasons why a durable operation was not finished.
 pub(crate) enum Interrupted {
-    /// The disk is full; nothing is lost, the next round tries again.
+    /// The disk is full. No data is lost, and the next round retries.
     NoSpace(io::Error),
     /// The store is fenced.
     Fenced,
 }
 
-/// What the parts of a store share. Watermarks: `flushed <= appended`; both only grow, except when the log is truncated.
+/// State that the parts of a store share. Watermarks: `flushed <= appended`. Both only grow, except when the log is
+/// truncated.
 pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) disk: Arc<dyn Disk>,
@@ -42,11 +43,11 @@ pub(crate) struct State {
     pub(crate) flushed: Watermark,
     /// Log position that enough replicas have; set from outside.
     pub(crate) replicated: Watermark,
-    /// Log position behind which consumers see nothing; set from outside.
+    /// Log position behind which consumers see no messages, set from outside.
     pub(crate) confirmed: Watermark,
-    /// How often the log was truncated since the store was opened.
+    /// Number of truncations of the log since the store was opened.
     pub(crate) truncations: AtomicU64,
-    /// Until when the thread sleeps that answers those who wait in vain for a watermark.
+    /// Next time at which the deadline thread answers waiting callers.
     pub(crate) deadlines: Deadlines,
     pub(crate) fence: Fence,
     /// Writes of appends, under the appender's lock.
@@ -56,7 +57,7 @@ pub(crate) struct State {
     pub(crate) clock: Arc<Clock>,
     /// Content of the `checkpoint` file.
     pub(crate) page: Mutex<Checkpoint>,
-    /// Digests: checksums of what RocketMQ's checksum leaves out.
+    /// Digests: checksums of the record parts that RocketMQ's checksum omits.
     pub(crate) digests: Digests,
     pub(crate) signals: Signals,
 }
@@ -85,7 +86,7 @@ impl State {
         }
     }
 
-    /// What decides which units a record has.
+    /// Settings that decide which units a record has.
     pub(crate) fn rules(&self) -> Rules<'_> {
         let multi_dispatch = self.config.multi_dispatch;
         Rules { queues: &self.queues, delays: &self.delays, multi_dispatch }
@@ -96,7 +97,7 @@ impl State {
         self.config.flush == FlushMode::Sync
     }
 
-    /// All watermarks that somebody can wait for.
+    /// Returns all watermarks on which callers can wait.
     pub(crate) fn watermarks(&self) -> [&Watermark; 4] {
         [&self.flushed, &self.appended, &self.replicated, &self.confirmed]
     }
@@ -123,8 +124,9 @@ impl State {
         Ok(())
     }
 
-    /// Fences the store and wakes all who wait for something that will not happen. After a disk error written pages may be
-    /// lost although the file system stays mounted, so the next opening must not rely on its mounts (`vostok/mounts`).
+    /// Fences the store and wakes all callers whose event will not happen. After a disk error, written pages may be
+    /// lost although the file system stays mounted. So the next opening must not rely on its mounts
+    /// (`vostok/mounts`).
     pub(crate) fn put_up_fence(&self, reason: &str) {
         self.fence.put_up(reason);
         if let Err(error) = self.disk.remove(&self.mounts_path()) {
@@ -139,8 +141,8 @@ impl State {
         table::directory(&self.config.root).join("mounts")
     }
 
-    /// The outcome of a failed write: lack of space may be retried, as the write does not count yet; any other error fences
-    /// the store.
+    /// Handles a failed write. Lack of space may be retried, because the write does not count yet. Any other error
+    /// fences the store.
     pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
         if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
     }
@@ -169,7 +171,7 @@ impl State {
         }
     }
 
-    /// Wakes the checkpoint thread if it sleeps with nothing to do.
+    /// Wakes the checkpoint thread if it sleeps because the store has no changes.
     pub(crate) fn wake_idle_checkpoint(&self) {
         if self.signals.checkpoint_idle.swap(false, Ordering::SeqCst) {
             self.signals.checkpoint.wake();

@@ -34,9 +34,9 @@ pub struct Store {
     pub(crate) parts: Arc<Parts>,
     recovered: Recovered,
     workers: Mutex<Workers>,
-    /// What runs in the background of a store without threads.
+    /// Engines of a store without threads.
     engines: Mutex<Engines>,
-    /// The lock on the store's directory, held as long as the store is open.
+    /// Lock on the store's directory. Held while the store is open.
     store_lock: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
@@ -44,9 +44,10 @@ impl Store {
     /// Opens or creates the store at `config.root`, and recovers it from a crash.
     ///
     /// # Errors
-    /// [`OpenError::Locked`] when the store is in use; [`OpenError::FileSize`], [`OpenError::FileName`], [`OpenError::NoLog`] or
-    /// [`OpenError::Gap`] when its files do not match the configuration or each other; [`OpenError::Undecided`] when the log's
-    /// end cannot be told from damage; [`OpenError::Config`] or [`OpenError::Io`] otherwise.
+    /// [`OpenError::Locked`] when the store is in use. [`OpenError::FileSize`], [`OpenError::FileName`],
+    /// [`OpenError::NoLog`] or [`OpenError::Gap`] when the files do not match the configuration or each other.
+    /// [`OpenError::Undecided`] when the end of the log may be damage. [`OpenError::Config`] or [`OpenError::Io`]
+    /// otherwise.
     pub fn open(config: Config, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         Self::open_with(config, disk, None)
     }
@@ -84,7 +85,7 @@ impl Store {
         let parts = Arc::new(Parts::new(config, disk, sync_all, Clock::new(fixed)));
         parts.state.config.batched_topics.iter().for_each(|topic| parts.state.queues.add_batched(topic));
         let recovered = parts.recovery().recover()?;
-        // What recovery found is not new.
+        // Queues that recovery found are not new.
         drop(parts.state.queues.take_grown());
         parts.space.trimmed.store(parts.state.log.min(), Ordering::Relaxed);
         let (mut workers, mut engines) = (Workers::default(), Engines::default());
@@ -97,7 +98,7 @@ impl Store {
         Ok(Self { parts, recovered, workers, engines, store_lock })
     }
 
-    /// What opening the store found and did.
+    /// Returns the findings and actions of the opening.
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
@@ -109,13 +110,14 @@ impl Store {
         self.parts.lost.progress()
     }
 
-    /// Has units of a queue rebuilt from the log, for a caller that found one which does not lead to its record. Reading
-    /// these units fails with [`crate::ReadError::Rebuilding`] until the rebuild is done.
+    /// Schedules a rebuild of a queue's units from the log, for a caller that found a unit without its record. Reads
+    /// of these units fail with [`crate::ReadError::Rebuilding`] until the rebuild ends.
     pub fn rebuild(&self, queue: &Arc<Queue>, offsets: Range<QueueOffset>) {
         self.parts.lost.lose(queue, offsets.start.get(), offsets.end.get());
     }
 
-    /// Waits until all queue files were checked after opening and lost ones are rebuilt, or their rebuild has failed for now.
+    /// Waits until all queue files were checked after opening and lost queues are rebuilt, or their rebuild has
+    /// failed for now.
     pub fn wait_healed(&self) {
         if !self.parts.state.clock.has_threads() {
             self.run_due(self.parts.state.clock.now());
@@ -138,8 +140,8 @@ impl Store {
         self.parts.state.queues.find_or_create(topic, queue_id)
     }
 
-    /// Makes a topic that has no queues yet a topic with batch consume queues (`queue.type=BatchCQ`): one record may hold
-    /// many messages. Topics that are known when the store is opened are in [`Config::batched_topics`].
+    /// Makes a topic without queues a topic with batch consume queues (`queue.type=BatchCQ`), in which one record may
+    /// hold many messages. [`Config::batched_topics`] lists the topics at opening.
     pub fn add_batched_topic(&self, topic: &str) {
         self.parts.state.queues.add_batched(topic);
     }
@@ -162,19 +164,20 @@ impl Store {
         self.parts.state.queues.all()
     }
 
-    /// The queues that got messages since the last call, or since the store was opened, and how many each got. With a million queues
-    /// nobody may look at all of them to count messages. There is one caller: each message is told once.
+    /// Returns the queues that got messages since the last call or the opening, with the number of messages. The list
+    /// avoids a scan of all queues, of which there may be a million. Only one caller may use it, because each message
+    /// is counted once.
     #[must_use]
     pub fn take_grown(&self) -> Vec<(Arc<Queue>, u64)> {
         self.parts.state.queues.take_grown()
     }
 
-    /// Removes all queues of a topic and returns their number (`DefaultMessageStore.deleteTopics`). Their handles become
-    /// useless. A topic of the same name that is created later begins at queue offset 0; the old messages stay in the log
-    /// until its files are deleted, but belong to no queue. The removal is durable when this returns.
+    /// Removes all queues of a topic and returns their number (`DefaultMessageStore.deleteTopics`). Their handles
+    /// become useless. A topic of the same name that is created later begins at queue offset 0. The old messages stay
+    /// in the log until its files are deleted, but belong to no queue. The removal is durable when this returns.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`]; the topic is removed all the same, and that becomes durable with the next checkpoint.
+    /// As [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
         self.parts.checkpointer().remove_topic(topic)
     }
@@ -187,8 +190,9 @@ impl Store {
         Batch::new(parts.state.delays.clone(), &parts.state.config, multi)
     }
 
-    /// Appends the whole batch; afterwards the batch tells where each message is. Blocks for one write to the page cache.
-    /// `now_ms` is the wall clock in ms since the epoch; store times never go back even if the clock does.
+    /// Appends the whole batch. Afterwards the batch has the position of each message. Blocks for one write to the
+    /// page cache. `now_ms` is the wall clock in ms since the epoch. Store times never go back even if the clock
+    /// does.
     ///
     /// # Errors
     /// See [`AppendError`]. After [`AppendError::Fenced`] it is unknown whether the batch is stored.
@@ -208,7 +212,7 @@ impl Store {
         LogOffset::new(self.parts.state.appended.get())
     }
 
-    /// Log position of the newest record; `None` when the log never had one, or opening did not read one.
+    /// Log position of the newest record. `None` if the log never had a record, or opening did not read one.
     #[must_use]
     pub fn last_record(&self) -> Option<LogOffset> {
         let last = lock(&self.parts.appender).last_record;
@@ -233,14 +237,14 @@ impl Store {
         self.parts.flusher().flush_counts()
     }
 
-    /// Calls `done` once everything before log position `end` is durable, when that fails, or after
-    /// [`Config::flush_timeout`]. When the outcome is known already, `done` runs at once on this thread, otherwise on a
-    /// thread of the store; it must be quick. A waiting call makes the flush thread start at once.
+    /// Calls `done` when everything before log position `end` is durable, when that fails, or after
+    /// [`Config::flush_timeout`]. If the outcome is known, `done` runs at once on this thread, otherwise on a thread
+    /// of the store. `done` must be quick. A waiting call makes the flush thread start at once.
     pub fn when_flushed(&self, end: LogOffset, done: Box<dyn FnOnce(FlushOutcome) + Send>) {
         self.parts.flusher().when_flushed(end, done);
     }
 
-    /// Writes the queue files and the checkpoint now instead of at the next interval, and waits until they are durable.
+    /// Writes the queue files and the checkpoint now instead of at the next interval. Waits until they are durable.
     ///
     /// # Errors
     /// [`AppendError::NoSpace`] when the disk is full, and nothing is lost; [`AppendError::Fenced`] when the store is fenced.
@@ -280,8 +284,8 @@ impl Store {
         Unfinished { write: state.writes.unfinished(), flush: state.flushes.unfinished() }
     }
 
-    /// Makes everything durable, writes the checkpoint, removes preallocated files and ends the threads. Appends are refused
-    /// from now on. A second call does nothing.
+    /// Makes everything durable, writes the checkpoint, removes preallocated files and ends the threads. Later
+    /// appends are rejected. A second call does nothing.
     ///
     /// # Errors
     /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when something could not be made durable; the next opening then

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// A wake-up channel: one sleeping thread and any number of wakers.
+/// Wake-up channel with a single sleeping thread and any number of wakers.
 #[derive(Default)]
 pub(crate) struct Wake {
     /// Set by wakers, cleared by the sleeper before it looks for work. Both swap it after the sleeper has registered itself,
@@ -25,12 +25,12 @@ impl Wake {
         }
     }
 
-    /// Whether somebody woke the sleeper since the last call, for an engine without a thread.
+    /// Whether the sleeper was woken since the last call, for an engine without a thread.
     pub(crate) fn take(&self) -> bool {
         self.pending.swap(false, Ordering::AcqRel)
     }
 
-    /// Sleeps until woken, or until `deadline` if there is one. Must always be called by the same thread.
+    /// Sleeps until woken, or until `deadline` if there is one. The same thread must call it always.
     #[expect(clippy::disallowed_methods, reason = "the one place where a thread of the store sleeps")]
     pub(crate) fn sleep(&self, deadline: Option<Instant>) {
         let sleeper = self.sleeper.get_or_init(thread::current);
@@ -49,17 +49,18 @@ impl Wake {
     }
 }
 
-/// How the appender and the engines of a store wake each other, and tell each other to stop.
+/// Signals between the appender and the engines of a store: wake-ups and stop requests.
 #[derive(Default)]
 pub(crate) struct Signals {
     pub(crate) flush: Wake,
     pub(crate) checkpoint: Wake,
     pub(crate) journal: Wake,
     pub(crate) preallocation: Wake,
-    /// Set by the flush and the checkpoint thread while they sleep with nothing to do. Paired with the watermark `appended`.
+    /// Set by the flush and the checkpoint thread while they sleep without work. Paired with the watermark
+    /// `appended`.
     pub(crate) flush_idle: AtomicBool,
     pub(crate) checkpoint_idle: AtomicBool,
-    /// Tells all engines but the flusher to end.
+    /// Whether all engines except the flusher must end.
     pub(crate) stopping: AtomicBool,
     pub(crate) flusher_stops: AtomicBool,
 }
@@ -73,15 +74,15 @@ pub(crate) enum Next {
     At(Instant),
     /// When the engine is woken.
     Woken,
-    /// Never: the store is closed, or fenced and the engine is of no use any more.
+    /// Never: the store is closed, or fenced and the engine has no further work.
     Over,
 }
 
-/// The time of a store: the machine's, or the one that its caller sets when the store has no threads.
+/// Clock of a store: the machine's clock, or a time that the caller sets when the store has no threads.
 pub(crate) struct Clock(Option<Mutex<Instant>>);
 
 impl Clock {
-    /// The machine's clock, or one that stands at `fixed`.
+    /// Makes a machine clock, or a clock that stands at `fixed`.
     pub(crate) fn new(fixed: Option<Instant>) -> Self {
         Self(fixed.map(Mutex::new))
     }
@@ -104,7 +105,7 @@ impl Clock {
         })
     }
 
-    /// Lets other threads go first for a while; does nothing where there are none.
+    /// Lets other threads run first for a while. Does nothing in a store without threads.
     pub(crate) fn pause(&self, wake: &Wake, length: Duration) {
         if self.has_threads() {
             wake.sleep(Some(self.now() + length));
@@ -112,7 +113,7 @@ impl Clock {
     }
 }
 
-/// Locks a mutex, also a poisoned one: every holder in this crate leaves the data consistent at each step or fences the
+/// Locks a mutex, even if poisoned: every holder in this crate leaves the data consistent at each step or fences the
 /// store.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poison| poison.into_inner())

@@ -1,9 +1,10 @@
-//! A position of the log that only rises and that others wait for: `appended`, `flushed`, `replicated`, `confirmed`.
+//! Watermark: a log position that only rises and on which threads can wait. The store has `appended`, `flushed`,
+//! `replicated` and `confirmed`.
 //!
-//! Whoever moves a watermark publishes the new position first ([`Watermark::set`], [`Watermark::raise`]) and then answers those
-//! who wait for it ([`Watermark::answer`]), which costs one atomic load while nobody waits. Waiters and publishers find each
-//! other as follows: a waiter sets `is_awaited` and then looks at the position once more, a publisher stores the position and
-//! then looks at `is_awaited`; both in sequentially consistent order, so one of the two sees the other.
+//! A publisher stores the new position first ([`Watermark::set`], [`Watermark::raise`]) and then answers the waiters
+//! ([`Watermark::answer`]), which costs one atomic load without waiters. A waiter sets `is_awaited` and then reads
+//! the position again. A publisher stores the position and then reads `is_awaited`. Both use sequentially consistent
+//! order, so at least one of the two sees the other.
 
 use crate::wake::{Next, Wake, lock};
 use std::collections::VecDeque;
@@ -18,17 +19,19 @@ pub enum WaitOutcome {
     Reached,
     /// The watermark did not reach the position before the caller's deadline; it may still do so.
     TimedOut,
-    /// The watermark will not reach the position: the store is fenced or closed, or its log was truncated before the position.
-    /// The text says which.
+    /// The watermark will not reach the position, because the store is fenced or closed, or its log was truncated
+    /// before the position. The text has the reason.
     Failed(String),
-    /// Nobody moves the watermark any more: the store follows a master. The position may or may not be reached there.
+    /// The store follows a master, so the watermark no longer moves. The position may or may not be reached on the
+    /// master.
     Abandoned,
 }
 
-/// Position of a watermark that limits nothing: whoever waits for it is answered at once.
+/// Position of a watermark without limit: every wait ends at once.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 
-/// Callback of a waiter. Called once, on the thread that moves the watermark or on one of the store's, so it must be quick.
+/// Callback of a waiter. Called once, on the thread that moves the watermark or on a thread of the store, so it must
+/// be quick.
 pub(crate) type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 struct Waiter {
@@ -41,7 +44,7 @@ struct Waiter {
 #[derive(Default)]
 pub(crate) struct Watermark {
     position: AtomicU64,
-    /// Whether the list of waiters may hold somebody. Paired with `position`.
+    /// Whether the list of waiters may be non-empty. Paired with `position`.
     is_awaited: AtomicBool,
     waiters: Mutex<Waiters>,
     reached: AtomicU64,
@@ -51,7 +54,7 @@ pub(crate) struct Watermark {
 struct Waiters {
     /// The waiters, in the order in which they came.
     list: VecDeque<Waiter>,
-    /// Why nobody may wait any more: the threads have ended that would answer.
+    /// Reason why waits are rejected: the threads that answer them have ended.
     closed: Option<String>,
 }
 
@@ -66,33 +69,34 @@ impl Watermark {
         self.position.load(Ordering::SeqCst)
     }
 
-    /// Moves the watermark without answering anybody. For the one thread at a time that may move it.
+    /// Moves the watermark without answering waiters. Only one thread at a time may call it.
     pub(crate) fn set(&self, position: u64) {
         self.position.store(position, Ordering::SeqCst);
     }
 
-    /// Raises the watermark without answering anybody; does nothing when it is there already. For several threads.
+    /// Raises the watermark without answering waiters. Does nothing if the watermark is already as high. Several
+    /// threads may call it.
     pub(crate) fn raise(&self, position: u64) {
         self.position.fetch_max(position, Ordering::SeqCst);
     }
 
-    /// Lowers the watermark when the log is truncated, without telling anybody. A watermark that limits nothing stays.
+    /// Lowers the watermark when the log is truncated, without answering waiters. A watermark without limit stays.
     pub(crate) fn lower(&self, position: u64) {
         let lower = |current: u64| (current != UNLIMITED).then_some(current.min(position));
         let _ = self.position.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lower);
     }
 
-    /// Number of waiters that were told that the position is reached.
+    /// Number of waiters whose position was reached.
     pub(crate) fn reached(&self) -> u64 {
         self.reached.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits for the watermark to rise.
+    /// Whether the watermark has waiters.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::SeqCst)
     }
 
-    /// Answers everybody whose position is reached. Costs one atomic load while nobody waits.
+    /// Answers all waiters whose position is reached. Costs one atomic load without waiters.
     pub(crate) fn answer(&self) {
         if self.is_awaited() {
             let position = self.get();
@@ -101,9 +105,10 @@ impl Watermark {
         }
     }
 
-    /// Calls `done` once the watermark has reached `end`, at `deadline`, or when it becomes certain that it will not be
-    /// reached. When the outcome is known already, `done` runs at once on this thread. `refusal` says why nobody can wait now;
-    /// whatever makes it say so must call [`Self::fail`] afterwards. Returns whether the caller waits.
+    /// Calls `done` when the watermark reaches `end`, at `deadline`, or when it is certain that the watermark will
+    /// not reach `end`. If the outcome is known, `done` runs at once on this thread. `refusal` returns a reason if
+    /// waits are rejected now. Code that causes a refusal must call [`Self::fail`] afterwards. Returns whether the
+    /// caller waits.
     pub(crate) fn when(
         &self,
         end: u64,
@@ -136,29 +141,29 @@ impl Watermark {
         true
     }
 
-    /// Answers everybody who has waited until `now` at most.
+    /// Answers all waiters whose deadline is at or before `now`.
     pub(crate) fn expire(&self, now: Instant) {
         let is_over = |waiter: &Waiter| waiter.deadline.is_some_and(|deadline| deadline <= now);
         self.answer_waiters(is_over, &WaitOutcome::TimedOut);
     }
 
-    /// The earliest deadline of those who wait.
+    /// Returns the earliest deadline of the waiters.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         lock(&self.waiters).list.iter().filter_map(|waiter| waiter.deadline).min()
     }
 
-    /// Tells everybody who waits for a position behind `beyond` that it will not be reached.
+    /// Answers all waiters for a position behind `beyond` that the watermark will not reach it.
     pub(crate) fn fail(&self, beyond: u64, reason: &str) {
         self.answer_waiters(|waiter| waiter.end > beyond, &WaitOutcome::Failed(reason.to_owned()));
     }
 
-    /// Tells everybody who waits that nobody moves the watermark any more.
+    /// Answers all waiters that the watermark no longer moves.
     pub(crate) fn abandon(&self) {
         self.answer();
         self.answer_waiters(|_| true, &WaitOutcome::Abandoned);
     }
 
-    /// Answers everybody for the last time; nobody can wait any more.
+    /// Answers all waiters for the last time and rejects later waits.
     pub(crate) fn close(&self, reason: &str) {
         lock(&self.waiters).closed = Some(reason.to_owned());
         self.answer();
@@ -186,7 +191,7 @@ impl Watermark {
     }
 }
 
-/// When the thread that answers those whose deadline has passed must look again.
+/// Time at which the deadline thread next checks the waiters.
 pub(crate) struct Deadlines {
     pub(crate) wake: Wake,
     /// The deadline until which that thread sleeps, in ms since `origin`; zero while it is awake.
@@ -215,12 +220,12 @@ impl Deadlines {
     pub(crate) fn next(&self, earliest: impl Fn() -> Option<Instant>) -> Next {
         let until = earliest();
         self.sleeps_until_ms.store(self.ms(until), Ordering::SeqCst);
-        // Whoever came since `earliest` looked did not know yet until when the thread sleeps.
+        // A waiter that came after the call of `earliest` did not know yet until when the thread sleeps.
         let is_late = earliest().is_some_and(|earliest| until.is_none_or(|until| earliest < until));
         if is_late { Next::Now } else { until.map_or(Next::Woken, Next::At) }
     }
 
-    /// The thread looks at the deadlines: nobody needs to wake it.
+    /// Marks that the thread checks the deadlines now, so that no wake-up is needed.
     pub(crate) fn looking(&self) {
         self.sleeps_until_ms.store(0, Ordering::SeqCst);
     }

@@ -19,7 +19,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a request asks for (`RequestCode`).
+    /// Code of a request (`RequestCode`).
     request {
         SEND_MESSAGE = 10,
         PULL_MESSAGE = 11,
@@ -189,7 +189,7 @@ codes! {
 }
 
 codes! {
-    /// How a request ended (`ResponseCode`).
+    /// Code of a response (`ResponseCode`).
     response {
         SUCCESS = 0,
         SYSTEM_ERROR = 1,
@@ -260,7 +260,7 @@ pub const VERSION: i32 = 513;
 /// Ordinal of `V4_0_0`; from there on each version has two ordinals, that of its snapshots first.
 const FIRST_REGULAR: i32 = 213;
 
-/// Name of a version ordinal (`MQVersion.getVersionDesc`). Those before 4.0.0 are shown as the number.
+/// Returns the name of a version ordinal (`MQVersion.getVersionDesc`). Versions before 4.0.0 are shown as the number.
 pub fn version_name(ordinal: i32) -> String {
     if ordinal < FIRST_REGULAR {
         return format!("V{ordinal}");

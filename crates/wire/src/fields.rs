@@ -12,7 +12,7 @@ pub(crate) struct Pair {
     pub value: (u32, u32),
 }
 
-/// Memory for the positions of one command's fields, to be kept and reused.
+/// Reusable memory for the positions of one command's fields.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs(Vec<Pair>);
 
@@ -32,14 +32,14 @@ impl Pairs {
     }
 }
 
-/// The header fields of one command. Of a repeated key the last value counts, as in RocketMQ's map.
+/// Header fields of one command. The last value of a repeated key counts, as in RocketMQ's map.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     base: &'a [u8],
     pairs: Cow<'a, [Pair]>,
 }
 
-/// Why a typed header could not be read from its fields.
+/// Errors when a typed header is read from its fields.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FieldError {
     /// A required field is absent.
@@ -50,9 +50,9 @@ pub enum FieldError {
     Invalid {
         /// Name of the field.
         field: &'static str,
-        /// What was found, shortened to 64 characters.
+        /// Value of the field, shortened to 64 characters.
         value: String,
-        /// What the field must hold.
+        /// Description of a valid value.
         expected: &'static str,
     },
 }
@@ -139,7 +139,7 @@ pub(crate) fn number<T: TryFrom<i64>>(field: &'static str, value: &[u8]) -> Resu
 /// Numbers with up to so many digits fit 64 bits.
 const DIGITS_SAFE: usize = 18;
 
-/// Parses a number like `Long.parseLong`. Every message has seven of them, so no UTF-8 check is made.
+/// Parses a number like `Long.parseLong`. UTF-8 is not checked because every message has seven such numbers.
 pub(crate) fn decimal(value: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match value {
         [b'-', digits @ ..] => (true, digits),

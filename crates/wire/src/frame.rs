@@ -43,7 +43,7 @@ pub enum Encoding {
     Binary,
 }
 
-/// Why bytes are not a command. The connection is then closed, and no answer is sent.
+/// Errors of a remoting command. The receiver closes the connection and sends no response.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
     /// The length prefix is negative, too small for a header, or above [`FRAME_BYTES_MAX`].
@@ -65,7 +65,7 @@ pub enum FrameError {
     Header {
         /// Position of the error in the header.
         at: usize,
-        /// What was expected.
+        /// Description of valid bytes.
         why: &'static str,
     },
 }
@@ -122,8 +122,8 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// Like [`Command::decode`], for a frame that this process wrote: empty fields count in the binary encoding too, so that
-    /// it can hold any command.
+    /// Decodes a frame that this process wrote. Unlike [`Command::decode`], empty fields count in the binary encoding
+    /// too, so that a frame can hold any command.
     pub fn decode_own(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
         let mut pairs = Pairs::default();
         let parts = decode_parts(bytes, &mut pairs, Empty::Kept)?;
@@ -131,7 +131,7 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// Like [`Command::decode`], with reused memory for the fields, for callers that decode many commands.
+    /// Decodes like [`Command::decode`], but reuses memory for the fields, for callers that decode many commands.
     pub fn decode_with(bytes: &'a mut [u8], pairs: &'a mut Pairs) -> Result<Self, FrameError> {
         pairs.clear();
         let parts = decode_parts(bytes, pairs, Empty::Null)?;

@@ -1,9 +1,9 @@
 //! Frames of replication between the brokers of a group: classic HA ([`classic`]) and the auto-switch HA of controller mode
 //! ([`switch`]). Integers are big-endian; neither protocol has a magic number, a version or a checksum of its own.
 //!
-//! The functions here turn bytes into checked values and back. A decoder gets what a connection has received so far and
-//! answers `Ok(None)` when the frame is not complete yet; a frame that can never become valid is a [`FrameError`], after which
-//! the connection has to be closed. The order of frames is the concern of the crate `replica`.
+//! Functions here convert between bytes and checked values. A decoder gets the bytes that a connection has received,
+//! and returns `Ok(None)` for an incomplete frame. A frame that can never become valid is a [`FrameError`], and the
+//! caller closes the connection. The crate `replica` decides the order of frames.
 
 pub mod classic;
 pub mod switch;
@@ -115,7 +115,7 @@ impl fmt::Debug for BrokerId {
     }
 }
 
-/// Where an epoch begins in the commit log.
+/// Epoch with its start in the commit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochStart {
     /// The epoch.
@@ -124,7 +124,7 @@ pub struct EpochStart {
     pub start: LogOffset,
 }
 
-/// Why bytes are not a frame. The connection that sent them has to be closed.
+/// Errors of a replication frame. The receiver closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// A field that is never negative is.
@@ -167,7 +167,7 @@ pub enum FrameError {
     },
 }
 
-/// Reads integers from the front of a buffer whose length was checked.
+/// Reads integers from the front of a buffer. The caller has checked the length.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

@@ -1,9 +1,9 @@
 //! The JSON dialect of RocketMQ bodies and configuration files.
 //!
-//! RocketMQ writes JSON with fastjson, which is not strict JSON: integer map keys have no quotes (`{0:"a:1"}`), and object
-//! map keys are object literals (`{{"brokerName":"b"}:5}`). Clients in other languages send numbers as strings
-//! (`"codeSet":["2598919"]`). The reader accepts all of these and the writer produces the dialect, so the body types only
-//! derive serde's traits.
+//! RocketMQ writes JSON with fastjson, which is not strict JSON. Integer map keys have no quotes (`{0:"a:1"}`), and
+//! object map keys are object literals (`{{"brokerName":"b"}:5}`). Clients in other languages send numbers as strings
+//! (`"codeSet":["2598919"]`). The reader accepts all of these, and the writer produces the dialect, so body types
+//! only derive serde's traits.
 //!
 //! | situation | reader | writer, [`Dialect::Plain`] | writer, [`Dialect::Standard`] |
 //! |---|---|---|---|
@@ -31,20 +31,20 @@ pub const DEPTH_MAX: u32 = 64;
 /// Reason of the error for a text with more elements than [`from_slice_within`] takes.
 pub const TOO_MANY_ELEMENTS: &str = "expected no further element, the text has too many";
 
-/// Why a text is not valid JSON, or not of the expected structure.
+/// Error of a text that is not valid JSON or has an unexpected structure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad json at byte {position}: {reason}")]
 pub struct JsonError {
     /// Position of the error in the text, in bytes.
     pub position: usize,
-    /// What was expected and what was found, in lower case.
+    /// Expected and actual text, in lower case.
     pub reason: String,
 }
 
-/// How map keys and non-ASCII text are written.
+/// Style of map keys and non-ASCII text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// As fastjson's `toJSONString` writes: integer keys without quotes, non-ASCII text in UTF-8.
+    /// Dialect of fastjson's `toJSONString`: integer keys without quotes, non-ASCII text in UTF-8.
     #[default]
     Plain,
     /// fastjson's `BrowserCompatible` mode, strict JSON: integer keys in quotes, non-ASCII text escaped.

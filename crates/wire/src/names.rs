@@ -1,4 +1,4 @@
-//! Names of topics and groups that RocketMQ fixes, and the prefixes of those that are made from a group's or cluster's name
+//! Names of topics and groups that RocketMQ fixes, and prefixes of the names that contain a group's or cluster's name
 //! (`TopicValidator`, `MixAll`, `PopAckConstants`).
 
 /// Prefix of the name of a group's retry topic; the group's name follows.
@@ -10,7 +10,7 @@ pub const SYSTEM_TOPIC_PREFIX: &str = "rmq_sys_";
 /// Prefix of the names of system groups.
 pub const SYSTEM_GROUP_PREFIX: &str = "CID_RMQ_SYS_";
 
-/// The topic whose configuration is the template of topics that their first message creates.
+/// Topic whose configuration is the template of automatically created topics.
 pub const DEFAULT_TOPIC: &str = "TBW102";
 /// The topic of delayed messages, with one queue per delay level.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
@@ -26,7 +26,7 @@ pub const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
 pub const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Topic of op messages: the decisions about half messages.
 pub const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
-/// Topic of half messages whose producers were asked as often as configured without a decision.
+/// Topic of half messages that stay undecided after the configured number of check-backs.
 pub const CHECK_MAX_TIME_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 /// Topic of timed messages that are not delivered yet.
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
@@ -34,5 +34,5 @@ pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 pub const REVIVE_PREFIX: &str = "rmq_sys_REVIVE_LOG_";
 /// Prefix of the names of light queues (`MixAll.LMQ_PREFIX`).
 pub const LIGHT_PREFIX: &str = "%LMQ%";
-/// Prefix of the topics in whose routes the brokers of a group find each other; a broker group's name follows.
+/// Prefix of the topics in whose routes the brokers of a group find each other. The name of the broker group follows.
 pub const SYNC_MEMBER_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";

@@ -14,7 +14,7 @@ use crate::names::RETRY_PREFIX;
 /// Revive queue in the handles of ordered pops, which have no checkpoint (`KeyBuilder.POP_ORDER_REVIVE_QUEUE`).
 pub const ORDER_REVIVE_QUEUE: i32 = 999;
 
-/// Which topic a popped message is stored in.
+/// Kind of the topic that stores a popped message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The topic of the pop request.
@@ -84,7 +84,7 @@ pub struct Handle<'a> {
     pub invisible_ms: i64,
     /// Queue id of the revive topic for the pop's checkpoint.
     pub revive_queue: i32,
-    /// Which topic the message is stored in.
+    /// Kind of the topic that stores the message.
     pub kind: Kind,
     /// Name of the broker that served the pop.
     pub broker_name: &'a str,
@@ -111,7 +111,7 @@ impl<'a> Handle<'a> {
         })
     }
 
-    /// Whether the handle is of an ordered pop, which has no checkpoint.
+    /// Whether an ordered pop made the handle. Ordered pops have no checkpoint.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.revive_queue == ORDER_REVIVE_QUEUE
@@ -154,7 +154,7 @@ impl OffsetTexts {
         }
     }
 
-    /// Adds how often messages of a queue were delivered before, and the least of these counts for older clients.
+    /// Adds the delivery counts of a queue's messages, and the least count for older clients.
     pub fn count(&mut self, kind: Kind, queue_id: i32, counts: impl Iterator<Item = (i64, i32)>, least: i32) {
         for (offset, count) in counts {
             entry(&mut self.counts, kind, format_args!("qo{queue_id}%{offset} {count}"));

@@ -1,4 +1,4 @@
-//! Settings of a role in a properties file: what each is called, how values are read and shown, and what a file says that has no effect.
+//! Settings of a role in a properties file: names, how values are read and shown, and lines of a file without effect.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use crate::body::KeyValuesError;
 
-/// Name under which a broker lists the settings whose shown values count after its next start, separated by `;`
-/// (`GET_BROKER_CONFIG`). Apache RocketMQ shows such values, too, and does not tell them from those that count.
+/// Name under which a broker lists the settings whose new values take effect at its next start, separated by `;`
+/// (`GET_BROKER_CONFIG`). Apache RocketMQ shows such values too, but does not distinguish them from the values in
+/// effect.
 pub const AFTER_RESTART: &str = "countsAfterRestart";
 
 /// Whether the value that a broker shows of a setting counts after its next start only.
@@ -39,7 +40,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Name of the setting whose value is refused.
+    /// Returns the name of the setting whose value is invalid.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Text(_) => None,
@@ -51,7 +52,7 @@ impl FileError {
 /// A problem in a configuration file that the operator should know of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// No setting has this name.
+    /// Name that no setting has.
     #[error("unknown setting {0}: it has no effect")]
     Unknown(String),
     /// The value is empty; the setting keeps its default.
@@ -65,7 +66,7 @@ pub enum Warning {
     Unsupported(String, String),
 }
 
-/// When a changed setting takes effect.
+/// Time at which a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The change takes effect immediately.
@@ -74,7 +75,7 @@ pub enum Effect {
     Restart,
     /// The setting is only reported; RocketMQ's threads and queues have no counterpart here.
     None,
-    /// The setting has no effect, and an operator who sets it is warned.
+    /// Setting without effect. An operator who sets it gets a warning.
     Unsupported,
 }
 
@@ -84,7 +85,7 @@ pub struct Property<C> {
     pub name: &'static str,
     /// Description of the setting.
     pub doc: &'static str,
-    /// When a change takes effect.
+    /// Time at which a change takes effect.
     pub effect: Effect,
     /// The setting's value in a configuration.
     pub get: fn(&C) -> String,
@@ -98,7 +99,8 @@ impl<C> Property<C> {
         (self.get)(config)
     }
 
-    /// Changes the setting in `config` as a line of a file says, and returns a warning if the value is another than was written.
+    /// Sets the setting in `config` to the value of a file's line. Returns a warning if the effective value differs
+    /// from the written value.
     ///
     /// # Errors
     /// [`ConfigError`] when the value does not have the setting's type; the setting stays as it was.
@@ -191,10 +193,11 @@ numbers! {
 /// Words that turn a switch off, beside misspellings of `false`.
 const OFF: [&str; 9] = ["", "no", "off", "0", "n", "f", "none", "disable", "disabled"];
 
-/// Reads a switch; `None` when its reader may have meant that the switch is on, or another thing.
+/// Reads a switch. Returns `None` for text that may mean "on" or is unclear.
 ///
-/// RocketMQ takes everything but `true` for false (`MixAll.properties2Object`). Words that mean false are read so here as well;
-/// words that mean true, and words without a meaning, are refused, because they would turn the switch off silently.
+/// RocketMQ reads everything but `true` as false (`MixAll.properties2Object`). Words that mean false are accepted
+/// here too. Words that mean true, and words without a meaning, are rejected, because RocketMQ would silently turn
+/// the switch off.
 pub fn switch(text: &str) -> Option<bool> {
     let word = text.to_ascii_lowercase();
     match word.as_str() {
@@ -204,7 +207,8 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Reads a switch that decides about users: `true`, `false` in any case, or nothing for `false`. A misspelt word may have meant either.
+/// Reads a switch that decides about users: `true` or `false` in any case, or empty text for `false`. A misspelt word
+/// is rejected because it may mean either.
 pub fn exact_switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" => Some(true),
@@ -213,7 +217,7 @@ pub fn exact_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// The number of letters to change, add or remove to get from one word to the other.
+/// Returns the edit distance of two words: the number of letters to change, add or remove.
 fn distance(word: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, letter) in word.bytes().take(32).enumerate() {
@@ -228,11 +232,11 @@ fn distance(word: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Reads addresses of servers, `host:port` separated by `;`. An address without a host is of this machine, as in RocketMQ
-/// (`NetworkUtil.string2SocketAddress`). Which machine a name means is asked when it is connected to.
+/// Reads server addresses, `host:port` separated by `;`. An address without a host means this machine, as in RocketMQ
+/// (`NetworkUtil.string2SocketAddress`). Host names are resolved when a connection is opened.
 ///
 /// # Errors
-/// A text that says what was expected, and which part was found.
+/// Text with the expected format and the invalid part.
 pub fn addresses(text: &str) -> Result<String, String> {
     let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
     let parts: Result<Vec<String>, String> = parts.map(address).collect();
@@ -262,7 +266,7 @@ pub fn is_host(text: &str) -> bool {
     text.len() <= 253 && text.bytes().all(is_fit) && (is_name || text.parse::<std::net::Ipv4Addr>().is_ok())
 }
 
-/// A variable that whoever fills a template should have replaced, such as `${BROKER_IP}` or `{{ .ip }}`.
+/// Returns an unfilled template variable, such as `${BROKER_IP}` or `{{ .ip }}`.
 pub fn variable(text: &str) -> Option<&str> {
     let (begin, open, close) = [("${", "}"), ("{{", "}}")]
         .into_iter()

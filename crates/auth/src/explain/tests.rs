@@ -4,7 +4,7 @@ use super::*;
 use crate::names::Action;
 use crate::testing::{Fixture, acl, ip, root, topic, user};
 
-/// What is printed about a send of alice to a topic.
+/// Returns the explanation of a send of alice to a topic.
 fn explained(entries: &[&str], name: &str, from: &str) -> String {
     let fixture = Fixture::new();
     let auth = fixture.auth(&[]);

@@ -83,7 +83,8 @@ fn a_clock_that_is_set_back_makes_nobody_wait_longer() {
     assert_eq!(waits(&failures, "10.0.0.1", &[-900_000]), [0]);
 }
 
-/// A right guess on a new connection must not be told by being answered at once, nor by the wrong ones losing their connections.
+/// A right guess on a new connection must not be revealed by a fast response, nor by closed connections of wrong
+/// guesses.
 #[test]
 fn right_and_wrong_requests_of_a_slowed_address_take_turns_on_every_connection() {
     let failures = Failures::default();

@@ -17,11 +17,11 @@ pub(crate) enum Addresses {
 impl Addresses {
     /// Parses `*`, an address, a list with commas, a list in braces as the last part, or ranges and `*` for parts.
     ///
-    /// Where RocketMQ ignores what follows the first range (`10.1-5.3.4` there lets in all of `10.1-5.*.*`), every part counts
-    /// here: a white list never lets in more than it says.
+    /// RocketMQ ignores the text behind the first range (`10.1-5.3.4` there lets in all of `10.1-5.*.*`). Every part
+    /// counts here, so a white list never lets in more addresses than its text names.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// Description of the text's error.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let bad = || format!("netaddress examine Exception netaddress is {text}");
         let text = text.trim();
@@ -38,7 +38,7 @@ impl Addresses {
         list.map(|last| address(last).ok_or_else(bad)).collect::<Result<_, _>>().map(Self::These)
     }
 
-    /// Whether an address is one of these.
+    /// Whether these addresses include an address.
     pub(crate) fn contain(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         match self {
@@ -53,8 +53,8 @@ impl Addresses {
     }
 }
 
-/// The ranges of the four or eight parts of a text; `None` when it is not made of such parts. The first numbers of all ranges are an
-/// address, and so are the last ones.
+/// Returns the ranges of the four or eight parts of a text, or `None` for other texts. The first numbers of all
+/// ranges form an address, and so do the last numbers.
 fn parts(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
     let (separator, largest) = match (text.contains(':'), text.contains('.')) {
         (true, false) => (":", "ffff"),

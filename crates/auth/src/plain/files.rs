@@ -1,4 +1,4 @@
-//! What the files of ACL 1.0 say, before it is checked: accounts, and the counters of changes.
+//! Content of the files of ACL 1.0 before its check: accounts, and the counters of changes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use crate::file::{self, FileError};
 use crate::names::{Action, Actions};
 use crate::resource::Resource;
 
-/// Where the rules are.
+/// Paths of the rules.
 #[derive(Clone, Debug)]
 pub struct PlainFiles {
     /// The file `conf/plain_acl.yml`, which need not exist.
     pub file: PathBuf,
-    /// The directory `conf/acl`, whose `*.yml` and `*.yaml` are read too, at any depth.
+    /// Directory `conf/acl`, whose `*.yml` and `*.yaml` are read too, at any depth.
     pub directory: PathBuf,
 }
 
-/// Why rules cannot be used.
+/// Errors of the rules.
 #[derive(Debug, thiserror::Error)]
 pub enum PlainError {
     /// A file or directory cannot be read or written.
@@ -30,12 +30,12 @@ pub enum PlainError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its content. The text has no secret.
+        /// Error of the content. The text has no secret.
         reason: String,
     },
 }
 
-/// Most directories that are looked into: `conf/acl` and those below.
+/// Most directories that are read: `conf/acl` and those below.
 const DIRECTORIES_MAX: usize = if cfg!(test) { 3 } else { 100 };
 
 /// Most bytes of all files together.
@@ -50,12 +50,13 @@ pub(crate) struct Contents {
     pub(super) skipped: Vec<PathBuf>,
 }
 
-/// Says once that there are more directories.
+/// Guard of the single log line about too many directories.
 static TOO_MANY: Once = Once::new();
 
 impl PlainFiles {
-    /// Reads the files that exist: the files of the directory by name, then the main one. Paths of other kinds are skipped, because
-    /// reading a FIFO or a device does not end. Files that do not fit into [`BYTES_MAX`] are skipped, too.
+    /// Reads the existing files: the files of the directory by name, then the main file. Paths of other kinds are
+    /// skipped, because reading a FIFO or a device does not end. Files that do not fit into [`BYTES_MAX`] are
+    /// skipped, too.
     ///
     /// # Errors
     /// [`PlainError::File`] when a directory or file cannot be read.
@@ -108,7 +109,7 @@ impl PlainFiles {
     }
 }
 
-/// An account as the file has it (`PlainAccessConfig`).
+/// Account in the form of the file (`PlainAccessConfig`).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PlainAccount {
     /// The name of the account.
@@ -152,7 +153,8 @@ impl PlainAccount {
         })
     }
 
-    /// The topics and groups that the account lists, with what it may do to each (`Permission.parseResourcePerms`).
+    /// Returns the topics and groups that the account lists, with the permitted actions
+    /// (`Permission.parseResourcePerms`).
     pub(crate) fn permissions(&self) -> impl Iterator<Item = Result<(Resource<'_>, Actions), String>> {
         let topics = self.topic_perms.iter().flatten().map(|text| ("topic", text));
         let groups = self.group_perms.iter().flatten().map(|text| ("group", text));
@@ -167,8 +169,8 @@ impl PlainAccount {
     }
 }
 
-/// What the text of a permission permits (`Permission.parsePermFromString`): nothing for everything that is not one of four
-/// texts, `DENY` and `ANY` included.
+/// Returns the actions that a permission text permits (`Permission.parsePermFromString`). Every text except four,
+/// including `DENY` and `ANY`, permits no action.
 pub(crate) fn permitted(text: &str) -> Actions {
     match text.trim() {
         "PUB" => Actions::of(&[Action::Pub]),
@@ -178,7 +180,7 @@ pub(crate) fn permitted(text: &str) -> Actions {
     }
 }
 
-/// Whether a text is one of YAML 1.1's words for true, which RocketMQ's parser reads.
+/// Whether a text is a word for true in YAML 1.1, which RocketMQ's parser reads.
 fn is_true(text: &str) -> bool {
     ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
@@ -213,7 +215,7 @@ pub(crate) fn texts_of(node: &Node, key: &str) -> Result<Option<Vec<String>>, St
 pub struct PlainVersion {
     /// When the file was changed by a request, in milliseconds since 1970.
     pub timestamp: i64,
-    /// How often it was changed by requests.
+    /// Number of changes by requests.
     pub counter: i64,
 }
 

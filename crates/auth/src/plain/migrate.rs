@@ -32,8 +32,8 @@ impl Rules {
     }
 }
 
-/// The entries for the topics and groups that an account lists. A name with `*` is left out: it is the name of no topic, and as
-/// a pattern it would allow more than the account was allowed.
+/// Returns the entries for the topics and groups that an account lists. A name with `*` is left out. It is the name
+/// of no topic, and as a pattern it would allow more than the account was allowed.
 fn listed(account: &PlainAccount) -> Vec<Entry> {
     let permissions = account.permissions().flatten();
     let permissions = permissions.filter(|(resource, _)| !resource.name.contains('*'));

@@ -1,4 +1,4 @@
-//! The rules of ACL 1.0: accounts and white lists that were checked, and who may do what by them (`PlainPermissionManager.load`,
+//! Rules of ACL 1.0: checked accounts and white lists, and the permissions by them (`PlainPermissionManager.load`,
 //! `PlainPermissionManager.validate`).
 
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ use crate::names::{Action, Actions, ResourceType};
 use crate::resource::{Needed, Resource};
 use crate::signature::{ACCESS_KEY, Older, Signed, SigningKey};
 
-/// The requests whose topics and groups ACL 1.0 checks (`PlainAccessResource.parse`); all others need a signature only, or an
-/// administrator. What they need is not what Auth 2.0 needs:
+/// Requests whose topics and groups ACL 1.0 checks (`PlainAccessResource.parse`). All others need a signature only,
+/// or an administrator. Their needs differ from those of Auth 2.0:
 ///
 /// | request | needs |
 /// |---|---|
@@ -47,8 +47,8 @@ pub const RULE_REQUESTS: std::ops::RangeInclusive<i32> = 50..=53;
 /// The requests about users and acls of Auth 2.0, which can be made ready while ACL 1.0 is on.
 const USER_REQUESTS: std::ops::RangeInclusive<i32> = request::AUTH_CREATE_USER..=request::AUTH_LIST_ACL;
 
-/// Requests that only administrators may send: those of `Permission.ADMIN_CODE`, and their forms for many topics or groups, which
-/// 4.9.8 does not have.
+/// Requests that only administrators may send: the codes of `Permission.ADMIN_CODE`, and their forms for many topics
+/// or groups, which 4.9.8 does not have.
 const ADMINISTRATION: [i32; 7] = [
     request::UPDATE_AND_CREATE_TOPIC,
     request::UPDATE_AND_CREATE_TOPIC_LIST,
@@ -113,7 +113,7 @@ pub(crate) struct Rules {
     pub(crate) versions: Vec<(PathBuf, PlainVersion)>,
 }
 
-/// Who sends a request, as far as ACL 1.0 found out.
+/// Verified sender of a request in ACL 1.0.
 #[derive(Clone)]
 pub struct PlainIdentity(pub(crate) Option<Arc<Account>>);
 
@@ -160,11 +160,11 @@ impl Rules {
 }
 
 impl PlainAcl {
-    /// Finds out who sends a request: white lists come before signatures.
+    /// Authenticates a request. White lists come before signatures.
     ///
     /// # Errors
-    /// [`AuthError::Plain`] with RocketMQ's text: no access key, an unknown one, or a signature that does not hold, unless the caller is
-    /// on a white list.
+    /// [`AuthError::Plain`] with RocketMQ's text: no access key, an unknown access key, or an invalid signature,
+    /// unless the caller is on a white list.
     pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
         let rules = self.rules();
         if rules.white.iter().any(|addresses| addresses.contain(caller)) {

@@ -1,12 +1,12 @@
-//! The YAML of `plain_acl.yml` as a tree of texts. Scalars keep their text, so that a secret such as `12345678` is what was
-//! written; RocketMQ converts it to a number and back.
+//! YAML of `plain_acl.yml` as a tree of texts. Scalars keep their text, so that a secret such as `12345678` stays
+//! unchanged. RocketMQ converts it to a number and back.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 /// Deepest nesting that is read; the files need four levels.
 const DEPTH_MAX: usize = 16;
 
-/// One value of a file.
+/// Value of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     /// A text, and whether it was written without quotes.
@@ -17,7 +17,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// Reads the only document of a file, which is a mapping; `None` when it is empty.
+    /// Reads the only document of a file, which is a mapping. Returns `None` if the file is empty.
     ///
     /// # Errors
     /// As [`Node::parse`], and for every other document.
@@ -32,10 +32,10 @@ impl Node {
         ))
     }
 
-    /// Reads the only document of a text; `None` when it is empty.
+    /// Reads the only document of a text. Returns `None` if the text is empty.
     ///
     /// # Errors
-    /// What is wrong and where, for people; the text never repeats a value of the file.
+    /// Description and position of the error, for people. The text never repeats a value of the file.
     pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
         // The lists and mappings that are being read, each with the key whose value comes next.
         let mut open: Vec<(Self, Option<String>)> = Vec::new();
@@ -73,18 +73,19 @@ impl Node {
         Ok(root.filter(|root| !root.is_null()))
     }
 
-    /// Whether the value is one of the words for nothing.
+    /// Whether the value is a word for null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self, Self::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
-    /// The member of a mapping; `None` when it is absent or null.
+    /// Returns the member of a mapping, or `None` if it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(members) = self else { return None };
         members.iter().find(|(found, value)| found == key && !value.is_null()).map(|(_, value)| value)
     }
 
-    /// The member of a mapping to change; an absent one is `empty`. Whatever is not a mapping becomes one.
+    /// Returns the member of a mapping to change. An absent member becomes `empty`. A value of another kind becomes a
+    /// mapping.
     pub(crate) fn entry(&mut self, key: &str, empty: Self) -> &mut Self {
         if !matches!(self, Self::Map(_)) {
             *self = Self::Map(Vec::new());
@@ -98,12 +99,12 @@ impl Node {
         value
     }
 
-    /// Gives a mapping this member, in the place of one with the same key. Whatever is not a mapping becomes one.
+    /// Sets the member of a mapping. A value of another kind becomes a mapping.
     pub(crate) fn set(&mut self, key: &str, value: Self) {
         *self.entry(key, Self::text("")) = value;
     }
 
-    /// A text as it is written with quotes.
+    /// Makes a text that is written with quotes.
     pub(crate) fn text(text: &str) -> Self {
         Self::Scalar(text.to_owned(), false)
     }
@@ -118,7 +119,7 @@ impl Node {
         self.write_at(0)
     }
 
-    /// Writes what a list or mapping holds; a scalar holds nothing.
+    /// Writes the members of a list or mapping. A scalar has none.
     fn write_at(&self, indent: usize) -> String {
         let line = |start: String, child: &Self| {
             let behind = match child {
@@ -139,7 +140,7 @@ impl Node {
     }
 }
 
-/// The first item of a list that is the wanted one, or a new one at its end.
+/// Returns the first wanted item of a list, or adds a new item at its end.
 pub(super) fn found_or_added<T>(
     list: &mut Vec<T>,
     is_wanted: impl FnMut(&T) -> bool,

@@ -1,4 +1,4 @@
-//! What follows from the brokers that a group has.
+//! Decisions that follow from the brokers of a group.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,19 @@ pub(super) const MASTER: i64 = 0;
 /// Addresses of the brokers of a group by their ids.
 pub(super) type Members = BTreeMap<i64, String>;
 
-/// What a slave does.
+/// Duty of a slave.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Duty {
-    /// There is no master, and this slave has the smallest id.
+    /// The group has no master, and this slave has the smallest id.
     Act,
-    /// There is no master, and another slave acts.
+    /// The group has no master, and another slave acts.
     StandBy,
-    /// There is a master, at this address.
+    /// The group has a master at this address.
     Follow(String),
 }
 
-/// What the slave with the id `own` does in a group of these brokers. Name servers may not know the slave itself yet.
+/// Returns the duty of the slave with the id `own` in a group of these brokers. Name servers may not know the slave
+/// itself yet.
 pub(super) fn duty(members: &Members, own: i64) -> Duty {
     match members.first_key_value() {
         Some((&MASTER, master)) => Duty::Follow(master.clone()),
@@ -30,7 +31,7 @@ pub(super) fn duty(members: &Members, own: i64) -> Duty {
     }
 }
 
-/// The other brokers that a master of this address exchanges offsets with before it serves, by their ids.
+/// Returns the other brokers with which a master of this address exchanges offsets before it serves, by their ids.
 pub(super) fn slaves(members: Members, own: &str) -> impl Iterator<Item = String> {
     members
         .into_iter()
@@ -38,7 +39,7 @@ pub(super) fn slaves(members: Members, own: &str) -> impl Iterator<Item = String
         .map(|(_, address)| address)
 }
 
-/// The offsets of `ours` than which those of `theirs` are smaller, or which `theirs` lacks: key, queue and offset.
+/// Returns the offsets of `ours` that are larger than in `theirs` or missing there: key, queue and offset.
 pub(super) fn behind<'a>(
     ours: &'a ConsumerOffsetTable,
     theirs: &'a ConsumerOffsetTable,

@@ -1,9 +1,9 @@
-//! What a broker does before it serves (`BrokerPreOnlineService`). A master has each slave connect for the log, and takes back the
-//! offsets that groups committed there and how far delayed messages were delivered. A slave waits until it follows its master, if
-//! there is one.
+//! Start of a broker before it serves (`BrokerPreOnlineService`). A master lets each slave connect for the log. It
+//! takes back the offsets that groups committed there, and the delivery progress of delayed messages. A slave waits
+//! until it follows its master, if the group has a master.
 //!
-//! A broker that cannot do this waits and tries again, as Java's does: a master that served with older offsets would have messages
-//! consumed again. `skipPreOnline` has it serve at once.
+//! A broker that fails to do this retries, like Java's. A master that serves with older offsets would cause repeated
+//! consumption. With `skipPreOnline` the broker serves at once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::broker::Broker;
 use crate::master_services;
 use crate::role::BrokerRole;
 
-/// How long a connection for the log is waited for (`HAConnectionStateNotificationService`).
+/// Longest wait for a connection for the log (`HAConnectionStateNotificationService`).
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
 
 /// Pause before a failed exchange is tried again.
@@ -42,10 +42,10 @@ impl Group {
         serve(&self.broker);
     }
 
-    /// Does what has to be done before this broker serves.
+    /// Does the necessary exchange before this broker serves.
     async fn prepare(&mut self) -> Result<(), GroupError> {
         if self.broker.config.name_servers().is_empty() {
-            // Nobody shows a slave as master.
+            // No name server shows a slave as master.
             return Ok(());
         }
         let members = self.members().await.ok_or(GroupError::NoMembers)?;
@@ -71,7 +71,7 @@ impl Group {
         self.wait_for(follows).await.ok_or_else(|| GroupError::NotConnected(master.to_owned()))
     }
 
-    /// Has the slave at this address connect for the log, and takes back what it has newer.
+    /// Waits until the slave at this address connects for the log, and takes back its newer state.
     async fn take_back(&self, slave: &str) -> Result<(), GroupError> {
         let broker = &*self.broker;
         let resolved = net::resolve(slave).await;
@@ -107,7 +107,7 @@ impl Group {
         Ok(broker.schedule.take_back(delays)?)
     }
 
-    /// Waits until something is so of the connections for the log; `None` when it takes too long.
+    /// Waits until `is_so` holds after a change of the connections for the log. Returns `None` after a timeout.
     async fn wait_for(&self, is_so: impl Fn(&Broker) -> bool) -> Option<()> {
         let mut news = self.broker.replicas.connections();
         within(CONNECTION_PATIENCE, async {
@@ -120,7 +120,7 @@ impl Group {
     }
 }
 
-/// From now on this broker is registered and serves.
+/// Registers this broker and lets it serve.
 fn serve(broker: &Broker) {
     if broker.config.is_slave() {
         broker.role.follow(broker.config.broker_id);

@@ -11,7 +11,7 @@ use crate::replicas::{MasterAddresses, SlaveProgress};
 use crate::role::BrokerRole;
 use crate::testing::{Fixture, OUTCOME_CAP};
 
-/// A name server that knows the brokers of one group.
+/// Name server that knows the brokers of a group.
 #[derive(Default)]
 struct Knowing(Mutex<Members>);
 
@@ -43,7 +43,7 @@ impl World {
         Self { known, workers, name_server }
     }
 
-    /// From now on the name server knows these brokers.
+    /// Sets the brokers that the name server knows.
     fn knows(&self, members: &[(i64, &str)]) {
         *self.known.0.lock().unwrap() =
             members.iter().map(|(id, address)| (*id, (*address).to_owned())).collect();

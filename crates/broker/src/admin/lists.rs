@@ -1,5 +1,5 @@
-//! Creating or changing many topics or groups. The whole list is stored with one write, or not at all.
-//! Java changes nothing when one entry already is as requested; here that entry is left alone and the others are changed.
+//! Creation or change of many topics or groups. The whole list is stored with one write, or not at all. Java changes
+//! nothing if an entry is already as requested. Here that entry stays and the other entries change.
 
 use wire::body::{SubscriptionGroupConfig, TopicConfig};
 

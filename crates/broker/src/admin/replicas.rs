@@ -1,4 +1,4 @@
-//! What the runtime status of a broker says about replication, in words.
+//! Text about replication in the runtime status of a broker.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,8 @@ use crate::retention::size;
 /// Milliseconds beyond the heartbeat interval after which the peer of a connection counts as silent.
 const SILENCE_MS: u64 = 2_000;
 
-/// The entries of the broker's runtime status about replication: of a master one for each slave, of a slave one.
+/// Returns the entries of the broker's runtime status about replication. A master has an entry for each slave, and a
+/// slave has a single entry.
 pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
     if broker.role.is_slave() {
         return BTreeMap::from([("replicationMaster".to_owned(), of_master(broker))]);
@@ -21,7 +22,7 @@ pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
     slaves.map(|slave| (format!("replicationSlave_{}", slave.remote), of_slave(broker, &slave))).collect()
 }
 
-/// How a slave is with its master.
+/// Returns the state of a slave's connection to its master.
 fn of_master(broker: &Broker) -> String {
     let replicas = &broker.replicas;
     let address = replicas.master().borrow().ha.clone();
@@ -42,7 +43,7 @@ fn of_master(broker: &Broker) -> String {
     }
 }
 
-/// How far a slave is.
+/// Returns the progress of a slave.
 fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     if let Some(trouble) = slave.trouble() {
         return format!("cannot follow: {trouble}");

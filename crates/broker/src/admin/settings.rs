@@ -1,4 +1,4 @@
-//! Reading and changing settings. The property table says which settings can be changed while the broker runs.
+//! Reads and changes settings. The property table marks the settings that can be changed while the broker runs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use crate::broker::Broker;
 use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
 use crate::{Refusal, replication, system_topics};
 
-/// All settings, with `flushDiskType` as it is at this moment.
+/// Returns all settings, with the present value of `flushDiskType`.
 pub(crate) fn config(broker: &Broker) -> Config {
     let mut config = Config::clone(&broker.config);
     config.store.flush = broker.durability.mode();
@@ -69,11 +69,11 @@ pub(crate) fn update_config(
     Ok(())
 }
 
-/// Performs what a changed setting needs beyond being read the next time.
+/// Applies changed settings that have an effect beyond the next read.
 fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Result<(), Refusal> {
     for key in keys {
         match key {
-            // Registers all topics anew, because name servers are told the permission topic by topic.
+            // Registers all topics anew, because name servers store the permission per topic.
             "brokerPermission" => broker.topics.renew(None, broker.now_ms()),
             // The template for automatically created topics holds whether any may be created.
             "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,

@@ -1,4 +1,4 @@
-//! The gate for fronts of the same process: who makes a request, and may it be served.
+//! Gate for fronts of the same process: authenticates and authorizes requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -11,14 +11,15 @@ use super::{Api, Need};
 use crate::Refusal;
 use crate::gate::Verified;
 
-/// Why a request is not served, and how long its answer is to wait: an address that fails often is answered late.
+/// Reason why a request is not served, and the delay of its response. An address with many failures gets late
+/// responses.
 #[derive(Debug)]
 pub struct Refused {
     /// The refusal, with code `NO_PERMISSION` and RocketMQ's text.
     pub refusal: Refusal,
-    /// How long the answer waits; `None` when too many answers of the address wait, so that it is to get none.
+    /// Delay of the response. `None` if too many responses of the address wait, so that the request gets no response.
     pub wait: Option<Duration>,
-    /// What the connection's mark is to be when the answer leaves; 0 to leave it.
+    /// Mark of the connection when the response leaves. 0 leaves the mark unchanged.
     pub mark: Mark,
 }
 
@@ -40,7 +41,7 @@ impl From<AuthError> for Refused {
 }
 
 impl Api {
-    /// Finds out who makes a gRPC request; `mark` is that of its connection ([`Mark`]).
+    /// Authenticates a gRPC request. `mark` is the mark of its connection ([`Mark`]).
     ///
     /// # Errors
     /// [`Refused`] with RocketMQ's text when the request is not that of a user.
@@ -57,7 +58,7 @@ impl Api {
         Ok(gate.verify_grpc(self.now_ms(), metadata, origin(remote), mark)?)
     }
 
-    /// Whether users may not do everything, so that what a request needs must be found out.
+    /// Whether users need permissions, so that the needs of a request must be determined.
     pub fn is_authorizing(&self) -> bool {
         self.broker.gate.is_authorizing()
     }
@@ -78,14 +79,14 @@ impl Api {
         decided.map(drop).map_err(|denied| denied.error.into())
     }
 
-    /// Writes the audit line of a gRPC request whose needs cannot be found, so that it is refused.
+    /// Writes the audit line of a refused gRPC request whose needs cannot be determined.
     pub fn log_refusal(&self, (user, message): (&Identity, &str), remote: SocketAddr, reason: &str) {
         let request = (user, Request::Message(message));
         self.broker.gate.log_refusal(self.now_ms(), request, origin(remote), reason);
     }
 }
 
-/// Connections of gRPC have no number here, so audit lines say 0.
+/// Makes the origin for audit lines. The connection number is 0, because gRPC connections have none.
 fn origin(remote: SocketAddr) -> Origin {
     Origin { address: remote.ip().to_canonical(), connection: 0 }
 }

@@ -14,10 +14,10 @@ use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PullAnswer, Reply, ReplySink, ReplyWriter};
 use crate::send::not_put;
 
-/// How a pop ended, and what it returns.
+/// Status and result of a pop.
 type Answer = Result<(PopStatus, Popped), Refusal>;
 
-/// Takes the answer of one pop.
+/// Receiver of a pop's response.
 #[derive(Default)]
 struct Taken {
     answer: Option<Answer>,
@@ -45,9 +45,9 @@ impl ReplyWriter for Taken {
     }
 }
 
-/// What happens to a pop that waits.
+/// Event of a waiting pop.
 enum Event {
-    /// The pop is to be run again, by the task of its call.
+    /// The task of the call must run the pop again.
     Run(Reply),
     Answered(Answer),
     /// The broker forgot the pop.
@@ -82,7 +82,7 @@ impl Events {
 struct Sink {
     id: u64,
     cancelled: Arc<AtomicBool>,
-    /// Gone when the call has ended: what happens then is dropped.
+    /// Events of the call. Gone after the call has ended, and then events are dropped.
     events: Weak<Events>,
 }
 
@@ -139,8 +139,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The answer, when it comes; asked for once. The pop is run by the task that awaits this. It borrows, because an async function that
-    /// takes `self` keeps it twice while the pop waits.
+    /// Waits for the result. Valid once. The task that awaits this runs the pop. The function borrows, because an
+    /// async function that takes `self` holds it twice while the pop waits.
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
@@ -195,10 +195,11 @@ impl Api {
         Ok(held)
     }
 
-    /// Acknowledges popped messages and waits once until that is stored; the outcomes are in their order. An acknowledgement that comes
-    /// too late, or twice, has no effect and succeeds.
+    /// Acknowledges popped messages and waits once until they are stored. Returns the results in order. A late or
+    /// repeated acknowledgement has no effect and succeeds.
     ///
-    /// A message is refused with `NO_MESSAGE` when there is none at its offset, and as `AckMessageProcessor.processRequest` refuses.
+    /// A missing message is refused with `NO_MESSAGE`. Other refusals are those of
+    /// `AckMessageProcessor.processRequest`.
     pub async fn acks(&self, messages: &[PoppedMessage<'_>]) -> Vec<Result<(), Refusal>> {
         let broker = &self.broker;
         let stored = self
@@ -223,7 +224,7 @@ impl Api {
         outcomes
     }
 
-    /// Waits until what was appended counts as stored up to `end`; otherwise the outcomes that were good are the reason why not.
+    /// Waits until the log is stored up to `end`. On failure, the successful outcomes become the failure's reason.
     async fn all_durable<T>(&self, outcomes: &mut [Result<T, Refusal>], end: LogOffset) {
         if end > LogOffset::ZERO
             && let Err(refusal) = self.durable(end).await
@@ -235,7 +236,7 @@ impl Api {
         }
     }
 
-    /// Changes the invisible times of several messages and waits once until all are stored. The outcomes are those of
+    /// Changes the invisible times of several messages and waits once until all are stored. Returns the results of
     /// [`Api::change_invisible_time`], in order.
     pub async fn change_invisible_times(
         &self,

@@ -19,11 +19,12 @@ use crate::{Refusal, message_access, transaction};
 /// A message that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The queue the producer is told.
+    /// Queue in the producer's response.
     pub queue_id: i32,
-    /// Queue offset of the message, or of the first of a batch; of an undecided message, its offset among those.
+    /// Queue offset of the message, or of the first message of a batch. For an undecided message, its offset among
+    /// undecided messages.
     pub queue_offset: QueueOffset,
-    /// Where the record begins in the log.
+    /// Log offset of the record.
     pub log_offset: LogOffset,
     /// Unique key of the message; of a recall, that of the recalled message. Empty when there is none.
     pub unique_key: String,
@@ -31,10 +32,10 @@ pub struct Sent {
     pub recall_handle: String,
 }
 
-/// Where the answer of a send goes. The caller may have stopped waiting; the message is stored all the same.
+/// Receiver of a send's response. The caller may have stopped waiting, but the message is stored anyway.
 type Ticket = Cell<Option<oneshot::Sender<Result<Sent, Refusal>>>>;
 
-/// Gives the answers of sends that were stored together.
+/// Distributes the responses of sends that were stored together.
 #[derive(Default)]
 struct Answers {
     /// The answers that wait for the flush, or for slaves.
@@ -85,22 +86,24 @@ impl SendAnswers for Answers {
     }
 }
 
-/// What is staged, and whether the next commit is asked for.
+/// Staged sends, and whether a commit was requested.
 struct Staging {
     sends: StagedSends<Ticket>,
     answers: Answers,
     is_due: bool,
 }
 
-/// The sends of one thread. Those that come before the next [`Sends::commit`] are stored with one write.
+/// Sends of a thread. All sends before the next [`Sends::commit`] are stored with one write.
 pub struct Sends {
     api: Api,
-    /// No other thread takes this lock; it lets calls that tonic wants to be movable hold the sends.
+    /// Staged sends. No other thread takes this lock. The lock makes futures that hold the sends `Send`, which tonic
+    /// requires.
     staged: Mutex<Staging>,
 }
 
 impl Sends {
-    /// Stores a message, or a batch of messages, at the next commit. `first` is called when nothing waited for that commit before.
+    /// Stores a message, or a batch of messages, at the next commit. `first` runs if no other send waits for that
+    /// commit.
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code. With `FLUSH_DISK_TIMEOUT` the message may be stored and may be lost.
@@ -118,7 +121,7 @@ impl Sends {
         receiver.await.map_err(|_| stopping())?
     }
 
-    /// Stores what was sent since the last commit, and wakes those who wait for it.
+    /// Stores the sends since the last commit, and wakes their callers.
     pub fn commit(&self) {
         let Staging { sends, answers, is_due } = &mut *self.staging();
         *is_due = false;
@@ -132,7 +135,7 @@ impl Sends {
 }
 
 impl Api {
-    /// The sends of one thread.
+    /// Returns the sends of a thread.
     pub fn sends(&self) -> Sends {
         let sends = StagedSends::new(self.broker.store.batch());
         Sends {
@@ -158,7 +161,7 @@ impl Api {
         receiver.await.map_err(|_| stopping())?
     }
 
-    /// Puts a copy of the message at `log_offset` into the dead letter topic of a group.
+    /// Copies the message at `log_offset` to the dead letter topic of a group.
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `AbstractSendMessageProcessor.consumerSendMsgBack`.

@@ -1,4 +1,4 @@
-//! What a call of the typed API waits for: a topic or group that is being stored, the flush of the log, the disk pool.
+//! Waits of the typed API's calls: for the storage of a topic or group, the flush of the log, and the disk pool.
 
 use tokio::sync::oneshot;
 use wire::codes::response;
@@ -19,7 +19,7 @@ impl Postponed for Waiting {
     }
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
-        // The caller may have stopped waiting; the change is made all the same.
+        // The caller may have stopped waiting, but the change stays.
         let _ = self.0.send(outcome);
     }
 
@@ -29,13 +29,13 @@ impl Postponed for Waiting {
     }
 }
 
-/// The refusal of a call whose answer was dropped: the broker stops.
+/// Makes the refusal of a call whose response was dropped because the broker stops.
 pub(super) fn stopping() -> Refusal {
     Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker is stopping")
 }
 
 impl Api {
-    /// Serves a call again each time the topics or groups that it misses are on disk.
+    /// Serves a call again each time after the missing topics or groups are on disk.
     pub(super) async fn until_stored<T>(
         &self,
         mut serve: impl FnMut() -> Result<T, Refusal>,
@@ -59,13 +59,13 @@ impl Api {
         receiver.await.map_err(|_| stopping())?.map(drop)
     }
 
-    /// Waits until what was appended counts as stored up to `end`.
+    /// Waits until the log is stored up to `end`.
     pub(super) async fn durable(&self, end: LogOffset) -> Result<(), Refusal> {
         if self.broker.durability.is_stored(end) {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
-        // The caller may have stopped waiting; what it appended stays.
+        // The caller may have stopped waiting, but its records stay.
         self.broker.durability.when(end, move |outcome| drop(sender.send(Refusal::not_durable(&outcome))));
         receiver.await.map_err(|_| stopping())?.map_or(Ok(()), Err)
     }

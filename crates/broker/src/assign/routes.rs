@@ -1,4 +1,4 @@
-//! Which queues topics have on all brokers, as name servers say (`TopicRouteInfoManager`).
+//! Queues of topics on all brokers, from name servers (`TopicRouteInfoManager`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::broker::Broker;
 use crate::register::Silent;
 use crate::state::Queues;
 
-/// How long a name server may take to answer.
+/// Timeout of a name server's response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The queues of a topic that are known and not too old; `None` when a name server must be asked first.
+/// Returns the cached queues of a topic if they are not too old. `None` if a name server must be asked first.
 pub(super) fn find(broker: &Broker, topic: &str) -> Option<Queues> {
     broker.routes.find(topic, broker.now_ms(), broker.topics.generation())
 }
@@ -50,7 +50,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
 
 /// A topic's route could not be had.
 struct NoRoute {
-    /// At least one name server answered, but not with a route.
+    /// Whether a name server responded, but without a route.
     is_answered: bool,
 }
 

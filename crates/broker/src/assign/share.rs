@@ -3,12 +3,12 @@
 
 use wire::body::MessageQueue;
 
-/// How queues are shared out.
+/// Strategy of queue assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
     /// Blocks of neighbouring queues; when they do not divide evenly, the first clients get one queue more (`AVG`).
     Average,
-    /// One queue for each client in turn (`AVG_BY_CIRCLE`).
+    /// Assigns queues to the clients in turn (`AVG_BY_CIRCLE`).
     Circle,
 }
 
@@ -23,7 +23,7 @@ impl Strategy {
     }
 }
 
-/// One client's request for its share of a topic's queues.
+/// Request of a client for its share of a topic's queues.
 pub(super) struct Asked<'a> {
     pub strategy: Strategy,
     pub client: &'a str,
@@ -33,14 +33,16 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The queues the client pulls; `None` without clients or queues, and then the client keeps the queues it has.
+    /// Returns the queues that the client pulls. `None` without clients or queues, and the client then keeps its
+    /// queues.
     pub(super) fn pull(mut self) -> Option<Vec<MessageQueue>> {
         self.queues.sort_unstable();
         let is_known = !self.clients.is_empty() && !self.queues.is_empty() && !self.client.is_empty();
         is_known.then(|| self.place().map_or_else(Vec::new, |place| self.of(place)))
     }
 
-    /// The queues the client pops: every queue of every broker, or its own share and those of the next `share` clients.
+    /// Returns the queues that the client pops: every queue of every broker, or its own share and those of the next
+    /// `share` clients.
     pub(super) fn pop(mut self, share: i32) -> Option<Vec<MessageQueue>> {
         let share = usize::try_from(share).unwrap_or(0);
         if share == 0 || share + 1 >= self.clients.len() {

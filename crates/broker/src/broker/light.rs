@@ -11,7 +11,7 @@ use crate::names::is_light;
 use crate::topics::{Queue, Topic};
 
 impl Broker {
-    /// A topic that clients may read: one of the table, or a light queue.
+    /// Returns a topic that clients may read: a topic of the table, or a light queue.
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         let found = self.topics.find(name);
         if found.is_some() || !(self.config.store.multi_dispatch && is_light(name)) {
@@ -37,7 +37,7 @@ impl Broker {
         }
         let named = (0..batch.len()).flat_map(|index| batch.multi_queues(index));
         let waited = |queue: &Arc<store::Queue>| {
-            // Nobody waits at a light queue that was never pulled from.
+            // A light queue that was never pulled from has no waiting client.
             let topic = self.light.find(queue.topic()).or_else(|| self.topics.find(queue.topic()))?;
             topic.queue(&self.store, queue.queue_id()).cloned()
         };

@@ -1,4 +1,4 @@
-//! Messages that the broker makes itself, and waking those who wait at queues that grew.
+//! Messages that the broker makes itself, and wake-ups of requests that wait at grown queues.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Broker {
     /// Wakes the consumers that wait at queues that grew by an append that ended at `end`, as soon as they may see the messages.
     pub(crate) fn grown(&self, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
         for queue in &mut queues {
-            // For a deleted topic the queue is one that nobody waits at; the topic may exist again with other queues.
+            // No request waits at the queue of a deleted topic. The topic may exist again with other queues.
             if let Some(known) = self.log_queue(queue.index.topic(), queue.index.queue_id()) {
                 *queue = known;
             }

@@ -30,7 +30,7 @@ struct World {
     clock: Clock,
     fixture: Fixture,
     engines: Vec<Box<dyn Engine>>,
-    /// What the broker did so far that can be seen from outside, a line each.
+    /// Visible actions of the broker, a line each.
     trace: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl World {
         Self { disk, clock, fixture, engines, trace }
     }
 
-    /// Moves the clock forward to `now_ms`. Runs the engines at every time at which one of them asked for it.
+    /// Moves the clock forward to `now_ms`. Runs the engines at every time that they requested.
     fn run_until(&mut self, now_ms: i64) {
         loop {
             let at_ms = self.clock.now_ms();
@@ -84,13 +84,13 @@ impl World {
         }
     }
 
-    /// The disk is cut off from power, and another broker starts on what is left.
+    /// Cuts the disk's power, and starts another broker on the remaining data.
     fn power_cut(self, seed: u64) -> Self {
         let disk = self.disk.power_cut(seed);
         Self::open(disk, self.clock, self.fixture.left(), self.trace)
     }
 
-    /// Adds to the trace what happened, when, and how far the queue has come.
+    /// Adds an event to the trace, with its time and the progress of the queue.
     fn note(&mut self, what: &str) {
         let Some(queue) = self.fixture.broker.log_queue("T", 0) else { return };
         let (at_ms, end) = (self.clock.now_ms() - START_MS, queue.index.max());
@@ -116,7 +116,7 @@ impl World {
         assert_eq!(answers(self.serve(&producer, frame)), [(0, 1)]);
     }
 
-    /// Pulls from an offset and waits up to 20 s for a message. Returns the connection and what was answered at once.
+    /// Pulls from an offset and waits up to 20 s for a message. Returns the connection and the immediate response.
     fn pull(&mut self, queue_offset: i64) -> (Arc<ConnectionHandle>, Vec<u8>) {
         self.pull_for(queue_offset, 20_000)
     }
@@ -153,7 +153,7 @@ impl World {
     }
 }
 
-/// Sends, pulls, delays, cuts the power and goes on; returns the trace.
+/// Sends, pulls, delays, cuts the power and continues. Returns the trace.
 fn life(seed: u64) -> Vec<String> {
     let (disk, clock) = (FakeDisk::new(512), Clock::standing(START_MS));
     let mut world = World::open(disk, clock, tempfile::tempdir().unwrap(), Vec::new());

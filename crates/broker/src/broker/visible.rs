@@ -1,5 +1,6 @@
-//! Which messages consumers may see: with sync flush only those on disk, so that no consumer gets an offset that another
-//! message would have after a power cut. In controller mode only what is confirmed, so that a new master has it too.
+//! Visibility of messages for consumers. With sync flush, consumers see only messages on disk. Otherwise a consumer
+//! could get an offset that another message has after a power cut. In controller mode, consumers see only confirmed
+//! messages, so that a new master has them too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use wire::units::{LogOffset, QueueOffset};
 use super::Broker;
 use crate::topics::Queue;
 
-/// How long one wait for the confirm offset lasts; then it is repeated.
+/// Duration of a wait for the confirm offset, after which the wait is repeated.
 const CONFIRM_WAIT: Duration = Duration::from_secs(600);
 
 impl Broker {
@@ -44,7 +45,8 @@ impl Broker {
         store.when_flushed(end, Box::new(move |outcome| self.wake_flushed(end, queues, &outcome)));
     }
 
-    /// Goes on with [`Self::wake_when_visible`] when the flush of the log up to `end` is over; waits on when it timed out.
+    /// Continues with [`Self::wake_when_visible`] after the flush of the log up to `end`. Waits again after a
+    /// timeout.
     pub(crate) fn wake_flushed(
         self: Arc<Self>,
         end: LogOffset,

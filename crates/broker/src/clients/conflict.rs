@@ -1,6 +1,6 @@
-//! Subscription conflicts: members of one consumer group that subscribe to different topics or expressions. RocketMQ shares the
-//! queues of all topics out among all members, and the newest heartbeat counts for the whole group, so the other members miss
-//! messages silently. Here the conflict is logged once when it begins and once when it ends.
+//! Subscription conflicts: members of a consumer group that subscribe to different topics or expressions. RocketMQ
+//! assigns the queues of all topics to all members, and the newest heartbeat counts for the whole group. So the other
+//! members miss messages silently. The broker logs the conflict when it begins and when it ends.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,12 +17,12 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// True while members state different subscriptions.
+    /// Whether members have different subscriptions.
     pub(super) fn is_conflict(&self) -> bool {
         self.is_conflict
     }
 
-    /// Notes the subscriptions that a member stated.
+    /// Records the subscriptions of a member.
     pub(super) fn note(&mut self, group: &str, member: &Member, wanted: &[SubscriptionData]) {
         if self.wishes.insert(member.link.id(), digest(wanted)) == Some(digest(wanted)) {
             return;
@@ -42,7 +42,7 @@ impl Stated {
         }
     }
 
-    /// Forgets a member that left.
+    /// Removes a member that left.
     pub(super) fn forget(&mut self, group: &str, link_id: u64) {
         self.wishes.remove(&link_id);
         self.judge(group);
@@ -59,7 +59,8 @@ impl Stated {
     }
 }
 
-/// Hash of topics and expressions in any order. The version of a subscription is left out, because it differs between clients.
+/// Returns a hash of topics and expressions in any order. The version of a subscription is left out, because it
+/// differs between clients.
 fn digest(wanted: &[SubscriptionData]) -> u64 {
     let mut rows: Vec<(&str, &str, &str)> = wanted
         .iter()

@@ -1,4 +1,4 @@
-//! What clients tell the broker, and what is asked about them (`ClientManageProcessor`, `ConsumerManageProcessor`,
+//! Requests of clients, and queries about clients (`ClientManageProcessor`, `ConsumerManageProcessor`,
 //! `AdminBrokerProcessor`).
 
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(crate) struct RequestContext<'a> {
     pub notify: bool,
 }
 
-/// Notes the groups and subscriptions that a client states in a heartbeat. Returns `IS_SUB_CHANGE`: whether the client has to
-/// state its subscriptions in its next heartbeat. `retry_topic_missing` gets each consumer group and the number of queues of its
-/// retry topic, and returns the configuration of that topic when it has to be created.
+/// Records the groups and subscriptions of a client's heartbeat. Returns `IS_SUB_CHANGE`: whether the client has to
+/// send its subscriptions in its next heartbeat. `retry_topic_missing` gets each consumer group and the number of
+/// queues of its retry topic. It returns the configuration of a missing retry topic.
 pub(crate) fn heartbeat(
     context: &RequestContext<'_>,
     member: &Member,
@@ -61,7 +61,7 @@ pub(crate) fn heartbeat(
     Ok(is_sub_change)
 }
 
-/// Has the heartbeat wait until its new groups and their retry topics are on disk, all stored with one write.
+/// Makes the heartbeat wait until its new groups and their retry topics are on disk, all stored with one write.
 fn make_missing(
     context: &RequestContext<'_>,
     data: &HeartbeatData,
@@ -116,7 +116,7 @@ pub(crate) fn check_client(data: &SubscriptionData, filters_properties: bool) ->
         .map_err(|remark| Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark))
 }
 
-/// The connected members of a consumer group and what the group consumes.
+/// Returns the connected members of a consumer group and its subscriptions.
 pub(crate) fn consumer_connections(clients: &Clients, group: &str) -> Result<ConsumerConnection, Refusal> {
     let view = clients.consumers(group).ok_or_else(|| {
         let remark = format!("the consumer group[{group}] not online");

@@ -15,14 +15,14 @@ pub(crate) struct Change {
     pub group: String,
     /// Whether the group consumes in a cluster or by broadcast.
     pub message_model: MessageModel,
-    /// How the members of the group are reached, after the change.
+    /// Links to the members of the group after the change.
     pub links: Vec<Arc<dyn ClientLink>>,
 }
 
-/// Tells every member to rebalance at once: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).
+/// Notifies every member to rebalance at once: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).
 ///
-/// Broadcasting groups share no queues and are not told, nor are groups whose configuration switches it off. A member whose
-/// connection has ended is passed over.
+/// Broadcasting groups share no queues and get no notice. A group's configuration can switch the notice off. Members
+/// whose connection has ended are skipped.
 pub(crate) fn notify(groups: &Groups, changes: &[Change]) {
     for change in changes {
         let is_enabled =

@@ -14,7 +14,7 @@ const ALL: &str = "*";
 /// Which messages of a topic a consumer group wants, parsed from its expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscription {
-    /// Version of the subscription: a newer one replaces an older one.
+    /// Version of the subscription. A newer version replaces an older version.
     pub sub_version: i64,
     filter: Filter,
     /// The subscription as the client sent it, for answers to administrators.
@@ -25,7 +25,7 @@ pub(crate) struct Subscription {
 enum Filter {
     /// Matches every message.
     All,
-    /// Matches messages whose tags code is one of these, sorted.
+    /// Matches messages with a tags code of this sorted list.
     Codes(Box<[i32]>),
     /// Matches by a condition on the message's properties; the queue's index alone does not decide.
     Sql(sql::Filter),
@@ -59,10 +59,10 @@ impl Subscription {
         Ok(Self { sub_version, filter, data })
     }
 
-    /// Parses an expression of any type, as a pull brings it.
+    /// Parses an expression of any type, in the form of a pull.
     ///
     /// # Errors
-    /// The text says where the expression is not one of its type.
+    /// Text with the position at which the expression is invalid for its type.
     pub(crate) fn parse_typed(
         topic: &str,
         expression: &str,
@@ -83,8 +83,8 @@ impl Subscription {
         Ok(Self { sub_version, filter, data })
     }
 
-    /// Takes over the subscription of a heartbeat. The tag codes that the client stated count, as in Java. A client that left the
-    /// codes out gets those of its expression, or none when the expression has no tag.
+    /// Takes over the subscription of a heartbeat. The client's tag codes count, as in Java. Missing codes are
+    /// computed from the expression, and an expression without a tag has no codes.
     pub(crate) fn from_heartbeat(data: &SubscriptionData) -> Self {
         let filter = if !is_tag(&data.expression_type) {
             sql(&data.expression_type, &data.sub_string).map_or(Filter::Bad, Filter::Sql)
@@ -99,8 +99,8 @@ impl Subscription {
         Self { sub_version: data.sub_version, filter, data: data.clone() }
     }
 
-    /// True when a message with this tags code may match. Only the hash of the tag is compared: clients compare the tag itself,
-    /// and [`Self::sql`] decides where it is set.
+    /// Whether a message with this tags code may match. Only the hash of the tag is compared. Clients compare the tag
+    /// itself, and [`Self::sql`] decides if it is set.
     #[inline]
     pub(crate) fn matches(&self, tags_code: i64) -> bool {
         match &self.filter {
@@ -112,22 +112,22 @@ impl Subscription {
         }
     }
 
-    /// The SQL92 condition, which decides about messages whose tags code matches.
+    /// Returns the SQL92 condition for messages whose tags code matches.
     pub(crate) fn sql(&self) -> Option<&sql::Filter> {
         if let Filter::Sql(filter) = &self.filter { Some(filter) } else { None }
     }
 
-    /// True for an expression of a heartbeat that cannot be parsed.
+    /// Whether the expression of the heartbeat cannot be parsed.
     pub(crate) fn is_bad(&self) -> bool {
         self.filter == Filter::Bad
     }
 
-    /// True for tag expressions.
+    /// Whether the expression is a tag expression.
     pub(crate) fn is_tag(&self) -> bool {
         !matches!(self.filter, Filter::Sql(_) | Filter::Bad)
     }
 
-    /// `TAG`, `SQL92`, or what the client sent.
+    /// Returns `TAG`, `SQL92`, or the client's own text.
     pub(crate) fn expression_type(&self) -> &str {
         if self.is_tag() { "TAG" } else { &self.data.expression_type }
     }
@@ -138,7 +138,7 @@ impl Subscription {
     }
 }
 
-/// True when the name of an expression type stands for tags (`ExpressionType.isTagType`).
+/// Whether the name of an expression type stands for tags (`ExpressionType.isTagType`).
 pub(crate) fn is_tag(expression_type: &str) -> bool {
     matches!(expression_type, "" | "TAG")
 }
@@ -152,7 +152,7 @@ fn sql(expression_type: &str, expression: &str) -> Result<sql::Filter, String> {
         .map_err(|error| format!("the expression {expression:?} is no filter: {error}"))
 }
 
-/// Checks that an expression can be used as a filter; the error says why not.
+/// Checks that an expression can be used as a filter. The error has the reason.
 pub(crate) fn check(expression_type: &str, expression: &str) -> Result<(), String> {
     if is_tag(expression_type) { Ok(()) } else { sql(expression_type, expression).map(|_| ()) }
 }

@@ -12,7 +12,7 @@ use crate::groups::Groups;
 use crate::remoting::Answer;
 use crate::testing::settled;
 
-/// The clients of a broker, with connections that remember what they were told.
+/// Clients of a broker, with connections that record their notices.
 struct Fixture {
     folder: tempfile::TempDir,
     clients: Clients,
@@ -64,7 +64,7 @@ impl Fixture {
         served.map(|_| is_sub_change)
     }
 
-    /// Sends a heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
+    /// Sends a heartbeat of a consumer group. Returns `IS_SUB_CHANGE`.
     fn beat(
         &mut self,
         peer: &Arc<ConnectionHandle>,
@@ -113,7 +113,8 @@ fn peer(id: u64) -> Arc<ConnectionHandle> {
     Arc::new(ConnectionHandle::detached(id, remote))
 }
 
-/// The groups that a client was told of since the last look. Checks that every frame is a one-way 40 with an id of its own.
+/// Returns the groups of the notices that a client got since the last call. Checks that every frame is a one-way 40
+/// with an id of its own.
 fn told(peer: &Arc<ConnectionHandle>) -> Vec<String> {
     let mut bytes = peer.pushed();
     let mut rest = bytes.as_mut_slice();

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-/// What a broker does in a group with acting masters.
+/// Settings of a broker in a group with acting masters.
 #[derive(Clone, Debug)]
 pub struct ActingMaster {
     /// `enableSlaveActingMaster`.
     pub is_enabled: bool,
-    /// `skipPreOnline`: the broker serves at its start, without an exchange with the other brokers of its group.
+    /// `skipPreOnline`: whether the broker serves at its start, without an exchange with the other brokers of its
+    /// group.
     pub skips_pre_online: bool,
-    /// `syncBrokerMemberGroupPeriod` in milliseconds: how often name servers are asked for the brokers of the group.
+    /// `syncBrokerMemberGroupPeriod`: interval in milliseconds of queries to name servers for the brokers of the
+    /// group.
     pub members_interval_ms: u64,
     /// `brokerNotActiveTimeoutMillis`: name servers take the broker for dead when they have not heard of it for this long.
     pub not_active_timeout_ms: u64,
@@ -31,7 +33,7 @@ impl Default for ActingMaster {
 }
 
 impl ActingMaster {
-    /// How often name servers are asked for the brokers of the group.
+    /// Interval of queries to name servers for the brokers of the group.
     pub(crate) fn members_interval(&self) -> Duration {
         Duration::from_millis(self.members_interval_ms)
     }

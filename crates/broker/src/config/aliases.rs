@@ -1,6 +1,7 @@
 //! Older names of settings.
 
-/// Names that Java prints and does not read, each with the name that it reads: a bean's property has the name of its setter.
+/// Names that Java prints but does not read, each with the name that Java reads. A bean's property has the name of
+/// its setter.
 const PRINTED: [(&str, &str); 2] =
     [("isInBrokerContainer", "inBrokerContainer"), ("isScanAvailableNameSrv", "scanAvailableNameSrv")];
 
@@ -21,17 +22,17 @@ fn of(names: &[(&'static str, &'static str)], key: &str) -> Option<&'static str>
     names.iter().find(|(name, _)| *name == key).map(|(_, now)| *now)
 }
 
-/// The name that is read of a setting that Java prints by another one.
+/// Returns the name that Java reads for a setting that Java prints under another name.
 pub(super) fn present_name(key: &str) -> Option<&'static str> {
     of(&PRINTED, key)
 }
 
-/// The present name of a setting whose older name is ignored.
+/// Returns the present name of a setting whose older name is ignored.
 pub(super) fn successor(key: &str) -> Option<&'static str> {
     of(&OUTDATED, key)
 }
 
-/// Why an older name has no effect.
+/// Returns the reason why an older name has no effect.
 pub(super) fn outdated(successor: &str) -> String {
     format!("RocketMQ 5.5.0 ignores this name, too; its present name is {successor}")
 }

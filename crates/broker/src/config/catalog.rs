@@ -1,4 +1,4 @@
-//! Every setting of a broker with what `vostok config` says about it, and all findings of a configuration file at once.
+//! Catalogue of a broker's settings for `vostok config`, and all findings of a configuration file at once.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,34 +7,35 @@ use wire::body::{format_key_values, parse_key_values};
 
 use super::{Config, ConfigError, Effect, Finding, PROPERTIES, aliases, refused, unknown};
 
-/// What becomes of a setting here.
+/// Treatment of a setting in Vostok.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// The setting has an effect; a change counts when [`Effect`] says.
+    /// The setting has an effect. A change takes effect by [`Effect`].
     Served(Effect),
-    /// Only the default can be served; the start refuses other values.
+    /// Only the default value works. The start refuses other values.
     Refused,
     /// The setting is accepted and kept, and has no effect.
     WithoutEffect,
 }
 
-/// One setting of a broker.
+/// Setting of a broker.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Name of the setting.
     pub name: &'static str,
-    /// What becomes of the setting here.
+    /// Treatment of the setting.
     pub treatment: Treatment,
     /// The default here, as text.
     pub default: String,
     /// The default of RocketMQ 5.5.0: `None` when RocketMQ has no such setting, `*` when the machine decides.
     pub java: Option<&'static str>,
-    /// What the setting does, or why it has no effect or is refused.
+    /// Effect of the setting, or the reason why it has no effect or is refused.
     pub text: &'static str,
 }
 
 impl Setting {
-    /// The unit of the value, the first one that the text about the setting names; `None` for a flag, a word or a plain count.
+    /// Returns the unit of the value: the first unit in the setting's text. `None` for a flag, a word or a plain
+    /// count.
     pub fn unit(&self) -> Option<&'static str> {
         let is_number = self.default.chars().next().is_some_and(|first| first.is_ascii_digit());
         if !is_number || self.treatment == Treatment::WithoutEffect {
@@ -85,17 +86,17 @@ pub fn settings() -> Vec<Setting> {
     all
 }
 
-/// The setting that a name means, also an older one; else the known name that is spelled most similarly.
+/// Returns the setting with a present or older name.
 ///
 /// # Errors
-/// No setting has this name; holds the nearest known one.
+/// No setting has this name. Holds the nearest known name.
 pub fn setting(name: &str) -> Result<Setting, Option<&'static str>> {
     let present = aliases::present_name(name).or_else(|| aliases::successor(name)).unwrap_or(name);
     let found = settings().into_iter().find(|setting| setting.name.eq_ignore_ascii_case(present));
     found.ok_or_else(|| unknown::nearest(name))
 }
 
-/// Everything in a configuration file that the operator should know of: what would stop the start, setting by setting, and the
+/// Returns all findings of a configuration file: errors that would stop the start, setting by setting, and the
 /// findings of the start.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use std::time::Duration;
 use replica::agent::AgentConfig;
 use replica::in_sync::InSyncConfig;
 
-/// What a broker does in controller mode.
+/// Settings of a broker in controller mode.
 #[derive(Clone, Debug)]
 pub struct ControllerMode {
     /// `enableControllerMode`.
@@ -16,15 +16,15 @@ pub struct ControllerMode {
     pub heartbeat_interval_ms: u64,
     /// `controllerHeartBeatTimeoutMills`: without a heartbeat for this long the controllers take the broker for dead.
     pub heartbeat_timeout_ms: u64,
-    /// `syncBrokerMetadataPeriod` in milliseconds: how often the broker asks who is master.
+    /// `syncBrokerMetadataPeriod`: interval in milliseconds of requests for the master.
     pub poll_interval_ms: u64,
-    /// `syncControllerMetadataPeriod` in milliseconds: how often the broker asks who leads the controllers.
+    /// `syncControllerMetadataPeriod`: interval in milliseconds of requests for the leading controller.
     pub leader_interval_ms: u64,
     /// `checkSyncStateSetPeriod` in milliseconds: pause before a refused change of the in-sync set is proposed again.
     pub retry_interval_ms: u64,
     /// `haMaxTimeSlaveNotCatchup` in milliseconds: how long a member of the in-sync set may be behind.
     pub not_caught_up_max_ms: u64,
-    /// `brokerElectionPriority`: of candidates with equal logs the one with the smallest number wins.
+    /// `brokerElectionPriority`: the smallest number wins among candidates with equal logs.
     pub election_priority: i32,
     /// `minInSyncReplicas`: fewest members of the in-sync set with which sends are taken.
     pub min_in_sync_replicas: u32,

@@ -1,5 +1,5 @@
-//! The settings of a running broker. A change makes a new set of all settings; a reader sees the old or the new set, never a mix,
-//! and pays one atomic load more than for a plain reference.
+//! Settings of a running broker. A change makes a new set of all settings. A reader sees the old or the new set,
+//! never a mix, and a read costs one atomic load more than a plain reference.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -12,11 +12,11 @@ pub struct Metrics {
     /// `metricsPromExporterHost`: address of the metrics port; empty for `bindAddress`, or for the address of `brokerIP1` if
     /// `bindAddress` is every address.
     pub host: String,
-    /// `metricsPromExporterPort`; 0 takes any free one.
+    /// `metricsPromExporterPort`. 0 takes any free port.
     pub port: u16,
     /// `metricsLabel`: labels of every series, `name:value` separated by commas.
     pub labels: String,
-    /// `metricsOtelCardinalityLimit`: most series of one metric; what exceeds it is summed up in one.
+    /// `metricsOtelCardinalityLimit`: most series of a metric. Further series are summed up in one series.
     pub series_max: usize,
     /// `metricsGrpcExporterTarget`: `http://HOST:PORT` or `https://HOST:PORT` of an OpenTelemetry collector; empty for none.
     pub otlp_target: String,
@@ -28,22 +28,22 @@ pub struct Metrics {
     pub otlp_interval: Duration,
     /// `metricLoggingExporterIntervalInMills`
     pub log_interval: Duration,
-    /// `metricsInDelta`: counts are exported as what was added since the export before.
+    /// `metricsInDelta`: whether counts are exported as the increase since the last export.
     pub is_delta: bool,
-    /// `metricsExportBatchMaxDataPoints`: most series in one request to the collector.
+    /// `metricsExportBatchMaxDataPoints`: most series in a request to the collector.
     pub batch_max: usize,
 }
 
-/// How metrics leave the broker.
+/// Exporter of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exporter {
     /// Metrics are not served.
     Disable,
-    /// They are sent to an OpenTelemetry collector.
+    /// Metrics are sent to an OpenTelemetry collector.
     OtlpGrpc,
     /// Prometheus fetches them.
     Prom,
-    /// They are written to the log.
+    /// Metrics are written to the log.
     Log,
 }
 
@@ -87,7 +87,7 @@ impl Metrics {
         pairs(&self.labels).flatten()
     }
 
-    /// Parses the host of the exporter, which may be left out.
+    /// Parses the optional host of the exporter.
     pub(super) fn parse_host(text: &str) -> Result<String, Fault> {
         if text.is_empty() { Ok(String::new()) } else { host(text) }
     }
@@ -116,7 +116,7 @@ impl Metrics {
         }
     }
 
-    /// Checks the address of the collector. One without a scheme is reached by TLS, as in Java.
+    /// Checks the address of the collector. An address without a scheme uses TLS, as in Java.
     pub(super) fn parse_target(text: &str) -> Result<String, Fault> {
         let expected = || Fault::Invalid("http://HOST:PORT or https://HOST:PORT".to_owned());
         if text.is_empty() {
@@ -131,7 +131,7 @@ impl Metrics {
         Ok(text.trim_end_matches('/').to_owned())
     }
 
-    /// Parses the most series of one metric.
+    /// Parses the most series of a metric.
     pub(super) fn parse_series(text: &str) -> Result<usize, Fault> {
         number(text, 1..=i64::from(i32::MAX))
     }

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-/// Returns the address that `host` is, or that it resolves to. May wait for the resolver of the machine.
+/// Returns `host` as an address, or an address to which it resolves. May wait for the machine's resolver.
 ///
 /// # Errors
-/// The host does not resolve; the text says why and what to do.
+/// The host does not resolve. The text contains the cause and advice.
 pub(crate) fn own_ip(host: &str) -> Result<IpAddr, String> {
     if let Ok(ip) = host.parse() {
         return Ok(ip);
@@ -17,8 +17,8 @@ pub(crate) fn own_ip(host: &str) -> Result<IpAddr, String> {
     preferred(&found).ok_or_else(|| failed("no address".to_owned()))
 }
 
-/// Returns the address to use of those that a host name resolves to: an IPv4 address if there is one, because some clients cannot
-/// read IPv6 addresses in message ids.
+/// Returns the preferred address of a host name: an IPv4 address if possible, because some clients cannot read IPv6
+/// addresses in message ids.
 fn preferred(found: &[IpAddr]) -> Option<IpAddr> {
     found.iter().find(|ip| ip.is_ipv4()).or(found.first()).copied()
 }

@@ -1,6 +1,6 @@
 //! Settings of pop consumption and of assignments by the broker.
 
-/// How the clients of a group get the messages of a topic (`MessageRequestMode`).
+/// Way in which the clients of a group get the messages of a topic (`MessageRequestMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Clients pull the queues they are assigned.
@@ -33,13 +33,14 @@ pub struct PopSettings {
     pub rest_ms: i64,
     /// `popCkMaxBufferSize`: most checkpoints in memory.
     pub held_max: usize,
-    /// `popCkOffsetMaxQueueSize`: most pops in flight of one queue and group while checkpoints are kept in memory.
+    /// `popCkOffsetMaxQueueSize`: most pops in flight of a queue and group while checkpoints are kept in memory.
     pub in_flight_max: usize,
     /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
     pub retry_probability: i32,
-    /// `popFromRetryProbabilityForPriority`: the same percentage of those pops that take the highest priority first.
+    /// `popFromRetryProbabilityForPriority`: percentage of pops that begin with the retry topic, for pops that take
+    /// the highest priority first.
     pub retry_probability_for_priority: i32,
-    /// `priorityOrderAsc`: of two priorities the larger number is the higher one.
+    /// `priorityOrderAsc`: whether the larger number is the higher priority.
     pub priority_ascends: bool,
     /// `enableRetryTopicV2`: names of retry topics separate group and topic with `+`, not `_`.
     pub retry_v2: bool,
@@ -49,7 +50,7 @@ pub struct PopSettings {
     pub actual_retry_topic: bool,
     /// `maxPopPollingSize`: most suspended pops.
     pub waiting_max: usize,
-    /// `popPollingSize`: most suspended pops of one topic, group and queue.
+    /// `popPollingSize`: most suspended pops of a topic, group and queue.
     pub list_waiting_max: usize,
     /// `initPopOffsetByCheckMsgInMem`: a new group begins with the first message of a queue that is young.
     pub start_in_memory: bool,
@@ -57,9 +58,9 @@ pub struct PopSettings {
     pub gives_up: bool,
     /// `serverLoadBalancerEnable`: the broker assigns queues to the clients that ask for assignments.
     pub balances: bool,
-    /// `defaultMessageRequestMode`: how groups get messages that have no mode of their own for the topic.
+    /// `defaultMessageRequestMode`: mode of groups without a mode of their own for the topic.
     pub default_mode: Mode,
-    /// `defaultPopShareQueueNum`: the number of other clients whose queues a client also pops.
+    /// `defaultPopShareQueueNum`: number of other clients whose queues a client also pops.
     pub default_share: i32,
 }
 

@@ -1,4 +1,4 @@
-//! What a setting is, and the settings that are more than one field of [`Config`] or than one parser.
+//! Type of a setting, and the settings that need more than a single field of [`Config`] or a single parser.
 
 use super::Config;
 use super::space::{directories, show_directories};
@@ -13,11 +13,11 @@ pub enum Effect {
     Restart,
 }
 
-/// One setting, as configuration files and requests know it.
+/// Setting, as configuration files and requests name it.
 pub struct Property {
     /// Name of the setting.
     pub name: &'static str,
-    /// What the setting does, with its unit.
+    /// Effect of the setting, with its unit.
     pub doc: &'static str,
     /// When a change takes effect.
     pub effect: Effect,

@@ -1,11 +1,11 @@
-//! Reads a properties text over the settings, and says what the operator should know of it.
+//! Reads a properties text into the settings, and collects findings for the operator.
 
 use wire::body::{KeyValuesError, parse_key_values};
 
 use super::property::Property;
 use super::{Config, aliases, refused, table, unknown, value};
 
-/// Something in a configuration file that the operator should know of.
+/// Finding in a configuration file for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// No setting has this name.
@@ -16,14 +16,14 @@ pub enum Finding {
         /// A known name that is spelled similarly.
         near: Option<&'static str>,
     },
-    /// The value does not count as it is written: a number above its bound, an empty text, or a switch that is off.
+    /// The value does not apply as written: a number above its bound, an empty text, or a switch that reads as off.
     #[error("setting {key} is {value:?}, expected {expected}; it counts as {counts}")]
     Invalid {
         /// Name of the setting.
         key: String,
         /// The value that was found.
         value: String,
-        /// What the value must be.
+        /// Description of a valid value.
         expected: String,
         /// The value that counts instead.
         counts: String,
@@ -35,17 +35,17 @@ pub enum Finding {
         key: String,
         /// The value that was found.
         value: String,
-        /// Why the setting has no effect.
+        /// Reason why the setting has no effect.
         reason: String,
     },
-    /// The setting was changed but has no effect here, and nothing is lost by that.
+    /// The setting was changed but has no effect here, without any loss.
     #[error("setting {key}={value} is not needed: {reason}")]
     NotNeeded {
         /// Name of the setting.
         key: String,
         /// The value that was found.
         value: String,
-        /// Why the setting is not needed.
+        /// Reason why the setting is not needed.
         reason: String,
     },
     /// The file uses the name by which Java prints a setting.
@@ -59,7 +59,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// True when the operator should do something about this finding.
+    /// Whether the operator should act on this finding.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::NotNeeded { .. } | Self::Alias { .. })
     }
@@ -69,7 +69,7 @@ fn did_you_mean(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// Why a configuration is refused.
+/// Errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The text is not a properties file.
@@ -85,7 +85,7 @@ pub enum ConfigError {
         key: String,
         /// The value that was found.
         value: String,
-        /// Why the value cannot be used, and what to do instead.
+        /// Reason why the value cannot be used, and advice.
         reason: String,
     },
 }
@@ -145,7 +145,7 @@ impl Config {
         Ok(findings)
     }
 
-    /// Checks that the settings go together, and completes those that follow from others.
+    /// Checks the combination of settings, and completes settings that depend on others.
     pub(super) fn check(&mut self) -> Result<Option<Finding>, ConfigError> {
         self.store.multi_dispatch = self.light.lmq && self.light.multi_dispatch;
         self.auth.check()?;
@@ -222,8 +222,8 @@ impl Config {
         Ok(Some(Finding::Invalid { key, value, expected, counts }))
     }
 
-    /// Names of the settings that were given, have no effect, and will be missed: those that nobody knows, and those of Java that
-    /// do something there.
+    /// Returns the given settings without effect that matter: unknown names, and settings that have an effect in
+    /// Java.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().filter(|(key, value)| match unknown::lookup(key) {
             Some(known) => known.is_missed && !value::is_same(&known.default, value),
@@ -232,7 +232,7 @@ impl Config {
         others.map(|(key, _)| key.as_str())
     }
 
-    /// The controllers decide about role and id, so `brokerRole` and `brokerId` say nothing in controller mode.
+    /// Rejects `brokerRole` and `brokerId` in controller mode, because the controllers decide about role and id.
     fn check_controller_mode(&self) -> Result<(), ConfigError> {
         if !self.replication.controller.controllers().is_empty() {
             return Ok(());

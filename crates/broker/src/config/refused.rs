@@ -46,7 +46,7 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// True for the names of these settings.
+/// Whether the name is that of a refused setting.
 pub(super) fn is_known(name: &str) -> bool {
     RULES.iter().any(|rule| rule.name == name)
 }

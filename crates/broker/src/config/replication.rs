@@ -13,7 +13,7 @@ use store::FlushMode;
 use super::acting_master::ActingMaster;
 use super::controller_mode::ControllerMode;
 
-/// What a broker is in its group (`BrokerRole`).
+/// Role of a broker in its group (`BrokerRole`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Takes messages, and answers without its slaves.
@@ -30,34 +30,34 @@ impl Role {
         [("ASYNC_MASTER", Self::AsyncMaster), ("SYNC_MASTER", Self::SyncMaster), ("SLAVE", Self::Slave)];
 }
 
-/// How the log is replicated between the brokers of a group.
+/// Replication of the log between the brokers of a group.
 #[derive(Clone, Debug)]
 pub struct Replication {
     /// `brokerRole`.
     pub role: Role,
     /// `brokerIP2`: the address that slaves of this broker connect to; empty for `brokerIP1`.
     pub ip: String,
-    /// `haListenPort`: the port that slaves connect to; 0 for the one behind `listenPort`.
+    /// `haListenPort`: port for slaves. 0 for the port above `listenPort`.
     pub port: u16,
-    /// `haMasterAddress`: where a slave connects to; when empty, where the name servers say.
+    /// `haMasterAddress`: address for a slave's connection. If empty, name servers provide it.
     pub master: String,
     /// `haSendHeartbeatInterval` in milliseconds.
     pub heartbeat_interval_ms: u64,
-    /// `haHousekeepingInterval` in milliseconds: a connection on which nothing comes for longer is closed.
+    /// `haHousekeepingInterval`: time in milliseconds without incoming bytes after which a connection is closed.
     pub housekeeping_interval_ms: u64,
-    /// `haTransferBatchSize`: most bytes of the log in one frame.
+    /// `haTransferBatchSize`: most bytes of the log in a frame.
     pub batch_bytes: u32,
     /// `haFlowControlEnable`: `bytes_per_second` applies.
     pub is_limited: bool,
-    /// `maxHaTransferByteInSecond`: most bytes that one slave gets in a second.
+    /// `maxHaTransferByteInSecond`: most bytes for a slave in a second.
     pub bytes_per_second: u64,
-    /// `inSyncReplicas`: brokers that have a message before a SYNC_MASTER answers, the master included.
+    /// `inSyncReplicas`: number of brokers, the master included, that have a message before a SYNC_MASTER responds.
     pub in_sync_replicas: u32,
     /// `slaveTimeout` in milliseconds: how long an answer waits for slaves.
     pub slave_timeout_ms: u64,
     /// `haMaxGapNotInSync`: bytes by which a slave that counts as in sync may be behind.
     pub max_gap_bytes: u64,
-    /// How its connections are made secure (`tls.replication.mode`).
+    /// Security of replication connections (`tls.replication.mode`).
     pub tls: ReplicationTls,
     /// Controller mode.
     pub controller: ControllerMode,
@@ -90,13 +90,13 @@ impl Default for Replication {
 }
 
 impl Replication {
-    /// Whether answers wait for slaves for as long as the broker runs. With RocketMQ 5 a SYNC_MASTER with `inSyncReplicas=1`
-    /// waits for none. In controller mode that depends on who is master.
+    /// Whether responses wait for slaves for the broker's whole life. With RocketMQ 5 a SYNC_MASTER with
+    /// `inSyncReplicas=1` waits for no slave. In controller mode that depends on the master.
     pub fn waits_for_slaves(&self) -> bool {
         self.role == Role::SyncMaster && self.in_sync_replicas > 1 && !self.controller.is_enabled
     }
 
-    /// How long answers wait for slaves, if they do.
+    /// Longest wait of responses for slaves.
     pub(crate) fn slave_timeout(&self) -> Duration {
         Duration::from_millis(self.slave_timeout_ms)
     }
@@ -139,7 +139,7 @@ impl Replication {
         }
     }
 
-    /// The settings as the state machine of a slave takes them, with the flush mode as it is now.
+    /// Returns the settings for the state machine of a slave, with the present flush mode.
     pub(crate) fn of_slave(&self, store: &store::Config, flush: FlushMode) -> SlaveConfig {
         SlaveConfig {
             file_bytes: store.segment_bytes,
@@ -150,8 +150,8 @@ impl Replication {
         }
     }
 
-    /// The settings as the state machine of a slave takes them whose master was elected. A new master serves at once, so the
-    /// slaves do not wait long before they connect again.
+    /// Returns the settings for the state machine of a slave with an elected master. A new master serves at once, so
+    /// the slaves reconnect soon.
     pub(crate) fn of_elected_slave(&self, store: &store::Config, flush: FlushMode) -> SlaveConfig {
         SlaveConfig { retry_interval_ms: 500, ..self.of_slave(store, flush) }
     }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use super::property::Property;
 use super::{Config, Effect, PROPERTIES, refused, unknown};
 
-/// The settings that have an effect here, sorted by name.
+/// Returns the settings that have an effect here, sorted by name.
 fn sorted() -> BTreeMap<&'static str, &'static Property> {
     PROPERTIES.iter().map(|property| (property.name, property)).collect()
 }
@@ -34,7 +34,7 @@ pub fn settings_help() -> String {
     text
 }
 
-/// Rules by which values are read, as `docs/settings.md` says them.
+/// Rules for reading values, in the text of `docs/settings.md`.
 const VALUES: &str = "Values are read by these rules, at the start and by `vostok config lint FILE` alike; blanks around a value are ignored:\n\n\
 - A switch is on for `true` in any case. It is off for `false`, `no`, `off`, `0`, an empty value and misspellings of `false`, as in RocketMQ;\n\
 \x20 the log names all but `false`. Other words stop the start: RocketMQ takes `yes`, `on` and `1` for false without a word.\n\
@@ -90,7 +90,7 @@ pub fn page() -> String {
 mod tests {
     use super::*;
 
-    /// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
+    /// Checks the page. `VOSTOK_WRITE_DOCS=1` writes the page after a change of the table.
     #[test]
     fn the_page_in_docs_is_made_from_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
@@ -104,8 +104,9 @@ mod tests {
         );
     }
 
-    /// Of each setting its name, default (or allowed values) and when a change takes effect; then the names without effect,
-    /// sorted, because the translated page groups them in the order of the English reasons.
+    /// Returns the facts of a page: each setting's name, default (or allowed values) and time of effect, then the
+    /// sorted names without effect. They are sorted because the translated page groups them in the order of the
+    /// English reasons.
     fn facts(page: &str) -> Vec<String> {
         let page = page.replace("立即", "at once").replace("重启后", "restart").replace('、', ", ");
         let page = page.replace("（本机地址）", "(address of the host)").replace("（主机名）", "(host name)");

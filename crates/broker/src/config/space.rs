@@ -8,7 +8,7 @@ use super::value::{Fault, number, show};
 
 const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
-/// Parses a number of bytes, with or without one of the units k, m, g and t.
+/// Parses a number of bytes, with an optional unit: k, m, g or t.
 pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
     let lower = text.to_ascii_lowercase();
     let (digits, factor) = UNITS
@@ -84,7 +84,7 @@ pub(super) fn show_directories<'a>(paths: impl IntoIterator<Item = &'a PathBuf>)
     paths.into_iter().map(|path| show(path.display())).collect::<Vec<_>>().join(",")
 }
 
-/// Refuses more than one broker on a disk (`replicasPerDiskPartition`): limits here count for the whole disk.
+/// Refuses more than one broker on a disk (`replicasPerDiskPartition`), because limits count for the whole disk.
 pub(super) fn only_broker(text: &str) -> Result<i32, Fault> {
     match text.parse() {
         Ok(count @ ..=1) => Ok(count),

@@ -1,4 +1,4 @@
-//! The property table: every setting that has an effect here.
+//! Property table: every setting that has an effect here.
 
 use store::{FlushMode, Unconsumed};
 
@@ -64,7 +64,7 @@ macro_rules! properties {
     };
 }
 
-/// A setting of authentication or authorization. Its value is checked together with the others of its kind.
+/// Setting of authentication or authorization. Its value is checked together with the other settings of its kind.
 macro_rules! of_auth {
     ($name:literal, $doc:literal) => {
         Property {

@@ -9,17 +9,17 @@ pub struct Timers {
     pub enabled: bool,
     /// `timerMaxDelaySec`: longest delay a message may have, in seconds.
     pub delay_max_s: i64,
-    /// `timerPrecisionMs`: time span of one slot of the timer wheel, in milliseconds.
+    /// `timerPrecisionMs`: time span of a slot of the timer wheel, in milliseconds.
     pub precision_ms: i64,
     /// `timerRollWindowSlot`: a message due more slots ahead than this goes to an earlier slot and is stored again (rolled) then.
     pub roll_window_slots: i64,
-    /// `timerCongestNumEachSlot`: with more messages in a slot than this, further ones are refused at random; with twice as many,
-    /// all are refused.
+    /// `timerCongestNumEachSlot`: number of messages in a slot above which further messages are refused at random. At
+    /// twice the number all are refused.
     pub congest_num: i32,
     /// `timerFlushIntervalMs`: interval between saves of the timer's files. After a crash, messages that were delivered since the
     /// last save are delivered again.
     pub flush_interval_ms: i64,
-    /// `mappedFileSizeTimerLog`: size of one file of the timer log, in bytes.
+    /// `mappedFileSizeTimerLog`: size of a file of the timer log, in bytes.
     pub log_file_bytes: u64,
     /// `timerWheelSnapshotFlush`: Java saved the wheel in snapshots, of which the newest is loaded instead of the plain file.
     pub snapshots: bool,
@@ -56,8 +56,9 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// The configuration of the timer's files. A message that waits longer than half the time the commit log is kept
-    /// (`reserved_ms`, in milliseconds) is rolled, that is stored again, so that its record is not deleted before it is due.
+    /// Returns the configuration of the timer's files. `reserved_ms` is the retention of the commit log in
+    /// milliseconds. A message that waits longer than half of it is rolled, which means stored again, so that its
+    /// record is not deleted before it is due.
     pub(crate) fn files(&self, store: &store::Config, reserved_ms: i64) -> TimerConfig {
         // Like Java, a number that is out of bounds stands for the largest one.
         let asked = if self.roll_window_slots < 2 { i64::MAX } else { self.roll_window_slots };

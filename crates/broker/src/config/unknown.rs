@@ -1,4 +1,4 @@
-//! Settings that have no effect here: those of Java without counterpart, and unknown names.
+//! Settings without effect here: settings of Java without counterpart, and unknown names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use super::refused;
 use super::table::PROPERTIES;
 
-/// A setting of Java that has no effect here.
+/// Setting of Java that has no effect here.
 pub(super) struct WithoutEffect {
     /// Java's default.
     pub default: String,
-    /// Why the setting has no effect.
+    /// Reason why the setting has no effect.
     pub reason: &'static str,
-    /// True when an operator who changes the setting will miss its effect.
+    /// Whether an operator who changes the setting loses its effect.
     pub is_missed: bool,
 }
 
@@ -21,7 +21,7 @@ static TABLE: LazyLock<HashMap<&'static str, WithoutEffect>> = LazyLock::new(|| 
     parse(include_str!("without_effect.properties"), cpus)
 });
 
-/// The entry of a setting that has no effect here.
+/// Returns the entry of a setting without effect.
 pub(super) fn lookup(key: &str) -> Option<&'static WithoutEffect> {
     TABLE.get(key)
 }
@@ -41,7 +41,7 @@ pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<&'static str>> {
     groups
 }
 
-/// The known name most similar to an unknown one: at most every fourth letter differs.
+/// Returns the known name most similar to an unknown name. At most every fourth letter differs.
 pub(super) fn nearest(key: &str) -> Option<&'static str> {
     let effective = PROPERTIES.iter().map(|property| property.name);
     let names = effective.chain(refused::names()).chain(TABLE.keys().copied());
@@ -49,7 +49,7 @@ pub(super) fn nearest(key: &str) -> Option<&'static str> {
     (near.0 <= near.1.len() / 4).then_some(near.1)
 }
 
-/// The number of letters to change, add or remove to get from one name to the other, ignoring case.
+/// Returns the edit distance of two names, ignoring case.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<u8> = right.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -7,7 +7,7 @@ use super::aliases::{self, present_name};
 use super::property::Property;
 use super::{Config, Effect, Exporter, own_ip, refused, table, unknown, value};
 
-/// Why a request changes no setting at all.
+/// Reasons why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotChanged {
     /// A setting may not be changed by a request.
@@ -19,11 +19,11 @@ pub(crate) enum NotChanged {
 /// The result of a request to change settings.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// All settings as they are after the change.
+    /// All settings after the change.
     pub config: Config,
     /// The values for the configuration file, by present name.
     pub written: BTreeMap<String, String>,
-    /// Remarks on changes without effect, for the operator who asked for the change.
+    /// Remarks on changes without effect, for the requesting operator.
     pub notes: Vec<String>,
     /// Remarks on changes that count after the next start.
     pub planned: Vec<String>,
@@ -32,8 +32,8 @@ pub(crate) struct Update {
 /// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
 const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
 
-/// Settings that decide which files are opened, on which addresses ports listen, whose word counts and where metrics are sent. A
-/// request from the network cannot set them (CVE-2023-33246, CVE-2023-37582).
+/// Settings that a request from the network cannot change (CVE-2023-33246, CVE-2023-37582). They decide about opened
+/// files, listening addresses, trust, and the destination of metrics.
 const FILE_ONLY: [&str; 8] = [
     "bindAddress",
     "metricsGrpcExporterHeader",
@@ -196,7 +196,7 @@ impl Update {
 }
 
 impl Config {
-    /// Puts the name server of this process back among the others.
+    /// Adds the name server of this process to the list again.
     fn keep_own_name_server(&mut self) {
         let Some(own) = &self.own_name_server else { return };
         let mut all = self.name_servers();
@@ -207,7 +207,7 @@ impl Config {
     }
 }
 
-/// A properties text with some values changed; everything else stays as it is, comments included.
+/// Returns a properties text with some values changed. All other text, including comments, stays unchanged.
 pub(crate) fn merged(text: &str, changes: &BTreeMap<String, String>) -> String {
     let mut left: BTreeMap<&str, &str> =
         changes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();

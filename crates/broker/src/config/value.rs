@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::space::{bytes, show_bytes};
 
-/// Why a value is not taken.
+/// Reason why a value is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The text is not a value of the setting's type; holds what would be.
+    /// The text is not a value of the setting's type. Holds the description of a valid value.
     Invalid(String),
-    /// The number is above its upper bound; holds the bound, and what was expected.
+    /// The number is above its upper bound. Holds the bound, and the description of a valid value.
     Above(String, String),
-    /// The value cannot be served and must not be ignored; holds why, and what to do instead.
+    /// The value cannot work and must not be ignored. Holds the reason and advice.
     Refused(String),
 }
 
@@ -57,7 +57,7 @@ pub(super) fn addresses(text: &str) -> Result<String, Fault> {
     wire::settings::addresses(text).map_err(Fault::Refused)
 }
 
-/// Parses the address of one server, which may be left out.
+/// Parses the optional address of a server.
 pub(super) fn one_address(text: &str) -> Result<String, Fault> {
     let address = addresses(text)?;
     match address.contains(';') {
@@ -94,7 +94,7 @@ pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     })
 }
 
-/// Parses one of some words.
+/// Parses a word of a list.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
     words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -112,7 +112,7 @@ pub(super) fn show(value: impl Display) -> String {
     value.to_string()
 }
 
-/// Parses the trusted proxies; a wrong value stops the start, because no default may decide whom to believe.
+/// Parses the trusted proxies. A wrong value stops the start, because no default may decide about trust.
 pub(super) fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
     text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
 }
@@ -137,7 +137,7 @@ pub(super) fn host(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// Parses the path of one directory.
+/// Parses the path of a directory.
 pub(super) fn directory(text: &str) -> Result<PathBuf, Fault> {
     match text {
         "" => Err(Fault::Invalid("a directory".to_owned())),
@@ -148,7 +148,7 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, Fault> {
     }
 }
 
-/// Parses an address or the name of a machine, which may be left out.
+/// Parses an optional address or host name.
 pub(super) fn optional_host(text: &str) -> Result<String, Fault> {
     if text.is_empty() { Ok(String::new()) } else { host(text) }
 }

@@ -1,5 +1,5 @@
-//! The file `auth_audit.log`: who was refused and why, one line each; what was served only at level debug. The file begins anew
-//! at a bound, and the one before it is kept.
+//! File `auth_audit.log`: a line for each refused request with its sender and reason. Served requests have a line
+//! only at level debug. At a size bound the file starts anew, and the previous file is kept.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,12 +23,13 @@ impl AuditLog {
         Self { path: directory.join("auth_audit.log"), open: Mutex::default() }
     }
 
-    /// Whether requests that are served have a line, too.
+    /// Whether served requests have a line, too.
     pub fn is_detailed() -> bool {
         tracing::enabled!(target: "auth_audit", tracing::Level::DEBUG)
     }
 
-    /// Writes a line. A line that cannot be written goes to the broker's log with the reason, and the next one is tried again.
+    /// Writes a line. If that fails, the line goes to the broker's log with the reason, and the next line is tried
+    /// again.
     pub fn write(&self, now_ms: i64, line: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.append(&mut open, &format!("{} {line}\n", utc(now_ms))) {

@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 use crate::engine::Next;
 
-/// Sends one answer.
+/// Sends a response.
 type Send = Box<dyn FnOnce() + std::marker::Send>;
 
 #[derive(Default)]
 struct Waiting {
-    /// By the time at which they leave and the order in which they came.
+    /// Responses by the time at which they leave and their order of arrival.
     answers: BTreeMap<(i64, u64), Send>,
     count: u64,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Has `send` called at a time in milliseconds since 1970.
+    /// Schedules a call of `send` at a time in milliseconds since 1970.
     pub fn add(&self, at_ms: i64, send: Send) {
         let mut waiting = self.waiting();
         waiting.count += 1;
@@ -36,7 +36,7 @@ impl Delays {
         self.added.notify_one();
     }
 
-    /// Sends what is due, and says when the next answer is.
+    /// Sends the due responses, and returns the time of the next response.
     pub fn due(&self, now_ms: i64) -> Next {
         loop {
             let mut waiting = self.waiting();

@@ -25,9 +25,10 @@ const fn changeable(name: &'static str, values: Values) -> Attribute {
     Attribute { name, changeable: true, values }
 }
 
-/// The attributes after the alterations of a request: `+name` sets, `-name` removes; `known` is `None` when the request creates the
-/// group. A name without a sign sets as well, because the files hold names in this form; Java refuses it. One that is as the group
-/// has it already may be of any name, so that what a newer Java broker stored can be given back.
+/// Returns the attributes after the alterations of a request: `+name` sets, `-name` removes. `known` is `None` if the
+/// request creates the group. A name without a sign sets as well, because the files contain names in this form, but
+/// Java refuses such a name. An attribute with the group's present value may have any name, so that the attributes of
+/// a newer Java broker can be restored.
 pub(super) fn altered(
     known: Option<&BTreeMap<String, String>>,
     changes: &BTreeMap<String, String>,

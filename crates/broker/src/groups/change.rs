@@ -16,7 +16,7 @@ use crate::{Refusal, persist};
 /// The result of changes that are not written yet.
 #[derive(Default)]
 struct Staged {
-    /// Changed groups by name; `None` for removed ones.
+    /// Changed groups by name. `None` for removed groups.
     groups: BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>,
     /// Whether a group (first name) may read a topic (second name), where that changes.
     readable: BTreeMap<(String, String), bool>,
@@ -57,8 +57,8 @@ struct File<'a> {
 }
 
 impl Groups {
-    /// Makes changes with one write of the file. The changes of one inner list are made together or not at all, and a refused
-    /// list does not affect the others. No change is visible before the file is on disk.
+    /// Applies changes with one write of the file. The changes of an inner list are applied together or not at all,
+    /// and a refused list does not affect the other lists. No change is visible before the file is on disk.
     pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut staged = Staged::default();
@@ -82,7 +82,7 @@ impl Groups {
         outcomes
     }
 
-    /// Replaces the table by that of a master, with its version. Does nothing when the version is the same.
+    /// Replaces the table by that of a master, with its version. Does nothing if the version is equal.
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.
@@ -108,7 +108,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes over what changed in the table of a master, and its version.
+    /// Applies the changes in the table of a master, and takes its version.
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.

@@ -1,4 +1,4 @@
-//! What operators do with groups (`AdminBrokerProcessor`).
+//! Operators' requests about groups (`AdminBrokerProcessor`).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn page(groups: &Groups, first: usize, count: Option<usize>) -> (usiz
     (total, table)
 }
 
-/// Deletes a group; also one that does not exist, whose offsets may still be there.
+/// Deletes a group, or the remaining offsets of a group that does not exist.
 pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refusal> {
     let group = group.to_owned();
     Err(Refusal::done_after(GroupChange::Remove { group, clean_offsets }))
@@ -43,12 +43,13 @@ pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refus
 pub(crate) struct ForbidTopic<'a> {
     pub group: &'a str,
     pub topic: &'a str,
-    /// Whether the group may read the topic from now on; `None` leaves it as it is.
+    /// Whether the group may read the topic from now on. `None` leaves the permission unchanged.
     pub readable: Option<bool>,
 }
 
-/// Closes a topic for a group, opens it, or only tells whether the group may read it. Unlike in Java, the group must exist, and
-/// opening one topic leaves the group's other topics as they are (`SubscriptionGroupManager.updateForbidden`).
+/// Closes a topic for a group, opens it, or only returns whether the group may read it. Unlike in Java, the group
+/// must exist, and opening a topic leaves the group's other topics unchanged
+/// (`SubscriptionGroupManager.updateForbidden`).
 pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool, Refusal> {
     let ForbidTopic { group, topic, .. } = *request;
     names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;

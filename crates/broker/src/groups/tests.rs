@@ -24,7 +24,7 @@ impl Folder {
     }
 }
 
-/// Creates a group, or changes it, as the JSON of request 200 says.
+/// Creates or changes a group by the JSON of request 200.
 fn put(groups: &Groups, body: &str) -> Result<Answer, Refusal> {
     settled(groups, 9, || {
         put_group(json::from_slice(body.as_bytes())?)?;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::clients::Subscription;
 use crate::reply_sink::ReplySink;
 
-/// What a request asks for.
+/// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Want {
     /// Messages: 200050 `POP_MESSAGE`.
@@ -26,7 +26,7 @@ pub(crate) enum Want {
 pub(crate) struct Pop {
     /// Most messages to return.
     pub count_max: i32,
-    /// How long the messages stay invisible to other consumers of the group.
+    /// Time for which the messages stay invisible to other consumers of the group.
     pub invisible_ms: i64,
     /// Whether a group without an offset begins with the last message of a queue, not the first (`initMode`).
     pub from_end: bool,
@@ -36,28 +36,29 @@ pub(crate) struct Pop {
 
 /// A pop or notification request, which may be suspended until a message comes.
 pub(crate) struct Ask {
-    /// What the request asks for.
+    /// Kind of the request.
     pub(crate) want: Want,
     /// Name of the topic that is popped.
     pub(crate) topic: String,
-    /// The suspended requests of the topic, which also tell it from one that is created again under the name.
+    /// Suspended requests of the topic, which also distinguish it from a re-created topic of the name.
     pub(crate) waiters: Arc<Waiters>,
     /// Name of the consumer group for which messages are popped.
     pub(crate) group: Arc<str>,
     /// Id of the queue asked for; -1 for all queues of the topic.
     pub(crate) queue_id: i32,
-    /// Whether the pop is ordered: further messages of a queue are withheld until those returned are acknowledged.
+    /// Whether the pop is ordered: further messages of a queue are withheld until the returned messages are
+    /// acknowledged.
     pub(crate) ordered: bool,
-    /// Tells repetitions of an ordered pop from another pop.
+    /// Id that distinguishes a repeated ordered pop from another pop.
     pub(crate) attempt_id: Option<String>,
     /// When to answer without a message, in milliseconds since the epoch; `None` when the request is not to be suspended.
     pub(crate) wait_until_ms: Option<i64>,
-    /// The same time as a plain number, by which the table of long polling timeouts is sorted.
+    /// Deadline as a plain number, by which the table of long-polling timeouts is sorted.
     pub(crate) deadline_ms: i64,
 }
 
 impl Ask {
-    /// Whether the request is a notification, whose answer contains no messages.
+    /// Whether the request is a notification, whose response contains no messages.
     pub(crate) fn notices(&self) -> bool {
         matches!(self.want, Want::Notice)
     }
@@ -65,7 +66,7 @@ impl Ask {
 
 /// A suspended pop or notification request.
 pub(crate) struct SuspendedPop {
-    /// Where the answer goes.
+    /// Receiver of the response.
     pub(crate) sink: Arc<dyn ReplySink>,
     /// The request, to be run again.
     pub(crate) ask: Arc<Ask>,
@@ -90,41 +91,41 @@ impl SuspendedPop {
 struct ListEntry {
     group: Arc<str>,
     queue_id: i32,
-    /// Whether the request is a notification, which has lists of its own.
+    /// Whether the request is a notification. Notifications have lists of their own.
     notices: bool,
     at: (i64, u64),
 }
 
-/// Requests of one group for one queue, or for any queue, by timeout in milliseconds and id.
+/// Requests of a group for a queue, or for any queue, by timeout in milliseconds and id.
 type List = BTreeMap<(i64, u64), SuspendedPop>;
 
 /// The lists of a group: by whether the requests are notifications, and by queue id (-1 for any queue).
 type Group = BTreeMap<(bool, i32), List>;
 
-/// The suspended requests of one topic.
+/// Suspended requests of a topic.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    /// Number of suspended requests. An appender that reads 0 after publishing its offset need not wake anybody: a request is
-    /// counted before it looks at the queues for the last time.
+    /// Number of suspended requests. An appender that reads 0 after publishing its offset need not wake any request,
+    /// because a request is counted before it checks the queues for the last time.
     count: AtomicUsize,
     groups: Mutex<BTreeMap<Arc<str>, Group>>,
 }
 
 impl Waiters {
-    /// True when requests may be suspended. Contains the fence that orders this check behind the caller's publication of new
-    /// messages.
+    /// Whether requests may be suspended. Contains the fence that orders this check behind the caller's publication
+    /// of new messages.
     pub(crate) fn is_waited_on(&self) -> bool {
         fence(Ordering::SeqCst);
         self.has_count()
     }
 
-    /// True when requests may be suspended, for callers that have executed a sequentially consistent fence themselves.
+    /// Whether requests may be suspended, for callers that have executed a sequentially consistent fence themselves.
     pub(crate) fn has_count(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes, for each group, up to four requests: a pop and a notification that wait for any queue, and a pop and a notification
-    /// that wait for queue `queue_id`.
+    /// Removes and returns up to four requests of each group: a pop and a notification that wait for any queue, and a
+    /// pop and a notification that wait for queue `queue_id`.
     pub(crate) fn take(&self, queue_id: i32) -> Vec<SuspendedPop> {
         let mut groups = self.groups();
         let mut taken = Vec::new();
@@ -137,7 +138,7 @@ impl Waiters {
         taken
     }
 
-    /// Takes one pop of a group that waits for queue `queue_id`, or for any queue when that is -1.
+    /// Removes and returns a pop of a group that waits for queue `queue_id`, or for any queue if that is -1.
     pub(crate) fn take_of(&self, group: &str, queue_id: i32) -> Option<SuspendedPop> {
         let taken = self.groups().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
@@ -167,7 +168,8 @@ impl Waiters {
         self.groups().get(group).and_then(|lists| lists.get(&(false, queue_id))).map_or(0, List::len)
     }
 
-    /// Puts a request into its list. The caller must look at the queues afterwards, since messages may have come in between.
+    /// Adds a request to its list. The caller must check the queues afterwards, because messages may have arrived in
+    /// between.
     pub(crate) fn add(&self, held: SuspendedPop) {
         let place = held.entry();
         let mut groups = self.groups();
@@ -208,12 +210,12 @@ fn first(list: &mut List) -> Option<SuspendedPop> {
     }
 }
 
-/// Why a request is not suspended.
+/// Reasons why a request is not suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoWait {
     /// The client asked not to wait, or the polling time is over.
     TimedOut,
-    /// As many requests are suspended as the settings allow.
+    /// The number of suspended requests is at its limit.
     Full,
 }
 
@@ -230,7 +232,7 @@ struct Entry {
 #[derive(Default)]
 struct Table {
     by_deadline: BTreeMap<At, Entry>,
-    /// The suspended requests by the id of their sink, that is of each connection.
+    /// Suspended requests by the id of their sink, which is the id of the connection.
     by_sink: HashMap<u64, BTreeSet<At>>,
     next_id: u64,
 }
@@ -259,18 +261,18 @@ pub(crate) struct PopTimeouts {
     pub earlier: Notify,
 }
 
-/// Most requests that may be suspended, in total and in one list.
+/// Most suspended requests, in total and per list.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     /// `maxPopPollingSize`: most suspended requests of the broker.
     pub all: usize,
-    /// `popPollingSize`: most suspended requests of one topic, group and queue.
+    /// `popPollingSize`: most suspended requests of a topic, group and queue.
     pub list: usize,
 }
 
 impl PopTimeouts {
-    /// Suspends a request and returns its id. The caller must look at the queues afterwards, since messages may have come in
-    /// between.
+    /// Suspends a request and returns its id. The caller must check the queues afterwards, because messages may have
+    /// arrived in between.
     ///
     /// # Errors
     /// [`NoWait::Full`] when too many requests are suspended.
@@ -310,7 +312,7 @@ impl PopTimeouts {
         Ok(id)
     }
 
-    /// Drops the suspended requests whose sinks have this id: they were cancelled, or their connection has ended.
+    /// Drops the suspended requests whose sinks have this id. They were cancelled, or their connection has ended.
     pub(crate) fn closed(&self, sink: u64) {
         let gone: Vec<Entry> = {
             let mut table = self.table();
@@ -339,7 +341,7 @@ impl PopTimeouts {
         }
     }
 
-    /// Takes the requests whose timeout has passed.
+    /// Removes and returns the requests whose timeout has passed.
     pub(crate) fn expired(&self, now_ms: i64) -> Vec<SuspendedPop> {
         let due = {
             let mut table = self.table();

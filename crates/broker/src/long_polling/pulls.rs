@@ -1,7 +1,8 @@
 //! Suspended pulls: pulls that wait for the next message of their queue (long polling).
 //!
-//! A suspended pull stands in the list of its queue, which the next append to the queue takes, and in the table of long polling
-//! timeouts, which a task of the broker works off. Whoever takes a pull out of the list answers it or puts it back.
+//! A suspended pull is in the list of its queue, which the next append to the queue takes, and in the table of
+//! long-polling timeouts, which a task of the broker works off. The code that removes a pull from the list answers it
+//! or puts it back.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ pub const SUSPENDED_MAX: usize = 1_000_000;
 /// All suspended pulls together take at most 256 MiB, not counting filters that pulls bring.
 const _: () = assert!(size_of::<SuspendedPull>() * SUSPENDED_MAX <= 256 << 20);
 
-/// What a pull that passed its checks asks of its queue.
+/// Range and filter of a pull that passed its checks.
 #[derive(Clone)]
 pub(crate) struct PullAsk {
     /// The entry of group and topic in which deliveries are counted.
@@ -40,33 +41,33 @@ pub(crate) struct PullAsk {
     pub max_messages: i32,
 }
 
-/// A suspended pull. Its queue is known to whoever takes the pull out of the queue's list.
+/// Suspended pull. The code that takes the pull from a queue's list knows the queue.
 pub struct SuspendedPull {
-    /// Where the answer goes.
+    /// Receiver of the response.
     pub(crate) sink: Arc<dyn ReplySink>,
     /// The pull to run again; its offset moves past messages that did not match.
     pub(crate) ask: PullAsk,
     /// Configuration of the pull's group at the time of the pull.
     pub(crate) group: Arc<SubscriptionGroupConfig>,
-    /// True when the pull brought its filter, so that the group's present subscription does not replace it.
+    /// Whether the pull has its own filter, so that the group's present subscription does not replace it.
     pub(crate) brings_filter: bool,
     /// Long polling timeout: when to answer without a message, milliseconds since 1970.
     pub(crate) deadline_ms: i64,
-    /// Tells apart pulls with the same timeout.
+    /// Id that distinguishes pulls with equal timeouts.
     pub(crate) id: u64,
 }
 
-/// The suspended pulls of one queue.
+/// Suspended pulls of a queue.
 #[derive(Default)]
 pub struct SuspendedPulls {
-    /// Number of suspended pulls. An appender that reads 0 after publishing the queue's new end need not wake anybody: a pull is
-    /// counted before it looks at the queue's end for the last time.
+    /// Number of suspended pulls. An appender that reads 0 after publishing the queue's new end need not wake any
+    /// pull, because a pull is counted before it checks the queue's end for the last time.
     waiting: AtomicUsize,
     pulls: Mutex<Vec<SuspendedPull>>,
 }
 
 impl SuspendedPulls {
-    /// True when a pull may be suspended at the queue.
+    /// Whether a pull may be suspended at the queue.
     pub fn is_waited_on(&self) -> bool {
         fence(Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) > 0
@@ -79,7 +80,7 @@ impl SuspendedPulls {
         std::mem::take(&mut *pulls)
     }
 
-    /// Puts a pull into the list. The caller must look at the queue's end afterwards.
+    /// Adds a pull to the list. The caller must check the queue's end afterwards.
     pub(crate) fn add(&self, pull: SuspendedPull) {
         let mut pulls = self.pulls();
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -87,7 +88,7 @@ impl SuspendedPulls {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the pull with this id out of the list; `None` when somebody else did.
+    /// Removes and returns the pull with this id, or `None` if another thread took it.
     pub(crate) fn take_one(&self, id: u64) -> Option<SuspendedPull> {
         let mut pulls = self.pulls();
         let position = pulls.iter().position(|pull| pull.id == id)?;

@@ -6,8 +6,8 @@ use wire::units::LogOffset;
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// The newest messages that have a key, newest first. `is_unique` says that the key is one that a producer gave a single message.
-/// Java answers every message with the key's hash; here the keys are compared.
+/// Returns the newest messages with a key, newest first. `is_unique` is true for a key that a producer gave to a
+/// single message. Java returns every message with the key's hash. Here the keys are compared.
 pub(crate) fn query(broker: &Broker, query: KeyQuery<'_>, is_unique: bool) -> Result<KeyMatches, Refusal> {
     let limits = &broker.config.query;
     let limit = |count: i32| usize::try_from(count).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What operators ask of a queue's messages and units (`AdminBrokerProcessor`).
+//! Operators' queries of a queue's messages and units (`AdminBrokerProcessor`).
 
 use store::Unit;
 use wire::body::MessageQueue;
@@ -7,7 +7,7 @@ use wire::units::QueueOffset;
 use crate::broker::Broker;
 use crate::{Refusal, topics};
 
-/// Most queue units of one answer.
+/// Most queue units of a response.
 const UNITS_MAX: usize = 10_000;
 
 /// When the messages of a queue were stored, and how far a group is. Times are in milliseconds since the epoch and `None` without
@@ -20,7 +20,7 @@ pub(crate) struct TimeSpan {
     pub last_ms: Option<i64>,
     /// Store time of the last message that the group consumed; of the first message while it consumed none.
     pub consumed_ms: Option<i64>,
-    /// Age of the message that the group consumes next, in milliseconds; 0 without one.
+    /// Age of the group's next message, in milliseconds. 0 without a message.
     pub delay_ms: i64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct QueueRange<'a> {
     pub queue_id: i32,
     /// Queue offset of the first unit.
     pub first: i64,
-    /// How many units; 10,000 at most are returned.
+    /// Number of units, at most 10,000.
     pub count: i32,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct QueueUnits {
     pub min: i64,
     /// Offset that the queue's next message gets.
     pub end: i64,
-    /// The units asked for; `None` when the first one is not in the queue.
+    /// Requested units. `None` if the first unit is not in the queue.
     pub units: Option<Vec<Unit>>,
 }
 

@@ -14,7 +14,7 @@ fn peer(id: u64) -> Arc<ConnectionHandle> {
     Arc::new(ConnectionHandle::detached(id, crate::testing::ADDRESS))
 }
 
-/// Gives a request to the broker and returns the answer that is written at once.
+/// Passes a request to the broker and returns the response that is written at once.
 fn ask(
     fixture: &Fixture,
     peer: &Arc<ConnectionHandle>,

@@ -1,4 +1,4 @@
-//! The one list of metrics: names, types, labels and what they mean. The scrape and docs/metrics.md are made from it.
+//! Single list of metrics: names, types, labels and meanings. The scrape and docs/metrics.md are made from it.
 
 /// The type of a metric in Prometheus' text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub(super) struct Metric {
     /// Name with unit and suffix.
     pub name: &'static str,
     pub kind: Kind,
-    /// Labels of its own, beside those that every series has.
+    /// Labels beside the labels of every series.
     pub labels: &'static [&'static str],
-    /// What the metric means, for its `HELP` line and the documentation.
+    /// Meaning of the metric, for its `HELP` line and the documentation.
     pub doc: &'static str,
 }
 
-/// Labels that every series has, beside those of `metricsLabel`.
+/// Labels of every series, beside those of `metricsLabel`.
 #[cfg(test)]
 pub(super) const COMMON_LABELS: [&str; 4] = ["cluster", "node_id", "node_type", "otel_scope_name"];
 

@@ -14,17 +14,17 @@ use crate::config::Metrics;
 /// Path of the method.
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
-/// Where systems have the authorities that they trust: Debian, Red Hat, SUSE.
+/// Paths of the trusted certificate authorities of systems: Debian, Red Hat, SUSE.
 const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// Bytes of an answer that are read; further ones are not looked at.
+/// Most bytes that are read of a response.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Sends requests to the collector of the settings, one after the other over one connection.
+/// Sends requests to the configured collector, one after the other over one connection.
 ///
 /// # Errors
-/// The collector is not reached, or refuses; the text says why.
+/// The collector is not reached, or refuses. The text contains the cause.
 pub(super) async fn export(settings: &Metrics, requests: Vec<Vec<u8>>) -> Result<(), String> {
     let uri: Uri = format!("{}{EXPORT}", settings.otlp_target).parse().map_err(text)?;
     let authority = uri.authority().ok_or("the target has no address")?;
@@ -101,7 +101,7 @@ fn framed(message: Vec<u8>) -> Result<Bytes, String> {
     Ok(frame.into())
 }
 
-/// What the status says; `None` where there is none.
+/// Returns the result in the status header, or `None` without a status.
 fn refused(headers: &HeaderMap) -> Option<Result<(), String>> {
     let status = headers.get("grpc-status")?;
     if status.as_bytes() == b"0" {

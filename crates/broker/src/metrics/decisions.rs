@@ -1,4 +1,4 @@
-//! What producers decided about half messages.
+//! Metrics of producers' decisions about half messages.
 
 use super::catalogue::{COMMITS, FINISH_LATENCY, ROLLBACKS};
 use super::exposition::Exposition;

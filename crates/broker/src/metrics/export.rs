@@ -20,7 +20,7 @@ const METER: &str = "broker-meter";
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// Who gets the metrics (`metricsExporterType`).
+/// Destination of the metrics (`metricsExporterType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     Collector,
@@ -72,7 +72,7 @@ fn ns(ms: i64) -> u64 {
     u64::try_from(ms.saturating_mul(NS_PER_MS)).unwrap_or_default()
 }
 
-/// All metrics as they are now.
+/// Returns the present values of all metrics.
 pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric> {
     let points = Points { metrics: Vec::new(), start_ns: ns(start_ms), time_ns: ns(now_ms) };
     let config = &broker.config;
@@ -114,7 +114,8 @@ fn count(metric: &Metric) -> usize {
     }
 }
 
-/// Leaves at most `room` points in a metric; the metric with the others, `None` when there are none.
+/// Leaves at most `room` points in a metric. Returns a metric with the remaining points, or `None` if no points
+/// remain.
 fn split(metric: &mut Metric, room: usize) -> Option<Metric> {
     if count(metric) <= room {
         return None;

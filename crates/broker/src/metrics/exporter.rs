@@ -1,5 +1,5 @@
-//! The exporter: the port at which Prometheus fetches metrics, and probes ask whether the broker lives and serves. It has two
-//! threads of its own: a scrape may wait for the disk, and probes must not wait for it.
+//! Exporter: the port for Prometheus scrapes and for probes of liveness and readiness. It has two threads of its own,
+//! because a scrape may wait for the disk, and probes must not.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
@@ -22,19 +22,19 @@ use crate::config::Exporter;
 use crate::role::BrokerRole;
 use crate::supervisor::SupervisedWork;
 
-/// Most connections at once; further ones wait to be accepted.
+/// Most concurrent connections. Further connections wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a client may take to send its request. Short, so that silent connections leave their places to probes.
+/// Timeout of a client's request. Short, so that silent connections free their places for probes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 1 });
 
-/// How long the answer may take, a scrape that waits for the disk included.
+/// Timeout of the response, including a scrape that waits for the disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
 
 /// Index of the worker that accepts connections, reads requests and answers probes.
 const FRONT: usize = 0;
 
-/// Index of the worker that makes the pages of metrics, one at a time.
+/// Index of the worker that makes the pages of metrics, a page at a time.
 const SCRAPES: usize = 1;
 
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
@@ -150,7 +150,7 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
     }
 }
 
-/// Answers one request; the connection is closed after it.
+/// Answers a request. The connection is closed after it.
 async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -> io::Result<()> {
     let Some(head) = within(REQUEST_TIMEOUT, read_head(stream)).await.transpose()? else { return Ok(()) };
     let answered = async {
@@ -175,7 +175,7 @@ async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -
     within(ANSWER_TIMEOUT, answered).await.unwrap_or(Ok(()))
 }
 
-/// Makes a page of metrics. Its first parts are sent while the others are made.
+/// Makes a page of metrics. Its first parts are sent while later parts are made.
 type MakePage = fn(&Broker, Option<mpsc::UnboundedSender<String>>) -> String;
 
 /// Answers with a page of metrics.
@@ -193,7 +193,7 @@ async fn metrics(
     let (sender, mut parts) = mpsc::unbounded_channel();
     let (rest, made) = oneshot::channel();
     let task = move || async move {
-        // Whoever gave up waiting gets no scrape made any more.
+        // A client that gave up waiting gets no scrape.
         if !rest.is_closed() {
             let _gone = rest.send(make(&broker, Some(sender)));
         }
@@ -215,7 +215,7 @@ async fn metrics(
     stream.shutdown().await
 }
 
-/// The head of a request; less than a whole one where the client sent no more, or too much.
+/// Reads the head of a request. Incomplete if the client sent less, or too much.
 async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !http::is_whole(&head) && head.len() < HEAD_BYTES_MAX {
@@ -233,7 +233,7 @@ fn probe_answer(reason: Option<String>) -> (Status, String) {
     }
 }
 
-/// Why only a restart helps the broker; `None` when it is well.
+/// Returns the reason why only a restart helps the broker, or `None` if the broker is healthy.
 fn unhealthy_reason(broker: &Broker) -> Option<String> {
     if let Some(reason) = broker.store.fenced() {
         return Some(format!("the store takes no more messages: {reason}"));
@@ -243,7 +243,7 @@ fn unhealthy_reason(broker: &Broker) -> Option<String> {
     (!stopped.is_empty()).then(|| format!("threads have stopped: {}", stopped.join(", ")))
 }
 
-/// Why the broker serves no clients at the moment; `None` when it does.
+/// Returns the reason why the broker serves no clients now, or `None` if it serves.
 fn not_ready_reason(broker: &Broker) -> Option<String> {
     if broker.draining.load(std::sync::atomic::Ordering::Relaxed) {
         return Some("the broker stops".to_owned());

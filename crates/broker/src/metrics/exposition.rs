@@ -10,7 +10,7 @@ use super::otlp::{self, Points};
 /// Content type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Label of the one series that stands for those beyond the limit, as OpenTelemetry names it.
+/// Label of the series that sums up series beyond the limit, with OpenTelemetry's name.
 const OVERFLOW: &str = "otel_metric_overflow";
 
 /// Whether figures become lines for Prometheus, or points for an export.
@@ -25,21 +25,21 @@ const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
 /// A text, or data points, that are being written.
 pub(super) struct Exposition {
     text: String,
-    /// Receives finished parts of the text, so that the first can be sent while the others are made.
+    /// Receiver of finished parts of the text, so that they are sent while later parts are made.
     parts: Option<UnboundedSender<String>>,
     form: Form,
     /// Labels of every series.
     common: Vec<(String, String)>,
-    /// Most series of one metric.
+    /// Most series of a metric.
     series_max: usize,
 }
 
-/// One metric of a text. What exceeds the limit of series is written by [`Family::end`].
+/// Metric of a text. [`Family::end`] writes the sum of series beyond the limit.
 pub(super) struct Family<'e> {
     exposition: &'e mut Exposition,
     metric: &'static Metric,
     labels: Labels,
-    /// For a histogram: the upper bounds of its ranges, as text.
+    /// Upper bounds of a histogram's ranges, as text.
     ends: Vec<String>,
     series: usize,
     overflow: Option<Overflow>,
@@ -73,7 +73,7 @@ impl Exposition {
         Family { exposition: self, metric, labels, ends: Vec::new(), series: 0, overflow: None }
     }
 
-    /// Writes a metric of one series without labels of its own.
+    /// Writes a metric with a single series and no labels of its own.
     pub(super) fn single(&mut self, metric: &'static Metric, value: f64) {
         self.family(metric).value(&[], value);
     }
@@ -83,7 +83,7 @@ impl Exposition {
         self.text
     }
 
-    /// Hands on a part of the text if there is enough of it.
+    /// Sends a part of the text if it is large enough.
     fn hand_on(&mut self) {
         if let Some(parts) = self.parts.as_ref().filter(|_| self.text.len() >= PART_BYTES) {
             let next = String::with_capacity(self.text.capacity());
@@ -91,7 +91,7 @@ impl Exposition {
         }
     }
 
-    /// The metrics, when data points were asked for.
+    /// Returns the metrics, if data points were requested.
     pub(super) fn into_metrics(self) -> Vec<otlp::Metric> {
         match self.form {
             Form::Points(points) => points.metrics,
@@ -114,7 +114,7 @@ struct Labels {
     /// Names of the labels of this metric alone.
     own: &'static [&'static str],
     series: Template,
-    /// The labels of a histogram's ranges; the last one is `le`.
+    /// Labels of a histogram's ranges. The last label is `le`.
     ranges: Template,
 }
 
@@ -124,7 +124,7 @@ impl Labels {
         Self { own, series: Template::new(common, own), ranges }
     }
 
-    /// Names and values of one series.
+    /// Returns the names and values of a series.
     fn pairs<'a>(&'a self, common: &'a [(String, String)], values: &'a [&'a str]) -> Vec<(&'a str, &'a str)> {
         let pair = |label: &Label| match *label {
             Label::Common(index) => (common[index].0.as_str(), common[index].1.as_str()),
@@ -134,17 +134,17 @@ impl Labels {
     }
 }
 
-/// Labels as they are written, in the order of their names, with gaps for the values of a metric's own ones.
+/// Labels in their text form, in the order of their names, with gaps for the values of a metric's own labels.
 struct Template {
     order: Vec<Label>,
-    /// For each gap the text before it, and which value belongs there.
+    /// Text before each gap, and the index of the gap's value.
     gaps: Vec<(String, usize)>,
     /// The text behind the last gap.
     end: String,
 }
 
 impl Template {
-    /// A label of the metric's own wins over one of the settings with the same name.
+    /// Makes the template. A label of the metric itself replaces a label of the settings with that name.
     fn new(common: &[(String, String)], own: &[&str]) -> Self {
         let kept = (0..common.len()).filter(|index| !own.contains(&common[*index].0.as_str()));
         let mut order: Vec<_> = (0..own.len()).map(Label::Own).chain(kept.map(Label::Common)).collect();
@@ -195,8 +195,8 @@ impl Family<'_> {
         }
     }
 
-    /// Writes a series of a histogram: the counts of the ranges that end at `bounds`, and of the range above them; and the sum of
-    /// what was counted.
+    /// Writes a series of a histogram: the counts of the ranges that end at `bounds`, the count of the range above
+    /// them, and the sum of the counted values.
     pub(super) fn histogram(&mut self, values: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
         assert_eq!(self.metric.kind, Kind::Histogram, "{} is no histogram", self.metric.name);
         assert_eq!(counts.len(), bounds.len() + 1, "a range for each bound, and one above");
@@ -209,7 +209,7 @@ impl Family<'_> {
         overflow.value += sum;
     }
 
-    /// Writes the one series that stands for those of a counter or gauge beyond the limit.
+    /// Writes the series that sums up the series of a counter or gauge beyond the limit.
     pub(super) fn end(mut self) {
         if let Some(overflow) = self.overflow.take() {
             self.labels = Labels::new(&self.exposition.common, &[OVERFLOW]);
@@ -217,7 +217,7 @@ impl Family<'_> {
         }
     }
 
-    /// As [`Family::end`], for a histogram with these bounds.
+    /// Writes the sum of series beyond the limit for a histogram with these bounds, like [`Family::end`].
     pub(super) fn end_histogram(mut self, bounds: &[u64]) {
         if let Some(Overflow { value, counts }) = self.overflow.take() {
             self.labels = Labels::new(&self.exposition.common, &[OVERFLOW]);
@@ -225,7 +225,7 @@ impl Family<'_> {
         }
     }
 
-    /// Counts a series; false when it is beyond the limit.
+    /// Counts a series. Returns false if it is beyond the limit.
     fn admit(&mut self, values: &[&str]) -> bool {
         assert_eq!(values.len(), self.metric.labels.len(), "a value for each label of {}", self.metric.name);
         if self.series >= self.exposition.series_max {
@@ -316,8 +316,7 @@ fn write_number(text: &mut String, value: f64) {
     }
 }
 
-/// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
-/// labels.
+/// Appends a text with escapes for backslashes and ends of lines, and for quotation marks in values of labels.
 fn escape(text: &mut String, value: &str, is_label: bool) {
     // By bytes, which is several times as quick as by letters.
     if !value.bytes().any(|byte| matches!(byte, b'\\' | b'\n' | b'"')) {

@@ -1,9 +1,9 @@
-//! As much of HTTP/1.1 as a scrape needs: one GET or HEAD for a connection, an answer with its length.
+//! HTTP/1.1 as far as a scrape needs it: a GET or HEAD per connection, and a response with its length.
 
 /// Most bytes of a request's head.
 pub(super) const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// What is asked for.
+/// Requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     /// `/metrics`.
@@ -20,13 +20,13 @@ pub(super) enum Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub page: Page,
-    /// Whether only the head of the answer is wanted.
+    /// Whether the client wants only the head of the response.
     pub is_head: bool,
     /// Whether the client reads bodies in chunks, which came with HTTP/1.1.
     pub reads_chunks: bool,
 }
 
-/// How a request ends.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Ok,
@@ -102,19 +102,20 @@ pub(super) fn response(status: Status, content_type: &str, body: &str, is_head: 
     text.into_bytes()
 }
 
-/// The head of an answer whose body follows in parts, until the connection is closed or, in chunks, until [`LAST_CHUNK`].
+/// Returns the head of a response whose body follows in parts, until the connection is closed or, in chunks, until
+/// [`LAST_CHUNK`].
 pub(super) fn head_of_parts(content_type: &str, in_chunks: bool) -> Vec<u8> {
     let encoding = if in_chunks { "Transfer-Encoding: chunked\r\n" } else { "" };
     format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{encoding}Connection: close\r\n\r\n")
         .into_bytes()
 }
 
-/// A part of a body as a chunk. An empty one would end the body.
+/// Makes a chunk of a body's part. An empty chunk would end the body.
 pub(super) fn chunk(part: &str) -> Vec<u8> {
     if part.is_empty() { Vec::new() } else { format!("{:x}\r\n{part}\r\n", part.len()).into_bytes() }
 }
 
-/// The end of a body in chunks. A body without it is known to be cut off.
+/// End of a body in chunks. A body without it is truncated.
 pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::names;
 
-/// How a boolean label is written.
+/// Text of a boolean label.
 pub(super) fn flag(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }

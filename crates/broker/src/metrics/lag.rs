@@ -1,4 +1,4 @@
-//! How far groups are behind (`ConsumerLagCalculator`). May wait for the disk, for the store times of messages.
+//! Metrics of the groups' lag (`ConsumerLagCalculator`). May wait for the disk, for the store times of messages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::state::{Cell, KnownTimes};
 /// Store times that are kept until the next scrape.
 const TIMES_MAX: usize = 1 << 18;
 
-/// How far a group is behind in one topic; sums over its queues.
+/// Lag of a group in a topic, as sums over its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     lag: i64,
@@ -37,7 +37,7 @@ struct Place {
     end: i64,
 }
 
-/// What a metric takes of the progress.
+/// Figure of the progress that a metric shows.
 type Figure<'f> = &'f dyn Fn(&Progress) -> i64;
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
@@ -63,7 +63,8 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     }
 }
 
-/// The progress of all groups that committed offsets or are connected, by group, topic and whether the topic is one of retries.
+/// Returns the progress of all groups that committed offsets or are connected, by group, topic and whether the topic
+/// is a retry topic.
 fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
     // The queues in which groups have offsets, looked up once for all groups of their topic.
     let mut queues: HashMap<String, HashMap<i32, Option<Arc<Queue>>>> = HashMap::new();
@@ -99,13 +100,13 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
     rows
 }
 
-/// Store times of the messages that groups consume next. A group that stands still has the same one at the next scrape: with a hundred
-/// thousand queues nobody may read that many messages each time.
+/// Store times of the messages that groups consume next. A group that stands still has the same message at the next
+/// scrape. With a hundred thousand queues, a scrape must not read that many messages.
 struct HeadTimes<'b> {
     broker: &'b Broker,
-    /// What the last scrape read.
+    /// Store times that the last scrape read.
     before: KnownTimes,
-    /// What this scrape read or took over.
+    /// Store times that this scrape read or took over.
     now: KnownTimes,
 }
 
@@ -114,7 +115,8 @@ impl<'b> HeadTimes<'b> {
         Self { broker, before: broker.stats.take_head_times(), now: KnownTimes::default() }
     }
 
-    /// When the message at an offset was stored, or the first one that is left behind that; a message that cannot be read has no age.
+    /// Returns the store time of the message at an offset, or of the first remaining message behind it. An unreadable
+    /// message has no age.
     fn stored_ms(&mut self, queue: &Arc<Queue>, offset: i64) -> Option<i64> {
         let offset = QueueOffset::new(u64::try_from(offset.max(queue.min().to_i64())).ok()?);
         if offset >= queue.max() {
@@ -135,8 +137,8 @@ impl<'b> HeadTimes<'b> {
 }
 
 impl Place {
-    /// The place of a group with these offsets in a queue, which it has popped if there is a cell. A group that committed no offset
-    /// there counts as being at the end.
+    /// Returns the position of a group in a queue. A cell exists if the group has popped the queue. A group without a
+    /// committed offset in the queue counts as being at the end.
     fn of(offsets: Option<&GroupOffsets>, popped: Option<&Arc<Cell>>, end: i64) -> Self {
         let committed = offsets.map(|offsets| offsets.committed).filter(|offset| *offset >= 0).unwrap_or(end);
         let read = match popped {
@@ -147,7 +149,7 @@ impl Place {
     }
 }
 
-/// Adds the lag of a group in one queue: `wanted` is the offset of the first message that the group has not consumed.
+/// Adds the lag of a group in a queue. `wanted` is the offset of the first message that the group has not consumed.
 fn add(
     times: &mut HeadTimes<'_>,
     row: &mut Progress,

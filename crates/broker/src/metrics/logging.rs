@@ -29,7 +29,7 @@ fn line(name: &str, attributes: &[KeyValue], value: Option<f64>) {
     tracing::info!(name, labels, value, "metric");
 }
 
-/// Labels in one text, `name=value` separated by commas.
+/// Returns labels as a text, `name=value` separated by commas.
 fn labels(attributes: &[KeyValue]) -> String {
     let text = |it: &KeyValue| it.value.as_ref().and_then(|value| value.text.clone()).unwrap_or_default();
     let labels = attributes.iter().map(|it| format!("{}={}", it.key, text(it)));

@@ -1,4 +1,4 @@
-//! What the broker is: permission, topics, groups; and what it refused.
+//! Metrics of the broker itself: permission, topics, groups, and refused requests.
 
 use super::catalogue::{
     BROKER_PERMISSION, GROUPS, PROCESSOR_WATERMARK, REFUSED, STOPPED_THREADS, TARGET_INFO, TOPICS,

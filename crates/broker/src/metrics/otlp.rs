@@ -145,7 +145,7 @@ pub(super) fn attribute((key, value): (&str, &str)) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { text: Some(value.to_owned()) }) }
 }
 
-/// Metrics that are being made of figures of one moment.
+/// Metrics under construction, from figures of a single moment.
 pub(super) struct Points {
     pub metrics: Vec<Metric>,
     pub start_ns: u64,
@@ -153,7 +153,7 @@ pub(super) struct Points {
 }
 
 impl Points {
-    /// Begins a metric, whose points follow. Its name in OpenTelemetry has no unit.
+    /// Begins a metric, whose points follow. Its OpenTelemetry name has no unit.
     pub fn begin(&mut self, metric: &catalogue::Metric) {
         let unit = ["milliseconds", "bytes"]
             .into_iter()
@@ -203,19 +203,19 @@ impl Points {
     }
 }
 
-/// The counts of the last export, to tell what was added since (`metricsInDelta`).
+/// Counts of the last export, for the increase since then (`metricsInDelta`).
 #[derive(Default)]
 pub(super) struct Deltas {
     last: HashMap<String, Counts>,
     last_ns: u64,
 }
 
-/// The sum, and the counts of the ranges of a histogram, of one series.
+/// Sum of a series, and the counts of a histogram's ranges.
 type Counts = (f64, Vec<u64>);
 
 impl Deltas {
-    /// Turns the counters and histograms of an export into what was added since the one before. A series whose count went back, as
-    /// that of a topic that was deleted and made again, begins anew.
+    /// Converts the counters and histograms of an export to the increase since the last export. A series whose count
+    /// decreased begins anew, such as the series of a re-created topic.
     pub fn apply(&mut self, metrics: &mut [Metric], time_ns: u64) {
         let mut now = HashMap::new();
         for metric in metrics {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::catalogue::{COMMON_LABELS, METRICS};
 
-/// Where the table stands in the page.
+/// Start of the table in the page.
 const BEGIN: &str = "<!-- the table of metrics -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
@@ -27,7 +27,7 @@ fn parts(page: &str) -> (&str, &str, &str) {
     (head, table, tail)
 }
 
-/// To write the table after a change of the catalogue, run with `VOSTOK_WRITE_DOCS=1`.
+/// Checks the table. `VOSTOK_WRITE_DOCS=1` writes the table after a change of the catalogue.
 #[test]
 fn the_table_in_docs_is_made_from_the_catalogue() {
     let page = std::fs::read_to_string(ENGLISH).unwrap();

@@ -1,6 +1,6 @@
-//! `/metrics/exporter`: the names and labels of the separate rocketmq-exporter (`RMQMetricsCollector`), for its dashboards and
-//! alerts, of this broker alone and without asking anybody. All of them are gauges there. What only clients know
-//! (`rocketmq_client_*`) is left out.
+//! `/metrics/exporter`: the names and labels of the separate rocketmq-exporter (`RMQMetricsCollector`), for its
+//! dashboards and alerts. It covers this broker alone and sends no requests. All its metrics are gauges. Figures that
+//! only clients know (`rocketmq_client_*`) are left out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,7 @@ runtime! {
     "commitlogdir_capacity_free" "free" 0
 }
 
-/// Rows of one metric: the values of its labels, and its value.
+/// Rows of a metric: the values of its labels, and its value.
 type Rows = Vec<(Vec<String>, f64)>;
 
 /// The page; `parts` gets all of it but the last part. May wait for the disk, for the store times of messages.

@@ -1,4 +1,4 @@
-//! How long requests took, and making topics and groups among them.
+//! Metrics of request latency, and of the creation of topics and groups.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const LATENCY_BOUNDS_MS: [u64; 9] = [1, 3, 5, 7, 10, 100, 1000, 2000, 3000];
 /// Bounds for requests that make topics and groups (`BrokerMetricsManager`).
 const CREATION_BOUNDS_MS: [u64; 5] = [10, 100, 1000, 3000, 5000];
 
-/// Requests that make topics. A topic of the system's own is refused, so none of them is one.
+/// Requests that create topics. A system topic is refused, so no system topic counts.
 const TOPIC_REQUESTS: [i32; 2] = [request::UPDATE_AND_CREATE_TOPIC, request::UPDATE_AND_CREATE_TOPIC_LIST];
 /// Requests that make groups.
 const GROUP_REQUESTS: [i32; 2] =

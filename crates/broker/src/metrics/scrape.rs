@@ -1,4 +1,4 @@
-//! A scrape: all metrics of the broker as they are at the moment.
+//! Scrape: the present values of all metrics of the broker.
 
 use std::collections::BTreeMap;
 

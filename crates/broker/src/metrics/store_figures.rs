@@ -48,7 +48,7 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     revive(broker, text, now_ms);
 }
 
-/// How far the revive engine is behind in each revive queue.
+/// Writes the lag of the revive engine in each revive queue.
 fn revive(broker: &Broker, text: &mut Exposition, now_ms: i64) {
     let topic = &broker.pops.revive_topic;
     let count = broker.topics.find(topic).map_or(0, |topic| topic.queue_count());

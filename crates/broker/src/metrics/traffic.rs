@@ -1,4 +1,4 @@
-//! Messages stored and delivered, and those given up.
+//! Metrics of stored, delivered and dead messages.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     given_up(broker, text);
 }
 
-/// What producers sent, by topic and kind, without retry and dead letter topics.
+/// Writes the messages of producers, by topic and kind, without retry and dead letter topics.
 fn stored(broker: &Broker, text: &mut Exposition) {
     let topics = broker.stats.topics_sent_to();
     let mut rows: Vec<([&str; 3], SentOfKind)> = Vec::new();
@@ -60,7 +60,8 @@ fn stored(broker: &Broker, text: &mut Exposition) {
     family.end_histogram(&SIZE_BOUNDS);
 }
 
-/// What groups got, by topic and group. What a group pops again counts for the topic it came from.
+/// Writes the messages delivered to groups, by topic and group. A message that a group pops again counts for its
+/// original topic.
 fn delivered(broker: &Broker, text: &mut Exposition) {
     let mut sums: BTreeMap<(String, String, bool), (u64, u64)> = BTreeMap::new();
     for (key, delivered) in broker.offsets.delivered() {
@@ -83,7 +84,7 @@ fn delivered(broker: &Broker, text: &mut Exposition) {
     }
 }
 
-/// What went to dead letter topics.
+/// Writes the messages in dead letter topics.
 fn given_up(broker: &Broker, text: &mut Exposition) {
     let events = broker.stats.events(|_| true);
     let counts: BTreeMap<String, u64> = events

@@ -1,8 +1,8 @@
-//! What changed in the table of offsets, for the slaves that copy it.
+//! Changes in the table of offsets, for the slaves that copy it.
 //!
-//! Every change is stamped with the current *generation*. A slave asks for the changes after the last generation that it has completely;
-//! each such look-up begins a new generation. So no list of changes is kept, and a commit costs two loads more. Only what is removed is
-//! listed, since nothing else is left of it.
+//! Every change gets the current *generation*. A slave asks for the changes after the last generation that it has
+//! completely. Each such query begins a new generation. So no list of changes is needed, and a commit costs two more
+//! loads. Only removals are listed, because they leave no entry.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
@@ -13,7 +13,7 @@ use wire::body::{Changed, ConsumerOffsetTable};
 
 use super::{Offsets, lock};
 
-/// Number of removals kept for slaves. One that is further behind gets the whole table.
+/// Number of removals stored for slaves. A slave that is further behind gets the whole table.
 const REMOVALS_KEPT: usize = 4096;
 
 /// Bytes that a queue and its offset take in a body.
@@ -22,35 +22,35 @@ const QUEUE_BYTES: usize = 28;
 /// Counts how often changes were looked up. Zero is before the first change.
 pub(crate) type Generation = u64;
 
-/// The generation of the moment, and who waits for changes.
+/// Current generation, and the waiters for changes.
 pub(super) struct Counter {
     current: AtomicU64,
     /// The generation of the latest change.
     newest: AtomicU64,
-    /// Whether somebody waits for a change. A commit touches nothing shared for that as long as nobody does.
+    /// Whether a query waits for a change. Without a waiter, a commit touches no shared memory for it.
     is_awaited: AtomicBool,
     news: watch::Sender<()>,
 }
 
-/// What changed in the table.
+/// Changes in the table.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The changed offsets.
     pub changed: Changed<ConsumerOffsetTable>,
     /// The key of the last entry, when there are more behind it.
     pub more: Option<String>,
-    /// Whoever has all of these has everything up to this generation.
+    /// Generation up to which these changes are complete.
     pub generation: Generation,
-    /// How many entries of groups and topics were looked at.
+    /// Number of examined entries of groups and topics.
     pub looked_at: usize,
 }
 
-/// What was removed last.
+/// Last removals.
 #[derive(Default)]
 pub(super) struct Removals {
     /// Generations, and `@group` or `topic@`.
     kept: VecDeque<(Generation, String)>,
-    /// The newest generation of the removals that are not kept any more.
+    /// Newest generation of the dropped removals.
     dropped: Generation,
 }
 
@@ -70,19 +70,19 @@ impl Counter {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Begins the next generation and returns the one before; no later change gets that number.
+    /// Begins the next generation and returns the former generation. No later change gets the former number.
     pub(super) fn begin(&self) -> Generation {
         self.current.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Notes that a change was stamped with this generation.
+    /// Records that a change got this generation.
     pub(super) fn raise(&self, generation: Generation) {
         if self.newest.load(Ordering::Relaxed) < generation {
             self.newest.fetch_max(generation, Ordering::SeqCst);
         }
     }
 
-    /// Wakes who waits for a change.
+    /// Wakes the waiters for a change.
     pub(super) fn wake(&self) {
         if self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst) {
             self.news.send_replace(());
@@ -91,12 +91,12 @@ impl Counter {
 }
 
 impl Offsets {
-    /// The generation of the latest change. Who has everything up to it has the whole table.
+    /// Returns the generation of the latest change. A copy with all changes up to it is complete.
     pub(crate) fn newest(&self) -> Generation {
         self.counter.newest.load(Ordering::SeqCst)
     }
 
-    /// The generation of a group's offset in a queue; zero when it has none.
+    /// Returns the generation of a group's offset in a queue, or zero without an offset.
     pub(crate) fn generation_of(&self, group: &str, topic: &str, queue_id: i32) -> Generation {
         self.position(group, topic, queue_id).map_or(0, |position| position.generation)
     }
@@ -114,8 +114,8 @@ impl Offsets {
         }
     }
 
-    /// The committed offsets that changed after `generation`, in the order of their keys: those behind the key `after` that fit into
-    /// about `room` bytes, but one at least. Removals come before the first key.
+    /// Returns the committed offsets that changed after `generation`, in the order of their keys. They begin behind
+    /// the key `after` and fit into about `room` bytes, but are at least one. Removals come before the first key.
     pub(crate) fn changed_after(&self, generation: Generation, after: &str, room: usize) -> Changes {
         // A commit reads the generation while its entry is locked. So a commit that this look-up does not find yet is
         // stamped with a later generation than `current`, and the next look-up finds it.
@@ -160,7 +160,7 @@ impl Offsets {
         Changes { changed: Changed { gone, is_whole, table }, more, generation: current, looked_at }
     }
 
-    /// Notes that `@group` or `topic@` was removed. The caller holds the lock of the groups.
+    /// Records that `@group` or `topic@` was removed. The caller holds the lock of the groups.
     pub(super) fn note_removed(&self, removed: String) {
         let mut removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = self.counter.current();
@@ -171,8 +171,8 @@ impl Offsets {
         self.counter.raise(generation);
     }
 
-    /// Takes over what changed at the master. Of a whole table, offsets that the master does not have are removed unless `stays` says
-    /// of their topic and group that they stay.
+    /// Applies the changes at the master. For a whole table, offsets that the master does not have are removed unless
+    /// `stays` returns true for their topic and group.
     pub(crate) fn take_changes(
         &self,
         changed: Changed<ConsumerOffsetTable>,

@@ -11,10 +11,10 @@ use super::{Offsets, lock};
 use crate::names::is_light;
 use crate::persist;
 
-/// The member that lists topics by group. Like Java, Vostok derives it from the other tables.
+/// Member that lists topics by group. Like Java, Vostok derives it from the other tables.
 const TOPICS_BY_GROUP: &str = "groupTopicMap";
 
-/// The member with the offsets of light groups, whose queues all have the id 0 (`LmqConsumerOffsetManager`).
+/// Member with the offsets of light groups, whose queues all have the id 0 (`LmqConsumerOffsetManager`).
 const LIGHT_OFFSETS: &str = "lmqOffsetTable";
 
 pub(super) type Table = BTreeMap<String, BTreeMap<i32, i64>>;
@@ -22,8 +22,8 @@ pub(super) type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 impl Offsets {
     /// Writes the file when an offset changed since the last save. A commit during the write is saved by the next call.
     ///
-    /// `settled` waits until everything stored so far is on disk, and returns whether it is. If it is not, the file is not
-    /// written: after a power cut, an offset beyond the end of its queue would skip the messages stored there next, and an offset
+    /// `settled` waits until the log is on disk, and returns whether it is. If it is not, the file is not written.
+    /// After a power cut, an offset beyond the end of its queue would skip the messages stored there next. An offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<(), persist::Error> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Offsets {
     }
 }
 
-/// Takes the committed offsets out of a table, those of light groups among them.
+/// Takes the committed offsets out of a table, including those of light groups.
 pub(super) fn committed(file: &mut ConsumerOffsetTable) -> Table {
     let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
     let light: BTreeMap<String, i64> = light.unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Offsets in a group with acting masters: what was committed at a slave while the master was away comes back to the master.
+//! Offsets in a group with acting masters: offsets that were committed at a slave during the master's absence return
+//! to the master.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -9,24 +10,26 @@ use super::file::{Table, committed};
 use super::{Generation, Offsets, Position};
 use crate::names;
 
-/// The field of a commit (request 15) that counts only where it is larger than the committed offset. A slave that has acted sends it:
-/// consumers may already have committed more at the master. Java's brokers do not know it.
+/// Field of a commit (request 15) that makes it count only if it is larger than the committed offset. A slave that
+/// has acted sends it, because consumers may already have committed more at the master. Java's brokers do not know
+/// it.
 pub(crate) const ONLY_RAISES: &str = "vostokOnlyRaises";
 
 impl Offsets {
-    /// The version of the table: of two brokers of a group, the one with the higher version has the newer offsets.
+    /// Returns the version of the table. Among two brokers of a group, the broker with the higher version has the
+    /// newer offsets.
     pub(crate) fn version(&self) -> DataVersion {
         *self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the table is at least this new.
+    /// Raises the version of the table to at least `version`.
     pub(super) fn raise_version(&self, version: DataVersion) {
         let mut own = self.version.lock().unwrap_or_else(PoisonError::into_inner);
         *own = version.max(*own);
     }
 
-    /// This slave's table is the newest of its group from now on, at `now_ms` (milliseconds since 1970). Returns the generation after
-    /// which [`Self::changed_after`] finds what is committed from now on.
+    /// Marks this slave's table as the newest of its group at `now_ms` (milliseconds since 1970). Returns the
+    /// generation after which [`Self::changed_after`] finds later commits.
     pub(crate) fn begin_acting(&self, now_ms: i64) -> Generation {
         let mut version = self.version();
         version.advance(version.state_version, now_ms);
@@ -35,7 +38,7 @@ impl Offsets {
         self.counter.begin()
     }
 
-    /// Commits an offset where it is larger than the committed one, unless a reset is pending.
+    /// Commits an offset if it is larger than the committed offset, unless a reset is pending.
     pub(crate) fn raise(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.change(group, topic, queue_id, |position| {
             if position.reset.is_none() && position.committed.is_none_or(|own| own < offset) {
@@ -44,10 +47,10 @@ impl Offsets {
         });
     }
 
-    /// Takes over the offsets of a slave that may have acted for this master; `is_known` says whether this broker has a topic and a
-    /// group. Where the slave's table is as new as this one, the slave's offsets count, also those that somebody set back; else, and for
-    /// the broker's own groups, the larger ones do, so that no commit is lost. (`BrokerPreOnlineService.syncMetadataReverse` drops an
-    /// older table.)
+    /// Takes over the offsets of a slave that may have acted for this master. `is_known` returns whether this broker
+    /// has a topic and a group. If the slave's table is as new as this table, the slave's offsets count, including
+    /// offsets that were reset to smaller values. Otherwise, and for the broker's own groups, the larger offsets
+    /// count, so that no commit is lost. (`BrokerPreOnlineService.syncMetadataReverse` drops an older table.)
     pub(crate) fn take_back(&self, mut table: ConsumerOffsetTable, is_known: impl Fn(&str, &str) -> bool) {
         let is_newest = table.data_version >= self.version();
         let mut offsets = committed(&mut table);

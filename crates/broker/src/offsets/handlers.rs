@@ -1,4 +1,4 @@
-//! What clients and operators do with offsets (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
+//! Requests of clients and operators about offsets (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
 
 use wire::body::{MessageQueue, ResetOffsetBody};
 use wire::codes::response;
@@ -12,12 +12,12 @@ pub(crate) struct QueryOffset<'a> {
     pub group: &'a str,
     pub topic: &'a str,
     pub queue_id: i32,
-    /// Whether a group that committed nothing begins at offset 0 of a queue that still has its first message.
+    /// Whether a group without a commit begins at offset 0 of a queue that still has its first message.
     pub zero_if_missing: bool,
 }
 
-/// The offset at which a group continues in a queue. `is_young` tells whether a queue still has its first message, in memory; a
-/// new group then begins at offset 0.
+/// Returns the offset at which a group continues in a queue. `is_young` returns whether a queue still has its first
+/// message, in memory. A new group then begins at offset 0.
 pub(crate) fn query(
     offsets: &Offsets,
     asked: &QueryOffset<'_>,
@@ -49,7 +49,7 @@ pub(crate) struct CommitOffset<'a> {
     pub queue_id: Option<i32>,
     /// Refused when absent, with a text of its own.
     pub offset: Option<i64>,
-    /// Whether the offset counts only where it is larger than the committed one.
+    /// Whether the offset counts only if it is larger than the committed offset.
     pub only_raises: bool,
 }
 
@@ -89,15 +89,15 @@ pub(crate) fn commit(
     Ok(offsets.commit(group, topic, queue_id, offset))
 }
 
-/// Where an operator moves a group to in a topic.
+/// Target of an operator's offset reset of a group in a topic.
 #[derive(Clone, Copy)]
 pub(crate) struct ResetOffset<'a> {
     pub group: &'a str,
     pub topic: &'a str,
     /// The queue; `None` for all queues of the topic.
     pub queue_id: Option<i32>,
-    /// Where no offset counts: the group goes on with the first message stored at or after this time, in milliseconds since the
-    /// epoch, or at the end of the queue when negative.
+    /// Store time that selects the target if no offset is given, in milliseconds since the epoch. The group continues
+    /// with the first message stored at or after it, or at the end of the queue if it is negative.
     pub timestamp_ms: i64,
     /// The new offset. Counts only together with a queue.
     pub offset: Option<i64>,
@@ -107,7 +107,7 @@ pub(crate) struct ResetOffset<'a> {
     pub for_cpp: bool,
 }
 
-/// What a reset needs to know of topics, queues and groups; the closures look it up in the broker's tables.
+/// Topics, queues and groups that a reset needs. The closures look them up in the broker's tables.
 pub(crate) struct ResetContext<'a> {
     pub offsets: &'a Offsets,
     pub groups: &'a Groups,
@@ -120,7 +120,7 @@ pub(crate) struct ResetContext<'a> {
     pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
 }
 
-/// Resets offsets so that the next pull takes the new ones (`useServerSideResetOffset`), and returns them.
+/// Resets offsets so that the next pull takes the new offsets (`useServerSideResetOffset`), and returns them.
 pub(crate) fn reset(
     context: &ResetContext<'_>,
     wanted: &ResetOffset<'_>,

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Delivered, Offsets, Position, Topic, lock};
 
-/// The entry of a group and a topic, looked up once for a pull. What is recorded in the entry of a group or topic that was
-/// deleted meanwhile is lost.
+/// Entry of a group and a topic, looked up once for a pull. Records in the entry of a deleted group or topic are
+/// lost.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<Mutex<Topic>>);
 
-/// The offsets of a group in a queue; -1 for one that the group never set.
+/// Offsets of a group in a queue. -1 for an offset that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupOffsets {
-    /// Offset of the next message to consume; that of the pending reset, if there is one.
+    /// Offset of the next message to consume, or the offset of a pending reset.
     pub committed: i64,
     /// Offset of the next message to pull.
     pub pulled: i64,
@@ -73,8 +73,8 @@ impl Offsets {
         topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
     }
 
-    /// Calls `each` with the topic, the queue id and the committed offset of every queue of which a group committed one. The offsets
-    /// are locked meanwhile.
+    /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group.
+    /// The offsets are locked meanwhile.
     pub(crate) fn each_committed(&self, group: &str, mut each: impl FnMut(&str, i32, i64)) {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         for (name, topic) in groups.get(group).into_iter().flatten() {
@@ -93,7 +93,7 @@ impl Offsets {
         topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of the groups that have offsets, sorted.
+    /// Returns the names of the groups that have offsets, sorted.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
@@ -105,7 +105,7 @@ impl Offsets {
         groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What was delivered, by `topic@group`, of all groups that pulled or popped since the broker started.
+    /// Returns the deliveries by `topic@group`, of all groups that pulled or popped since the broker started.
     pub(crate) fn delivered(&self) -> Vec<(String, Delivered)> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let entries = groups.iter().flat_map(|(group, topics)| {

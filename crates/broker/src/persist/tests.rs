@@ -33,7 +33,7 @@ fn write(path: &Path, table: &Table) -> Result<(), Error> {
     at(path).write(&json::to_vec_as(table, json::Dialect::Standard))
 }
 
-/// Checks what is read from a directory with the given files: the value, or the text of the error.
+/// Checks the result of reading a directory with the given files: the value, or the text of the error.
 fn check(files: &[(&str, &str)], expected: Result<Option<Table>, &str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -197,8 +197,8 @@ fn fake_files(disk: &FakeDisk) -> ConfigFiles {
     ConfigFiles::new(Arc::new(disk.clone()), Path::new(CRASH_ROOT).join("config"))
 }
 
-/// The disk after every crash that can hit `change`: a kill before each of its changes of the disk, and power cuts then. The
-/// last disks are those after the whole change.
+/// Returns the disk after every crash that can hit `change`: a kill before each change of the disk, and power cuts
+/// then. The last disks are those after the whole change.
 fn crashes(before: &FakeDisk, change: impl Fn(&FakeDisk)) -> Vec<FakeDisk> {
     let mut found = Vec::new();
     for steps in 0.. {

@@ -20,11 +20,11 @@ use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
 
-/// How far ahead of the clock, in milliseconds, the pop time of a new checkpoint may be so that its name differs from the old
-/// one's. It is bounded because the old pop time comes from the client's handle.
+/// Most milliseconds by which the pop time of a new checkpoint may be ahead of the clock, so that its name differs
+/// from the old checkpoint's. It is bounded because the old pop time comes from the client's handle.
 const AHEAD_MS_MAX: i64 = 1000;
 
-/// One pop of one queue, as the handles of its messages name it.
+/// Pop of a queue, as the handles of its messages name it.
 #[derive(PartialEq, Eq)]
 struct Origin<'a> {
     group: &'a str,
@@ -39,11 +39,11 @@ struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Refuses a handle that no pop can have given out, before a timed message is stored for it: handles come from clients and
-    /// are not trusted. The handle's topic marker, queue and offset are not checked, since those of the request are used, as in
-    /// Java.
+    /// Refuses a handle that no pop can have issued, before a timed message is stored for it. Handles come from
+    /// clients and are not trusted. The handle's topic marker, queue and offset are not checked, because those of the
+    /// request are used, as in Java.
     ///
-    /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and answers 0.
+    /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and responds with 0.
     fn check(&self, broker: &Broker, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
         let illegal = |text: String| Err(Refusal::new(response::MESSAGE_ILLEGAL, text));
         let Self { start_offset, pop_ms, invisible_ms, revive_queue, .. } = *self;
@@ -71,7 +71,7 @@ impl Origin<'_> {
 /// A popped message that a consumer names.
 #[derive(Clone, Copy)]
 pub struct PoppedMessage<'a> {
-    /// Who names the message.
+    /// Caller that names the message.
     pub caller: &'a Caller,
     /// Name of the consumer group.
     pub group: &'a str,
@@ -85,7 +85,7 @@ pub struct PoppedMessage<'a> {
     pub handle: &'a str,
 }
 
-/// Messages of one pop of one queue that are acknowledged together.
+/// Messages of a pop of a queue that are acknowledged together.
 struct Acknowledged<'a> {
     origin: Origin<'a>,
     offsets: Vec<i64>,
@@ -93,11 +93,11 @@ struct Acknowledged<'a> {
     places: Vec<usize>,
 }
 
-/// Acknowledges messages; the outcomes are in their order. The records of the acknowledgements, if they need any, are added to
-/// `records`: one for neighbours of the same pop of a queue. The caller may be answered once they are stored. An acknowledgement that comes
-/// too late, or twice, has no effect and succeeds.
+/// Acknowledges messages and returns the results in order. Adds the needed records of the acknowledgements to
+/// `records`: one for neighbours of the same pop of a queue. The caller may be answered when they are stored. A late
+/// or repeated acknowledgement has no effect and succeeds.
 ///
-/// A message is refused with `NO_MESSAGE` when there is none at its offset, and as `AckMessageProcessor.processRequest` refuses.
+/// A missing message is refused with `NO_MESSAGE`. Other refusals are those of `AckMessageProcessor.processRequest`.
 pub(crate) fn acks(
     broker: &Arc<Broker>,
     records: &mut ReviveRecords,
@@ -133,7 +133,7 @@ pub(crate) fn acks(
     outcomes
 }
 
-/// The pop that a message is of, when there is such a message and such a pop.
+/// Returns the pop of a message, if the message and the pop exist.
 fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
@@ -165,11 +165,11 @@ pub(crate) fn ack(
     acknowledge(broker, records, &origin, (&[message.offset], LogOffset::ZERO))
 }
 
-/// Acknowledges many messages. Entries whose queue or messages do not exist are skipped. Returns the refusal of the last entry
-/// that was refused; the others are acknowledged all the same.
+/// Acknowledges many messages. Entries whose queue or messages do not exist are skipped. Returns the refusal of the
+/// last refused entry. The other entries are acknowledged anyway.
 ///
 /// # Errors
-/// `NO_MESSAGE` for no entries; `SYSTEM_ERROR` for an entry whose `r` is unknown.
+/// `NO_MESSAGE` without entries. `SYSTEM_ERROR` for an entry with an unknown `r`.
 pub(crate) fn batch_ack(
     broker: &Arc<Broker>,
     records: &mut ReviveRecords,
@@ -228,19 +228,19 @@ fn ack_entry(
 pub struct Invisible {
     /// Time of the pop in the new handle, milliseconds since the epoch.
     pub pop_ms: i64,
-    /// From the time of the pop on, how long the message stays invisible, in milliseconds.
+    /// Time from the pop on for which the message stays invisible, in milliseconds.
     pub invisible_ms: i64,
     /// Queue of the revive topic; 999 for an ordered pop.
     pub revive_queue: i32,
-    /// End of what was appended for the change.
+    /// End of the records appended for the change.
     pub(crate) end: LogOffset,
 }
 
-/// Keeps a message invisible for another `invisible_ms`: it gets a checkpoint of its own, and is acknowledged in the old one.
-/// `None` when the message was popped in order and is acknowledged already.
+/// Keeps a message invisible for another `invisible_ms`. The message gets a checkpoint of its own, and is
+/// acknowledged in the old checkpoint. Returns `None` if the message was popped in order and is acknowledged already.
 ///
 /// # Errors
-/// `NO_MESSAGE` for an offset without a message; further refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+/// `NO_MESSAGE` for an offset without a message, and the refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
     message: &PoppedMessage<'_>,

@@ -1,9 +1,9 @@
-//! The open checkpoints of one revive queue: those whose messages are not all acknowledged or brought back yet
+//! Open checkpoints of a revive queue: checkpoints whose messages are not all acknowledged or revived yet
 //! (`PopReviveService.consumeReviveMessage`). Pure.
 //!
-//! Records are read in the order of the queue. A checkpoint is delivered one second before its messages are visible again, its
-//! acknowledgements after it. The progress of the queue is the last record before the first open checkpoint: a restart reads
-//! everything after it again.
+//! Records are read in the order of the queue. A checkpoint is delivered one second before its messages are visible
+//! again, its acknowledgements after it. The progress of the queue is the last record before the first open
+//! checkpoint. A restart reads everything after it again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub(super) const OPEN_MAX: usize = 200_000;
 /// The name of a checkpoint: topic, group and broker; queue id, start offset and pop time in milliseconds.
 type Key = ((String, String, String), (i32, i64, i64));
 
-/// The open checkpoints of one revive queue, and the offset of the record that is read next.
+/// Open checkpoints of a revive queue, and the offset of the next record to read.
 #[derive(Debug, Default)]
 pub(super) struct OpenCheckpoints {
     /// Open checkpoints by the offset of their record in the revive queue.
@@ -27,19 +27,19 @@ pub(super) struct OpenCheckpoints {
 }
 
 impl OpenCheckpoints {
-    /// Starts behind record `done`: that one and all before it need not be read again.
+    /// Starts behind record `done`, up to which no record need be read again.
     pub(super) fn behind(done: i64) -> Self {
         Self { next: done + 1, ..Self::default() }
     }
 
-    /// Whether no more records shall be read before an open checkpoint is closed.
+    /// Whether an open checkpoint must close before more records are read.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() >= OPEN_MAX
     }
 
-    /// Adds a checkpoint whose record is at `offset`. After a crash the same checkpoint may come again; it then replaces the one
-    /// before and keeps its acknowledgements. The checkpoint of a message that could not be brought back
-    /// ([`put_off`](super::revive)) may have the same name as the original, but other content; both are kept.
+    /// Adds a checkpoint whose record is at `offset`. After a crash the same checkpoint may return. It then replaces
+    /// the former checkpoint and keeps its acknowledgements. The checkpoint of a message that could not be revived
+    /// ([`put_off`](super::revive)) may have the name of the original but other content. Both are kept.
     pub(super) fn open(&mut self, offset: i64, mut checkpoint: Checkpoint) {
         self.next = self.next.max(offset + 1);
         let broker = checkpoint.broker_name.clone();
@@ -58,7 +58,8 @@ impl OpenCheckpoints {
         self.open.insert(offset, checkpoint);
     }
 
-    /// Applies acknowledgements whose record is at `offset`. Those that belong to no open checkpoint have no effect.
+    /// Applies acknowledgements whose record is at `offset`. Acknowledgements without an open checkpoint have no
+    /// effect.
     pub(super) fn ack(&mut self, offset: i64, acks: &Acks, own_broker: &str) {
         self.next = self.next.max(offset + 1);
         let broker = if acks.broker_name.trim().is_empty() { own_broker } else { &acks.broker_name };

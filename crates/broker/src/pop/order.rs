@@ -1,18 +1,18 @@
-//! Ordered pops: further messages of a queue are withheld until those returned before are acknowledged or visible again
-//! (`ConsumerOrderInfoManager.OrderInfo`). Pure.
+//! Ordered pops: further messages of a queue are withheld until the returned messages are acknowledged or visible
+//! again (`ConsumerOrderInfoManager.OrderInfo`). Pure.
 
 use std::collections::BTreeMap;
 
 use wire::body::OrderState;
 
-/// What the acknowledgement of a message that was popped in order leads to.
+/// Result of acknowledging a message that was popped in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acked {
     /// The group has consumed everything before this queue offset, which becomes its committed offset.
     Commit(i64),
-    /// The message is not one of those the last pop returned.
+    /// The message is not from the last pop.
     Unknown,
-    /// The message was returned again since: the acknowledgement comes too late.
+    /// The message was returned again since, so the acknowledgement is too late.
     Late,
 }
 
@@ -46,15 +46,16 @@ pub(super) fn popped(
     }
 }
 
-/// How often each message was delivered before, by queue offset, and the least of these numbers; 0 when a message of the pop
-/// is delivered for the first time.
+/// Returns the number of earlier deliveries of each message by queue offset, and the least number. The least number
+/// is 0 if a message of the pop is delivered for the first time.
 pub(super) fn counts(state: &OrderState) -> (BTreeMap<i64, i32>, i32) {
     let counts = state.counts.clone().unwrap_or_default();
     let least = if counts.len() == state.offsets.len() { counts.values().copied().min() } else { None };
     (counts, least.unwrap_or(0))
 }
 
-/// When a pop may read the queue again, in milliseconds since the epoch; `None` when it may now (`OrderInfo.needBlock`).
+/// Returns the time at which a pop may read the queue again, in milliseconds since the epoch. `None` if it may now
+/// (`OrderInfo.needBlock`).
 pub(super) fn blocked_until(state: &OrderState, attempt_id: Option<&str>, now_ms: i64) -> Option<i64> {
     if state.attempt_id.is_some() && state.attempt_id.as_deref() == attempt_id {
         return None;

@@ -15,10 +15,10 @@ use crate::long_polling::PullAsk;
 use crate::pull::{Pull, Scan, Source, without};
 use crate::topics::Topic;
 
-/// Most messages that one 200052 `PEEK_MESSAGE` returns.
+/// Most messages that a 200052 `PEEK_MESSAGE` returns.
 const COUNT_MAX: i32 = 32;
 
-/// What a peek found.
+/// Result of a peek.
 pub(crate) struct Peeked {
     /// The records, one behind the other.
     pub body: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> R
     Ok(Peeked { body: look.body, rest: look.rest })
 }
 
-/// How many pops of a group wait for a queue.
+/// Returns the number of a group's pops that wait for a queue.
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PollingInfoProcessor.processRequest`.

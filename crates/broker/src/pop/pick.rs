@@ -1,8 +1,8 @@
-//! Which messages a pop returns (`PopMessageProcessor.popMsgFromQueue`).
+//! Selection of the messages that a pop returns (`PopMessageProcessor.popMsgFromQueue`).
 //!
-//! Each queue is popped by one request at a time; a queue that another request is popping is skipped. The checkpoints of all
-//! queues of a pop are appended together, and only then do the in-flight queues advance: a pop whose checkpoints cannot be
-//! stored returns nothing.
+//! A single request at a time pops a queue. Other pops skip the queue. The checkpoints of all queues of a pop are
+//! appended together, and only then do the in-flight queues advance. A pop whose checkpoints cannot be stored returns
+//! no messages.
 
 mod read;
 
@@ -34,12 +34,12 @@ pub(super) const SLICE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 512 << 10 
 pub(super) struct Picked {
     /// The messages and their handles.
     pub popped: Popped,
-    /// Bytes of index units and records that were read to get past messages that do not match; 0 when no message is left behind
-    /// them, and when messages are returned.
+    /// Bytes of index units and records read to skip messages that do not match. 0 if no message remains behind them,
+    /// and if messages are returned.
     pub passed_bytes: u64,
 }
 
-/// Why a pop cannot be answered.
+/// Reasons why a pop has no result.
 pub(super) enum Unpopped {
     /// The messages are not in memory, and this thread may not wait for the disk.
     NotResident,
@@ -47,7 +47,7 @@ pub(super) enum Unpopped {
     NotStored(PutError),
 }
 
-/// The part of a pop that comes from one queue.
+/// Part of a pop that comes from a single queue.
 struct Part {
     busy: Busy,
     next: i64,
@@ -60,14 +60,14 @@ enum Yields {
     Checkpoint(Checkpoint),
     /// Messages of an ordered pop, which are the state of the queue.
     Order,
-    /// No message that matches.
+    /// No message matches.
     Nothing,
 }
 
 struct Picking<'a> {
     broker: &'a Broker,
     ask: &'a Ask,
-    /// The topic of the request as it is now.
+    /// Current topic of the request.
     topic: &'a Arc<Topic>,
     pop: &'a Pop,
     source: Source,
@@ -80,7 +80,8 @@ struct Picking<'a> {
     bytes_read: u64,
 }
 
-/// Performs a pop of `topic`, the topic of the request as it is now: reads messages, stores their checkpoints, and returns what the answer contains.
+/// Performs a pop of `topic`, the current topic of the request. Reads messages, stores their checkpoints, and returns
+/// the content of the response.
 ///
 /// # Errors
 /// [`Unpopped::NotResident`] when `source` is the memory and no message could be returned without the disk;
@@ -145,8 +146,8 @@ enum Order {
     FromLast,
 }
 
-/// The retry topics of the group that a pop looks at, in their order (`KeyBuilder.buildPopRetryTopic`). A pop returns messages of
-/// one of them only.
+/// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). A pop
+/// returns messages of a single retry topic only.
 fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
     let settings = &broker.config.pop;
     match (settings.retry_v2, settings.retry_v1_too) {
@@ -157,8 +158,8 @@ fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
     }
 }
 
-/// The queue offset at which the next pop of a queue reads. A group without an offset begins at the first message, or at the
-/// last one with `from_end`.
+/// Returns the queue offset at which the next pop of a queue reads. A group without an offset begins at the first
+/// message, or at the last message with `from_end`.
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let in_flight = cell.in_flight();
@@ -301,7 +302,8 @@ impl Picking<'_> {
         Pull { queue: queue.clone(), ask }
     }
 
-    /// Looks for messages. An offset outside of the queue is corrected first. `None` when the disk would have to be read.
+    /// Searches messages. An offset outside the queue is corrected first. Returns `None` if the disk would have to be
+    /// read.
     fn scan(&mut self, cell: &Arc<Cell>, pull: &mut Pull) -> Option<Scan> {
         let scan = Scan::find_messages(self.broker, pull, self.source, &mut self.units)?;
         if scan.code != response::PULL_OFFSET_MOVED {

@@ -12,17 +12,17 @@ use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
 
-/// Most messages a client may ask for in one pop.
+/// Most messages that a client may request with a pop.
 const COUNT_MAX: i32 = 32;
 /// A pop that arrives more than this many milliseconds after its polling time is over is refused.
 const LATE_MS: i64 = 500;
 /// A suspended request is answered this many milliseconds before its polling time is over.
 const EARLY_MS: i64 = 50;
-/// Longest time a request is suspended, in milliseconds, whatever the client asks for.
+/// Longest suspension of a request, in milliseconds, whatever the client requests.
 const WAIT_MAX_MS: i64 = 300_000;
 
-/// The topic of a request as it is now, maybe with another configuration than when the request came. A topic that was deleted
-/// and created again is another topic.
+/// Returns the current topic of a request, possibly with another configuration than at the request's arrival. A
+/// re-created topic is another topic.
 ///
 /// # Errors
 /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
@@ -30,8 +30,8 @@ pub(super) fn current_topic(broker: &Broker, ask: &Ask) -> Result<Arc<Topic>, Re
     check_current(broker, ask, &ask.topic, &ask.waiters)
 }
 
-/// The topic `name` as it is now, which is one of those a request looks at and had these suspended requests when it was found.
-/// The group of the request must exist as well.
+/// Returns the current topic `name` of a request. It must still be the topic that the request found, which `waiters`,
+/// its list of suspended requests, identifies. The group of the request must exist.
 pub(super) fn check_current(
     broker: &Broker,
     ask: &Ask,
@@ -52,7 +52,7 @@ pub(super) fn check_current(
 
 /// Topic, group and queue that a pop, a notification or a peek names.
 pub struct PopTarget<'a> {
-    /// Who asks.
+    /// Caller of the request.
     pub caller: &'a Caller,
     /// Name of the topic.
     pub topic: &'a str,
@@ -62,15 +62,16 @@ pub struct PopTarget<'a> {
     pub queue_id: i32,
 }
 
-/// How long a pop or notification may wait for a message.
+/// Time for which a pop or notification may wait for a message.
 pub struct Polling<'a> {
-    /// When the client sent the request by its own clock, in milliseconds since the epoch; 0 when it does not say.
+    /// Send time of the request by the client's clock, in milliseconds since the epoch. 0 if the client does not send
+    /// it.
     pub born_ms: i64,
     /// Longest wait; 0 for no wait.
     pub poll_ms: i64,
     /// Whether the pop is ordered.
     pub ordered: bool,
-    /// Tells repetitions of an ordered pop from another pop.
+    /// Id that distinguishes a repeated ordered pop from another pop.
     pub attempt_id: Option<&'a str>,
 }
 
@@ -85,11 +86,11 @@ impl Polling<'_> {
 pub struct PopRequest<'a> {
     /// Topic, group and queue.
     pub target: PopTarget<'a>,
-    /// How long the pop may wait.
+    /// Time for which the pop may wait.
     pub polling: Polling<'a>,
     /// Most messages to return.
     pub count_max: i32,
-    /// How long the messages stay invisible to other consumers of the group.
+    /// Time for which the messages stay invisible to other consumers of the group.
     pub invisible_ms: i64,
     /// Whether a group without an offset begins with the last message of a queue, not the first.
     pub from_end: bool,
@@ -129,7 +130,7 @@ pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<
     Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
 }
 
-/// Checks the topic and group of the requests that pop nothing: notifications, peeks and polling information.
+/// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
 pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     if !broker.is_readable() {
         let remark = format!("the broker[{}] peeking message is forbidden", broker.config.broker_ip1);
@@ -138,8 +139,8 @@ pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Top
     find(broker, target)
 }
 
-/// Checks that the timer and the revive thread, which pops need, are running, and that the invisible time is no longer than
-/// the longest delay of timed messages.
+/// Checks that the timer and the revive thread, which pops need, are running. Checks also that the invisible time is
+/// no longer than the longest delay of timed messages.
 pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), Refusal> {
     let timers = &broker.config.timers;
     if !timers.enabled {
@@ -229,7 +230,8 @@ pub(super) fn bad_queue(topic: &Topic, queue_id: i32, caller: &Caller, code: i32
     )
 }
 
-/// The filter of a pop. Pops by SQL are served whatever `enablePropertyFilter` says, which `PopMessageProcessor` does not look at.
+/// Returns the filter of a pop. Pops by SQL are served whatever `enablePropertyFilter` says, because
+/// `PopMessageProcessor` does not check it.
 fn filter(topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>, Refusal> {
     let expression = if request.expression.is_empty() { "*" } else { request.expression };
     let parsed = Subscription::parse_typed(topic, expression, request.expression_type, 0);

@@ -1,10 +1,10 @@
-//! The revive engine: brings messages back that were popped and not acknowledged (`PopReviveService`). One engine serves all
+//! Revive engine: revives popped messages that are not acknowledged (`PopReviveService`). One engine serves all
 //! revive queues.
 //!
-//! The timer delivers checkpoints and acknowledgements in the order of the times at which messages are visible again. A
-//! checkpoint is due when that time is [`GRACE_MS`] ago and the timer has delivered everything stored with it until then: no
-//! acknowledgement made in time can come later. The messages that are not acknowledged are appended to the retry topic, and
-//! the progress of the revive queue advances once these copies are on disk.
+//! The timer delivers checkpoints and acknowledgements in the order of the times at which messages are visible again.
+//! A checkpoint is due when that time is [`GRACE_MS`] ago and the timer has delivered everything stored with it until
+//! then. No acknowledgement made in time can arrive later. The messages that are not acknowledged are appended to the
+//! retry topic, and the progress of the revive queue advances when these copies are on disk.
 
 mod back;
 
@@ -34,14 +34,14 @@ use crate::topics::Queue;
 /// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
 /// way still count.
 const GRACE_MS: i64 = 1000;
-/// Most records of a revive queue read in one step.
+/// Most records of a revive queue read in a step.
 const STEP: usize = 256;
-/// Shortest pause in milliseconds before a round that nobody woke the engine for.
+/// Shortest pause in milliseconds before a round without a wake-up.
 const PAUSE_MS: i64 = 20;
 /// Pause in milliseconds after a failure.
 const RETRY_AFTER_MS: i64 = 1000;
 
-/// One revive queue and its open checkpoints.
+/// Revive queue and its open checkpoints.
 struct ReviveQueue {
     queue: Arc<Queue>,
     open_checkpoints: OpenCheckpoints,
@@ -55,8 +55,8 @@ struct ReviveQueue {
 pub(crate) struct Reviver {
     broker: Arc<Broker>,
     queues: Vec<ReviveQueue>,
-    /// The end offset of the timer queue, and the time in milliseconds at which it was read: all messages timed until then lie
-    /// before it.
+    /// End offset of the timer queue, and the time in milliseconds at which it was read. All messages timed until
+    /// then lie before it.
     mark: Option<(i64, i64)>,
     /// All timed messages that were stored and due until this time (milliseconds since the epoch) are delivered and visible.
     known_ms: i64,
@@ -138,7 +138,7 @@ impl Reviver {
         if waits { due_ms.min(now_ms + 500) } else { due_ms }
     }
 
-    /// Updates `known_ms` by what the timer has read from its queue and delivered.
+    /// Updates `known_ms` from the timer's reading and delivery progress.
     fn meet_timer(&mut self, now_ms: i64) {
         if self.known_ms > now_ms {
             // The clock was set back: messages timed from now on are due before `known_ms`.
@@ -198,8 +198,8 @@ impl Reviver {
         Ok(())
     }
 
-    /// Appends the messages of a checkpoint that are not acknowledged to the retry topic. Returns the log position behind the
-    /// copies, zero when nothing was appended.
+    /// Appends the unacknowledged messages of a checkpoint to the retry topic. Returns the log position behind the
+    /// copies, or zero without copies.
     fn revive(&mut self, checkpoint: &Checkpoint, now_ms: i64) -> Result<LogOffset, PutError> {
         let broker = self.broker.clone();
         let open: Vec<i64> = (0..usize::from(checkpoint.count))

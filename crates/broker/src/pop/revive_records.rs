@@ -1,5 +1,6 @@
-//! Revive records: checkpoints and acknowledgements, stored as timed messages that the timer delivers to the revive topic
-//! when the popped messages are visible again. So the revive topic holds them in the order of those times.
+//! Revive records: checkpoints and acknowledgements. They are stored as timed messages, and the timer delivers them
+//! to the revive topic when the popped messages are visible again. So the revive topic holds them in the order of
+//! those times.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::topics::Queue;
 /// A checkpoint is delivered this many milliseconds before its messages are visible again (`PopAckConstants.ackTimeInterval`).
 const AHEAD_MS: i64 = 1000;
 
-/// Values of the property `TAGS` by which revive records are told apart (`PopAckConstants`).
+/// Values of the property `TAGS` that distinguish revive records (`PopAckConstants`).
 pub(super) const CHECKPOINT_TAG: &str = "ck";
 pub(super) const ACK_TAG: &str = "ack";
 pub(super) const ACKS_TAG: &str = "bAck";
@@ -29,7 +30,7 @@ pub(crate) struct ReviveRecords {
     queues: Vec<Arc<Queue>>,
 }
 
-/// To which revive queue a revive record goes, and when.
+/// Revive queue and due time of a revive record.
 struct Target<'a> {
     revive_queue: i32,
     tag: &'static str,

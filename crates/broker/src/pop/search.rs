@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Most bytes of index units and records that a request reads without a match before its client is answered.
 pub(super) const SEARCH_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
-/// Most searches that are in the disk pool at a time. Pulls and pops whose messages are not in memory have the rest of its queue.
+/// Most concurrent searches in the disk pool. Pulls and pops whose messages are not in memory have the rest of its
+/// queue.
 pub(super) const SEARCHES_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
 /// The search of a request, over all its slices until the request is answered or suspended.
@@ -18,8 +19,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Counts a search that goes on in the disk pool, until the search is dropped. False when too many searches are there, or this
-    /// one has read too much.
+    /// Counts a search that continues in the disk pool, until the search is dropped. Returns false if there are too
+    /// many searches, or this search has read too much.
     pub(super) fn admit(&mut self, searches: &Arc<AtomicUsize>) -> bool {
         if self.permit.is_none() {
             self.permit = Permit::take(searches);
@@ -28,7 +29,7 @@ impl Search {
     }
 }
 
-/// Counts one search in the disk pool until it is dropped.
+/// Counts a search in the disk pool until it is dropped.
 struct Permit(Arc<AtomicUsize>);
 
 impl Permit {

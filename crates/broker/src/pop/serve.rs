@@ -1,13 +1,14 @@
-//! Answering pops: at once, after a read from the disk, or when a message comes (long polling).
+//! Responses to pops: at once, after a read from the disk, or when a message arrives (long polling).
 //!
-//! A group may have a backlog of messages that do not match. A request searches it in slices: the first slice runs on the thread of
-//! the connection, further slices queue for a thread of the disk pool behind other requests. No queue is held between slices. The
-//! search ends with the polling time, after [`SEARCH_BYTES_MAX`](super::search::SEARCH_BYTES_MAX), and when the disk pool has no
-//! place for it; the client is then answered and asks again.
+//! A group may have a backlog of messages that do not match. A request searches the backlog in slices. The first
+//! slice runs on the thread of the connection. Further slices queue for a thread of the disk pool behind other
+//! requests. Between slices the request occupies no queue. The search ends with the polling time, after
+//! [`SEARCH_BYTES_MAX`](super::search::SEARCH_BYTES_MAX), and when the disk pool is full. The client then gets a
+//! response and asks again.
 //!
-//! A request that releases a queue, and an append to a queue, wake a suspended request; a request that is being suspended
-//! looks at the queues once more. So no request stays suspended while a message for it is there, except while another
-//! request pops the queue.
+//! A request that releases a queue, and an append to a queue, wake a suspended request. A request that is being
+//! suspended checks the queues again. So no request stays suspended while a message for it exists, except while
+//! another request pops the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +33,13 @@ use crate::topics::{Queue, Topic};
 /// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
 
-/// The outcome of running a request for one slice.
+/// Result of running a request for a slice.
 enum Run {
     /// The answer was written.
     Answered,
-    /// There is no message to return.
+    /// No message matches.
     Nothing,
-    /// No message matched so far, and there are more.
+    /// No message matched yet, and more messages remain.
     Passed,
     /// The messages must be read from the disk.
     NotResident,
@@ -58,7 +59,7 @@ pub(crate) fn pop(
     Ok(())
 }
 
-/// Tells whether there are messages for a group, as soon as there are some.
+/// Answers a notification as soon as the group has messages.
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `NotificationProcessor.processRequest`.
@@ -72,8 +73,9 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice. Returns whether the pop goes on there.
-/// A search for which there is no place is answered without a message; a pop that has read nothing yet is refused as busy.
+/// Runs a pop in the disk pool, because its messages are not in memory or its slice is used up. Returns whether the
+/// pop continues there. If the pool is full, a search is answered without a message, and a pop that has read nothing
+/// yet is refused as busy.
 fn run_in_pool(
     broker: &Arc<Broker>,
     sink: &Arc<dyn ReplySink>,
@@ -126,7 +128,8 @@ fn run_in_pool(
     true
 }
 
-/// Has a request go on with its search, or answers it when its time is over or the search may not go on. Returns whether it goes on.
+/// Continues the search of a request. Answers the request if its time is over or the search must end. Returns whether
+/// the search continues.
 fn search_on(
     broker: &Arc<Broker>,
     sink: &Arc<dyn ReplySink>,
@@ -172,7 +175,7 @@ pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
     }
 }
 
-/// Runs the requests whose polling time is over once more, and answers them.
+/// Runs the requests whose polling time is over a last time, and answers them.
 pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     drive(broker, broker.pops.poll_timeouts.expired(now_ms));
 }
@@ -190,8 +193,8 @@ fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn 
     }
 }
 
-/// Suspends a request, or answers it when it cannot be suspended. Returns whether the request goes on elsewhere, so that no other
-/// request is woken for the messages it looked at.
+/// Suspends a request, or answers it if it cannot be suspended. Returns whether the request continues elsewhere, so
+/// that no other request is woken for the messages that it examined.
 pub(super) fn wait(
     broker: &Arc<Broker>,
     sink: &Arc<dyn ReplySink>,
@@ -236,8 +239,8 @@ pub(super) fn wait(
     false
 }
 
-/// Runs requests that were taken out of their lists, each on the thread of its own connection, so that the thread that woke
-/// them (a producer's, or the one that answers flushed sends) does not pop for every group that waits.
+/// Runs requests that were removed from their lists, each on the thread of its own connection. So the waking thread
+/// (a producer's, or the thread that answers flushed sends) does not pop for every waiting group.
 fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
         let (sink, ask) = (held.sink.clone(), held.ask.clone());
@@ -252,8 +255,8 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     }
 }
 
-/// A request on its way to the thread of its connection. If the connection ends before, other requests that wait for the
-/// same queues are woken in its place.
+/// Request between its list and the thread of its connection. If the connection ends before, other requests that wait
+/// for the queues are woken instead.
 struct InHand {
     broker: Arc<Broker>,
     held: Option<SuspendedPop>,
@@ -278,7 +281,7 @@ impl Drop for InHand {
     }
 }
 
-/// Runs a suspended request again, and suspends it again when there is no message for it. True when it was answered.
+/// Runs a suspended request again, and suspends it again without a message. Returns true if it was answered.
 fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -> bool {
     let SuspendedPop { sink, ask, id } = held;
     let mut search = Search::default();

@@ -1,5 +1,5 @@
-//! The engine for what is due in pop consumption: suspended requests time out, checkpoints in memory are stored, and queues
-//! blocked by ordered pops become free.
+//! Engine for timed work of pop consumption. Suspended requests time out, checkpoints in memory are stored, and
+//! queues blocked by ordered pops become free.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use wire::units::QueueOffset;
 use super::{Pull, Source};
 use crate::broker::Broker;
 
-/// Most index units read in one step.
+/// Most index units read in a step.
 const STEP: usize = 256;
 /// Bytes of an index unit.
 const UNIT_BYTES: u64 = 20;
@@ -26,14 +26,14 @@ pub(crate) struct Scan {
     pub min: i64,
     /// Offset behind the last message consumers may see.
     pub max: i64,
-    /// Whether the messages looked at lie so far behind the end of the log that a slave may serve the next pull.
+    /// Whether the examined messages lie so far behind the end of the log that a slave may serve the next pull.
     pub is_far_behind: bool,
     /// Bytes of index units and records that were read to find the messages.
     pub bytes_read: u64,
 }
 
 impl Scan {
-    /// The result that tells the client to continue at offset `next`.
+    /// Makes the result that directs the client to offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         Self {
@@ -47,15 +47,15 @@ impl Scan {
         }
     }
 
-    /// The result that tells the client to repeat its pull.
+    /// Makes the result that makes the client repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
         Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false, bytes_read: 0 }
     }
 
-    /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
-    /// index is not in memory and `source` forbids reading the disk.
+    /// Searches messages from the pull's offset on, and collects the index units of the matching messages in `units`.
+    /// Returns `None` if the index is not in memory and `source` forbids reading the disk.
     pub(crate) fn find_messages(
         broker: &Broker,
         pull: &Pull,
@@ -131,7 +131,7 @@ impl Scan {
     }
 }
 
-/// How far [`collect_units`] has come.
+/// Progress of [`collect_units`].
 struct Walked {
     /// Offset behind the last unit looked at.
     next: i64,
@@ -140,7 +140,7 @@ struct Walked {
     record_bytes: u64,
 }
 
-/// Collects matching index units in `units`. `None` when the disk would have to be read.
+/// Collects matching index units in `units`. Returns `None` if the disk would have to be read.
 fn collect_units(
     broker: &Broker,
     pull: &Pull,
@@ -199,17 +199,17 @@ fn collect_units(
     Ok(Some(collector.walked(next)))
 }
 
-/// What became of an index unit.
+/// Result of examining an index unit.
 enum Looked {
-    /// It was collected, or does not match.
+    /// The unit was collected, or does not match.
     Done,
-    /// It does not fit into the answer.
+    /// The unit does not fit into the response.
     Full,
-    /// Its record is not in memory.
+    /// The record of the unit is not in memory.
     NotResident,
 }
 
-/// Collects the units of one answer within its limits.
+/// Collects the units of a response within its limits.
 struct Collector<'a> {
     broker: &'a Broker,
     pull: &'a Pull,
@@ -223,7 +223,7 @@ struct Collector<'a> {
     memory: u64,
     /// Whether the last unit looked at lies farther behind.
     is_far_behind: bool,
-    /// Holds the record whose properties a filter looks at.
+    /// Buffer for the record whose properties a filter reads.
     record: Vec<u8>,
     /// Bytes of the records that a filter looked at.
     record_bytes: u64,
@@ -250,18 +250,18 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// How far the walk has come when `next` is the offset behind the last unit looked at.
+    /// Returns the progress of the walk. `next` is the offset behind the last examined unit.
     fn walked(&self, next: i64) -> Walked {
         Walked { next, is_far_behind: self.is_far_behind, record_bytes: self.record_bytes }
     }
 
-    /// Collects the unit at a queue offset if it matches; `alike` units are of the same record.
+    /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
         let limits = &self.broker.config.transfer;
         let ask = &self.pull.ask;
         let is_far = !unit.is_blank() && self.appended.saturating_sub(unit.log_offset.get()) > self.memory;
-        // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log are taken to be on the disk; not
-        // here those that were read ahead.
+        // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log count as being on the
+        // disk, except messages that were read ahead.
         let (count_max, bytes_max) = match is_far && !self.broker.store.is_read_ahead(unit.log_offset) {
             true => (limits.disk_count_max, limits.disk_bytes_max),
             false => (limits.count_max, limits.bytes_max),
@@ -295,7 +295,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether a message's properties match the SQL filter. `None` when the disk would have to be read.
+/// Whether a message's properties match the SQL filter. `None` if the disk would have to be read.
 fn has_properties(
     broker: &Broker,
     pull: &Pull,

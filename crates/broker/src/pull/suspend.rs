@@ -11,21 +11,21 @@ use crate::reply_sink::{ReplySink, ReplyWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 
-/// Longest time a pull is suspended, in milliseconds, whatever the client asks for; the client then pulls again. Bounds how
-/// long pulls of a client that went away are kept.
+/// Longest suspension of a pull, in milliseconds, whatever the client requests. The client then pulls again. Bounds
+/// the life of pulls of a client that went away.
 pub(super) const HOLD_MAX_MS: i64 = 60_000;
 
-/// Number of rounds that a pull whose queue grows faster than it is searched runs on the thread of its connection before other requests have
-/// their turn.
+/// Number of rounds that a pull may run on the thread of its connection before other requests have their turn.
+/// Applies to a pull whose queue grows faster than it is searched.
 const ROUNDS_MAX: u32 = 16;
 
-/// What became of a pull that was to be suspended.
+/// Result of suspending a pull.
 pub(super) enum Suspension {
     /// The pull waits, or another thread answers it.
     Waits,
     /// A message came while the pull was put into the list of its queue.
     Ready(SuspendedPull),
-    /// Too many pulls are suspended.
+    /// The number of suspended pulls is at its limit.
     Full,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Arc<Queue>) {
     }
 }
 
-/// Answers the suspended pulls whose long polling timeout has passed.
+/// Answers the suspended pulls whose long-polling timeout has passed.
 pub(crate) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     for (queue, held) in broker.poll_timeouts.expired(now_ms) {
         hand_over(broker, queue, held);
@@ -111,8 +111,8 @@ fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &
     broker.poll_timeouts.forget(deadline_ms, id);
 }
 
-/// Runs a suspended pull again after its queue grew, or when its polling time is over (`expired`). Returns the pull when it
-/// stays suspended.
+/// Runs a suspended pull again after its queue grew, or when its polling time is over (`expired`). Returns the pull
+/// if it stays suspended.
 fn resume(
     broker: &Arc<Broker>,
     queue: &Arc<Queue>,
@@ -141,8 +141,8 @@ fn resume(
     None
 }
 
-/// Updates a suspended pull before it is run again. Returns its answer when it is not to be run: it would be refused now, or its
-/// offset was reset.
+/// Updates a suspended pull before its next run. Returns its response if it must not run, because it would be refused
+/// now, or its offset was reset.
 fn renew(broker: &Broker, queue: &Arc<Queue>, held: &mut SuspendedPull) -> Option<Scan> {
     let is_served = check::renew(broker, queue, held);
     let pull = |held: &SuspendedPull| Pull { queue: queue.clone(), ask: held.ask.clone() };

@@ -327,7 +327,7 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
     assert_eq!((command.code, next), (response::SUCCESS, 2));
 }
 
-/// A waiting pull that goes on in the disk pool is checked again there: the message that matches is not for it any more.
+/// A waiting pull that continues in the disk pool is checked again there. The matching message is no longer for it.
 #[test]
 fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
     let check = |change: fn(&Broker), expected: (i32, i64)| {

@@ -8,7 +8,7 @@ use wire::units::LogOffset;
 
 use crate::Refusal;
 
-/// The answer of any request but sends, pulls and pops, whose answers are written without this type.
+/// Response of any request except sends, pulls and pops, whose responses are written without this type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Response code.
@@ -19,12 +19,13 @@ pub(crate) struct Answer {
     pub fields: Vec<(&'static str, String)>,
     /// Body; empty when there is none.
     pub body: Vec<u8>,
-    /// End of what the request appended to the log; under sync flush the answer leaves once the log is on disk up to this offset.
+    /// End of the request's records in the log. Under sync flush the response leaves when the log is on disk up to
+    /// this offset.
     pub(crate) appended: LogOffset,
 }
 
 impl Answer {
-    /// An answer with code 0 and nothing else.
+    /// Makes a response with code 0 and no other content.
     pub fn success() -> Self {
         Self::default()
     }
@@ -52,7 +53,7 @@ impl Answer {
         self
     }
 
-    /// Writes the answer to `command` into `out`; nothing when the request is one-way.
+    /// Writes the response to `command` into `out`. A one-way request gets no response.
     pub fn write(&self, command: &Command<'_>, out: &mut Vec<u8>) {
         if command.is_one_way() {
             return;
@@ -60,7 +61,7 @@ impl Answer {
         self.write_under(command.reply(self.code), out);
     }
 
-    /// The same, with a head for the answer.
+    /// Writes the response under the given head.
     pub(super) fn write_under<'a>(&'a self, plain: Head<'a>, out: &mut Vec<u8>) {
         let head = self.remark.as_deref().map_or(plain, |remark| plain.remark(remark));
         let start = out.len();

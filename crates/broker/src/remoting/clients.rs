@@ -60,7 +60,7 @@ pub(super) fn unlock(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }
 
-/// 46 `CHECK_CLIENT_CONFIG`: without a body there is nothing to check.
+/// 46 `CHECK_CLIENT_CONFIG`: succeeds without a body.
 pub(super) fn check(r: &Request<'_>) -> Result<Answer, Refusal> {
     let body: CheckClientBody = r.body_if()?.unwrap_or_default();
     clients::check_client(&body.subscription_data, r.broker.config.enable_property_filter).map(done)
@@ -97,7 +97,8 @@ pub(super) fn subscription(r: &Request<'_>) -> Result<Answer, Refusal> {
     }))
 }
 
-/// 400 `QUERY_ASSIGNMENT`: answered at once when the queues of the topic are known, otherwise after asking a name server.
+/// 400 `QUERY_ASSIGNMENT`: answered at once if the queues of the topic are known, otherwise after a query of a name
+/// server.
 pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     if r.command.is_one_way() {
         return Ok(());

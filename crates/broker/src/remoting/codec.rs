@@ -1,4 +1,4 @@
-//! What adapters read from a request and what they make of the value that an operation returns.
+//! Conversions of remoting adapters: fields of a request, and responses from the value that an operation returns.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl<'a> Request<'a> {
         self.command.fields.text(key)
     }
 
-    /// The text of a field without spaces around it; `None` when nothing is left.
+    /// Returns the trimmed text of a field, or `None` for empty text.
     pub fn word(&self, key: &str) -> Option<&'a str> {
         self.text(key).map(str::trim).filter(|word| !word.is_empty())
     }
@@ -69,7 +69,8 @@ impl<'a> Request<'a> {
         if self.command.body.is_empty() { Ok(None) } else { self.body().map(Some) }
     }
 
-    /// Which entries of a table are asked for: how many are passed over, and how many come at most (`None`: all).
+    /// Returns the requested entries of a table: the number of skipped entries, and the most entries to return
+    /// (`None`: all).
     pub fn page(&self, first: &'static str, count: &'static str) -> Result<(usize, Option<usize>), Refusal> {
         let first = self.number_or(first, 0)?;
         Ok((first, usize::try_from(self.number_or(count, -1_i64)?).ok()))
@@ -95,12 +96,12 @@ impl LateReply {
         self.answer(response::SUCCESS, remark, body);
     }
 
-    /// Answers with a response code. A client that has disconnected gets nothing.
+    /// Answers with a response code. A disconnected client gets no response.
     pub fn answer(self, code: i32, remark: Option<&str>, body: &[u8]) {
         self.write(|call, out| Head { remark, ..call.head(code) }.write(out, body));
     }
 
-    /// Answers. A client that has disconnected gets nothing.
+    /// Answers. A disconnected client gets no response.
     pub fn give(self, answer: &Answer) {
         self.write(|call, out| answer.write_under(call.head(answer.code), out));
     }
@@ -117,17 +118,17 @@ impl LateReply {
     }
 }
 
-/// The answer to a request whose operation returns nothing.
+/// Makes the response to a request whose operation returns no value.
 pub(super) fn done((): ()) -> Answer {
     Answer::success()
 }
 
-/// An answer whose body is `value` in RocketMQ's JSON dialect.
+/// Makes a response whose body is `value` in RocketMQ's JSON dialect.
 pub(super) fn json(value: impl Serialize) -> Answer {
     Answer::success().body(wire::json::to_vec(&value))
 }
 
-/// An answer whose body is `value` in strict JSON.
+/// Makes a response whose body is `value` in strict JSON.
 pub(super) fn strict_json(value: serde_json::Value) -> Answer {
     Answer::success().body(value.to_string().into_bytes())
 }

@@ -32,11 +32,11 @@ pub(super) struct Detached {
     command: OwnedCommand,
     /// The port the request came to.
     port: Port,
-    /// How often the request was served again.
+    /// Number of times the request was served again.
     rounds: u32,
     /// When its first read batch was taken up.
     begin: Duration,
-    /// Who made the request. Its signature is not verified again: the frame here is not the one that was signed.
+    /// Caller of the request. Its signature is not verified again, because the frame here is not the signed frame.
     caller: Caller,
 }
 
@@ -73,7 +73,7 @@ impl Detached {
         self.command.bytes()
     }
 
-    /// Calls `serve` with the request as it came, and with the port it came to.
+    /// Calls `serve` with the original request and its port.
     pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, Port)) {
         let (code, port) = (self.code(), self.port.clone());
         match self.command.command() {
@@ -84,7 +84,7 @@ impl Detached {
     }
 }
 
-/// Queues a request for the disk pool, because serving it may wait for the disk or takes long.
+/// Queues a request for the disk pool, because it may wait for the disk or takes long.
 ///
 /// # Errors
 /// `SYSTEM_BUSY`: too many requests wait for the disk pool. `SYSTEM_ERROR`: the header is too long to be kept.
@@ -130,14 +130,14 @@ fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, re
     });
 }
 
-/// Whether a queued request needs no serving: it changes nothing, and its connection has ended. Tools give up on a slow answer
-/// and ask again.
+/// Whether a queued request need not be served, because it changes nothing and its connection has ended. Tools give
+/// up on a slow response and ask again.
 fn is_moot(peer: &ConnectionHandle, code: i32) -> bool {
     peer.is_closed() && is_for_operators(code)
 }
 
-/// Hands an answer to its connection: a large one when the connection has room for it; until then the whole answer is charged to
-/// the connection. A client whose connection has ended needs no answer.
+/// Passes a response to its connection. A large response waits until the connection has room for it, and until then
+/// it is charged to the connection. A closed connection gets no response.
 fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
     if bytes.len() <= LARGE_BYTES {
         let _ = peer.push(|out| out.extend_from_slice(&bytes));
@@ -150,11 +150,11 @@ fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
     }));
 }
 
-/// Queues a request for the metadata writer until the change that its refusal asks for is on disk.
+/// Queues a request for the metadata writer until the change in its refusal is on disk.
 ///
 /// # Errors
-/// The refusal to answer with now: `refusal` itself when it asks for no change, `SYSTEM_BUSY` when too many requests wait,
-/// `SYSTEM_ERROR` when the header is too long to be kept.
+/// The refusal to answer with now: `refusal` itself if it contains no change, `SYSTEM_BUSY` when too many requests
+/// wait, `SYSTEM_ERROR` when the header is too long to be kept.
 pub(crate) fn postpone(
     dispatcher: &Dispatcher,
     request: &Request<'_>,
@@ -187,7 +187,7 @@ struct Waiting {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
-    /// Since when the request waits, as [`crate::clock::Clock::steady`] counts.
+    /// Time since which the request waits, on the clock of [`crate::clock::Clock::steady`].
     queued: Duration,
 }
 
@@ -201,8 +201,8 @@ impl Postponed for Waiting {
         broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
             if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
-                // On the connection's thread, because what the request reads or writes must not hold up the metadata writer. The
-                // client may be gone; the change is made all the same.
+                // On the connection's thread, because the reads and writes of the request must not hold up the
+                // metadata writer. The client may be gone, but the change stays.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     serve_again(&broker, peer, request, out);
                     drop(charge);

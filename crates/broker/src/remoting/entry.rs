@@ -1,4 +1,5 @@
-//! The gate of the remoting protocol: each request gets its caller here, once, before anything of it is staged, queued or kept.
+//! Gate of the remoting protocol: each request gets its caller here, once, before anything of it is staged, queued or
+//! kept.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +21,8 @@ const ACCESS_KEY_BYTES_MAX: usize = 4096;
 const WAITING_BYTES: usize = 256;
 
 impl Dispatcher {
-    /// Finds out who makes a request and whether it may be served. `None` when it is refused: its answer was written, or leaves
-    /// later.
+    /// Authenticates and authorizes a request. Returns `None` for a refused request, whose response was written or
+    /// leaves later.
     pub(super) fn admit(
         &self,
         peer: &Arc<ConnectionHandle>,

@@ -1,12 +1,13 @@
-//! Requests that need the master and reach another broker of its set. RocketMQ's clients look for a new route every 30 seconds
-//! only, so after an election they go on talking to the address of the former master. In controller mode, and in a group with acting
-//! masters while no slave acts, that broker passes
-//! sends, decisions about transactions, locks and committed offsets on to the master of the moment, and the answers back.
+//! Forwarding of requests that need the master and reach another broker of its set. RocketMQ's clients fetch a new
+//! route only every 30 seconds, so after an election they keep sending to the former master. That broker forwards
+//! sends, decisions about transactions, locks and committed offsets to the present master, and returns the responses.
+//! It does so in controller mode, and in a group with acting masters while no slave acts.
 //!
-//! A request is sent to a master once: when no answer comes, the client learns that the outcome is unknown. While no master is
-//! known the request is held for at most [`HELD`]; its bytes are charged to its connection. The request keeps its signature,
-//! which the master verifies as well. Its remark begins with [`FORWARDED`], so that two brokers that each take the other for the
-//! master do not pass it back and forth, and names the address of the client ([`source`]).
+//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. While no
+//! master is known, the request is held for at most [`HELD`], and its bytes are charged to its connection. The
+//! request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that two
+//! brokers that each take the other for the master do not forward it in a loop. The remark also names the address of
+//! the client ([`source`]).
 
 pub(super) mod source;
 
@@ -36,19 +37,19 @@ pub(super) const FORWARDED: &str = "forwarded to the master";
 /// The remark of the refusal of a forwarded request by a broker that is not the master.
 pub(super) const NOT_MASTER: &str = "this broker is not the master";
 
-/// How long a request is held while no master takes it.
+/// Time for which a request is held while no master takes it.
 const HELD: Duration = Duration::from_secs(2);
 
-/// How long a master may take to answer: as long as it may wait for its slaves (`slaveTimeout`), and some more.
+/// Timeout of a master's response: longer than its wait for slaves (`slaveTimeout`).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the connection to a master may take to be made.
+/// Timeout of connecting to a master.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Pause before a master that cannot be reached, or is none yet, is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a request is forwarded. Pops are not: what is popped belongs to a connection.
+/// Whether a request is forwarded. Pops are not, because popped messages belong to a connection.
 pub(super) fn needs_master(asked: i32) -> bool {
     match asked {
         code::CONSUMER_SEND_MSG_BACK
@@ -63,7 +64,7 @@ pub(super) fn needs_master(asked: i32) -> bool {
     }
 }
 
-/// Hands requests to the task that forwards them.
+/// Queue to the task that forwards requests.
 #[derive(Clone)]
 pub(crate) struct Forwards(UnboundedSender<Held>);
 
@@ -78,18 +79,19 @@ struct Held {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
-    /// Until when it is held, in milliseconds since 1970.
+    /// Time until which the request is held, in milliseconds since 1970.
     until_ms: i64,
 }
 
 impl Forwards {
-    /// The two ends of the queue of requests. Its length is bounded by what connections may be charged.
+    /// Makes the two ends of the queue of requests. Its length is bounded by the memory that connections may be
+    /// charged.
     pub(crate) fn new() -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
         (Self(sender.clone()), Taken { requests, again: sender })
     }
 
-    /// Takes a request that came at `now_ms` (milliseconds since 1970) to forward it.
+    /// Forwards a request that came at `now_ms` (milliseconds since 1970).
     ///
     /// # Errors
     /// `SYSTEM_ERROR` when the header is too long to be kept, `SERVICE_NOT_AVAILABLE` when the broker stops.
@@ -131,7 +133,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
             Master::Own => {
                 let serving = broker.clone();
                 let Held { peer, request, charge, .. } = held;
-                // The client may be gone; then nobody waits for the answer.
+                // The client may be gone, and then no caller waits for the response.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     detached::serve_again(&serving, peer, request, out);
                     drop(charge);
@@ -145,18 +147,18 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
     }
 }
 
-/// Who takes requests at the moment.
+/// Broker that takes requests now.
 enum Master {
     /// Another broker, over this connection.
     Other(Arc<ConnectionHandle>),
-    /// This broker.
+    /// This broker itself.
     Own,
-    /// Nobody until the deadline.
+    /// No broker until the deadline.
     None,
 }
 
-/// Waits until a master is known and connected, at most until the given time. `link` is the connection to the last master and
-/// its address.
+/// Waits until a master is known and connected, at most until the given time. `link` is the connection to the last
+/// master and its address.
 async fn find_master(
     broker: &Broker,
     tasks: &Workers,
@@ -205,8 +207,8 @@ async fn find_master(
     }
 }
 
-/// Sends a request to the master and passes its answer to the client. Tasks of one worker begin in the order in which they were
-/// spawned, so requests reach the master in theirs.
+/// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
+/// spawns, so requests reach the master in their order.
 async fn send(
     broker: Arc<Broker>,
     master: Arc<ConnectionHandle>,
@@ -220,7 +222,7 @@ async fn send(
         let head = Head::request(command.encoding, command.code, 0);
         let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(&remark);
         if command.is_one_way() {
-            // Nobody waits for an answer, so nobody learns that the master has just gone.
+            // No caller waits for a response, so a lost connection to the master is not reported.
             let head = Head { opaque: master.next_opaque(), flag: FLAG_ONE_WAY, ..head };
             let _ = master.push(|out| copy(command, FrameWriter::begin(out, head)));
         } else {
@@ -230,7 +232,7 @@ async fn send(
     let Some(call) = call else { return };
     match call.await {
         Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
-            // It was not performed. An election is under way, of which one of the brokers has not heard.
+            // The request was not performed. An election is under way, and a broker has not heard of it.
             pause(RETRY_PAUSE).await;
             if let Err(unsent) = again.send(held) {
                 refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
@@ -271,7 +273,7 @@ fn refuse(broker: &Arc<Broker>, mut held: Held, refusal: Refusal) {
     give(&held, &frame);
 }
 
-/// Hands an answer to the connection of the client, unless it has ended.
+/// Passes a response to the connection of the client, unless it has ended.
 fn give(held: &Held, frame: &[u8]) {
     let _ = held.peer.push(|out| out.extend_from_slice(frame));
 }

@@ -1,4 +1,5 @@
-//! Requests of the others of a group: 60, and in one with acting masters 905 and 906 (`AdminBrokerProcessor`).
+//! Requests from other brokers of a group: 60, and in a group with acting masters 905 and 906
+//! (`AdminBrokerProcessor`).
 
 use store::timer::TimerCheck;
 
@@ -6,8 +7,9 @@ use super::answer::Answer;
 use super::incoming::Request;
 use crate::Refusal;
 
-/// 60 `GET_TIMER_CHECK_POINT`: how far timed messages were delivered. Slaves ask their master. A Java master asks its slaves before
-/// it serves: they deliver none, so their checkpoint has a version that is older than every master's, and no master takes it over.
+/// 60 `GET_TIMER_CHECK_POINT`: delivery progress of timed messages. Slaves ask their master. A Java master asks its
+/// slaves before it serves. Slaves deliver no messages, so their checkpoint has a version older than every master's,
+/// and no master accepts it.
 pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.note_slave();
     let (broker, config) = (r.broker, &r.broker.config);
@@ -22,14 +24,14 @@ pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(checkpoint.to_bytes().to_vec()))
 }
 
-/// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server says that the smallest id of the group has changed. A Java broker believes what
-/// the notice says, whoever sends it (`notifyMinBrokerIdChange`). Ours asks its name servers.
+/// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server reports that the smallest id of the group has changed. A Java
+/// broker trusts the notice from any sender (`notifyMinBrokerIdChange`). This broker asks its name servers.
 pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.broker.acting.notify();
     Ok(Answer::success())
 }
 
-/// 906 `EXCHANGE_BROKER_HA_INFO`: a master that comes back says where its slaves connect to, or a slave asks for that
+/// 906 `EXCHANGE_BROKER_HA_INFO`: a returning master sends its address for slaves, or a slave asks for that address
 /// (`updateBrokerHaInfo`). Only a slave of a group with acting masters takes an address from the request.
 pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
     let broker = r.broker;

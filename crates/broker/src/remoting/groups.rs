@@ -10,7 +10,7 @@ use super::incoming::Request;
 use crate::groups::{self, ForbidTopic};
 use crate::{Refusal, admin};
 
-/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`: without a body nothing is changed.
+/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`: changes nothing without a body.
 pub(super) fn put(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.body_if()?.map_or(Ok(()), groups::put_group).map(done)
 }
@@ -27,14 +27,14 @@ pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     admin::put_groups(group_config_list).map(done)
 }
 
-/// 201 `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`: all groups, or one page of them when the request gives a page size.
+/// 201 `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`: all groups, or a page of them if the request has a page size.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (first, count) = r.page("groupSeq", "maxGroupNum")?;
     let (total, table) = groups::page(&r.broker.groups, first, count);
     Ok(json(table).field("totalGroupNum", total))
 }
 
-/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`. The topic is needed only to close or open one.
+/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`. The topic is needed only for closing or opening it.
 pub(super) fn forbid(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (group, readable) = (r.need("group")?, r.flag_if("readable"));
     let topic = if readable.is_some() { r.need("topic")? } else { r.text_or_empty("topic")? };

@@ -1,4 +1,4 @@
-//! A request on its way from the dispatcher to what serves it.
+//! Request between the dispatcher and its handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Request<'a> {
     /// The connection the request came on.
     pub peer: &'a Arc<ConnectionHandle>,
     pub command: &'a Command<'a>,
-    /// Who made the request, found out once when it came.
+    /// Caller of the request, determined once at its arrival.
     pub caller: &'a Caller,
     /// The port the request came to.
     pub port: &'a Port,
@@ -28,11 +28,11 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Notes that a slave takes tables of this broker. With authentication only a super user counts as a slave, such as the user of
-    /// `innerClientAuthenticationCredentials`.
+    /// Records that a slave takes tables of this broker. With authentication only a super user counts as a slave,
+    /// such as the user of `innerClientAuthenticationCredentials`.
     ///
-    /// A slave of Vostok fetches tables and positions on two connections, a slave of RocketMQ on one. Only request 45 comes on one
-    /// connection of each slave.
+    /// A slave of Vostok fetches tables and positions on two connections, a slave of RocketMQ on one. Only request 45
+    /// comes on a single connection of each slave.
     pub(super) fn note_slave(&self) {
         let broker = self.broker;
         if broker.gate.auth().is_super(&self.caller.user) {
@@ -42,7 +42,7 @@ impl Request<'_> {
         }
     }
 
-    /// The request as one that is measured.
+    /// Returns the key of the request's latency measurement.
     pub(super) fn measured(&self) -> Measured {
         Measured { request: self.command.code, begin: self.begin, is_long_polling: false }
     }

@@ -21,7 +21,7 @@ struct Link {
 /// Adds the fields and the body of a request.
 type WriteFrame = Box<dyn FnOnce(FrameWriter<'_>) + Send>;
 
-/// The client at the other end of a connection.
+/// Returns the link to the client at the other end of a connection.
 pub fn link(peer: &Arc<ConnectionHandle>) -> Arc<dyn ClientLink> {
     Arc::new(Link { peer: peer.clone() })
 }

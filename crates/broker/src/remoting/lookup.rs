@@ -13,7 +13,7 @@ use crate::clients::Subscription;
 use crate::lookup::{self, QueueRange, SearchOffset, TimeSpan};
 use crate::{Refusal, message_access};
 
-/// Header field of request 12 that says that the key is a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
+/// Header field of request 12 that marks the key as a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const UNIQUE_QUERY: &str = "_UNIQUE_KEY_QUERY";
 /// The `indexType` of tags (`MessageConst.INDEX_TAG_TYPE`).
 const TAG_KIND: &str = "T";
@@ -72,7 +72,7 @@ pub(super) fn earliest_time(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().field("timestamp", time_ms.unwrap_or(-1)))
 }
 
-/// 33 `VIEW_MESSAGE_BY_ID`: one record by its log offset.
+/// 33 `VIEW_MESSAGE_BY_ID`: a record by its log offset.
 pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
     let offset: i64 = r.number("offset")?;
     let missing = || Refusal::error(format!("can not find message by the offset, {offset}"));

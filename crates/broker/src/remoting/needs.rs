@@ -1,5 +1,6 @@
-//! What a caller needs for a remoting request: in Auth 2.0 by the route table (`DefaultAuthorizationContextBuilder`, and the
-//! annotations `@RocketMQAction` and `@RocketMQResource` of the request headers), in ACL 1.0 by `PlainAccessResource.parse`.
+//! Needs of a remoting request: the permissions of its caller. In Auth 2.0 they follow from the route table
+//! (`DefaultAuthorizationContextBuilder`, and the annotations `@RocketMQAction` and `@RocketMQResource` of the
+//! request headers). In ACL 1.0 they follow from `PlainAccessResource.parse`.
 
 use auth::{Action, Actions, AuthError, Resource, ResourceType};
 use wire::body::{BatchAckBody, HeartbeatData, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig};
@@ -11,7 +12,7 @@ use wire::names::RETRY_PREFIX;
 use super::{groups, request_table, topics};
 use crate::gate::Need;
 
-/// What the needs of a body depend on, besides the resources that it names.
+/// Context for the needs of a body, besides the resources that the body names.
 #[derive(Clone, Copy)]
 pub(super) struct BodyContext {
     actions: Actions,
@@ -19,7 +20,7 @@ pub(super) struct BodyContext {
     is_strict: bool,
 }
 
-/// Reads what a body names.
+/// Reads the needs of the resources in a body.
 type OfBody = fn(&[u8], BodyContext) -> Result<Vec<Need<'static>>, JsonError>;
 
 /// The resources a request is about.
@@ -31,23 +32,23 @@ pub(super) enum NeededResources {
     Fields(&'static [(&'static str, ResourceType)]),
     /// The topic of a send; for the retry topic of a group, its consumption.
     Send,
-    /// The group of `consumerGroup`, and the topic of `topic` unless it is a retry topic.
+    /// Group of `consumerGroup`, and topic of `topic` unless it is a retry topic.
     Consumption,
     /// The resources of these kinds that the body names.
     Body(OfBody, &'static [ResourceType]),
 }
 
-/// What an authorized caller needs: one of the actions on each of the resources.
+/// Permissions of an authorized caller: one of the actions on each of the resources.
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
     pub actions: Actions,
     pub resources: NeededResources,
-    /// True when RocketMQ asks for nothing here, so that only `authorizationStrict` asks for this.
+    /// Whether only `authorizationStrict` demands these permissions, because RocketMQ demands none here.
     pub only_if_strict: bool,
 }
 
 impl Needs {
-    /// What sends need.
+    /// Needs of sends.
     pub const SEND: Self = Self::new(&[Action::Pub], NeededResources::Send);
 
     const fn new(actions: &[Action], resources: NeededResources) -> Self {
@@ -66,7 +67,7 @@ impl Needs {
         Self::new(actions, NeededResources::Body(read, kinds))
     }
 
-    /// One action on the cluster.
+    /// Makes the need of an action on the cluster.
     pub const fn cluster(action: Action) -> Self {
         Self::new(&[action], NeededResources::Cluster)
     }
@@ -115,7 +116,7 @@ impl Needs {
     }
 }
 
-/// What a send to a topic needs.
+/// Returns the need of a send to a topic.
 fn send_to(topic: &str) -> Need<'_> {
     let action = if topic.starts_with(RETRY_PREFIX) { Action::Sub } else { Action::Pub };
     Need::new(Resource::topic(topic), Actions::of(&[action]))
@@ -125,10 +126,11 @@ fn resource(kind: ResourceType, name: &str) -> Resource<'_> {
     if kind == ResourceType::Group { Resource::group(name) } else { Resource::topic(name) }
 }
 
-/// What a request needs whose code the route table does not have.
+/// Needs of a request whose code is not in the route table.
 const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
 
-/// What a request needs in Auth 2.0. A code that the route table does not have needs to change the cluster, if strict.
+/// Returns the needs of a request in Auth 2.0. A code outside the route table needs permission to change the cluster,
+/// in strict mode.
 ///
 /// # Errors
 /// [`AuthError::Invalid`] for a body that cannot be read.
@@ -145,7 +147,7 @@ pub fn needs_of_request<'a>(
     needs.for_command(command, cluster, is_strict).map_err(unreadable)
 }
 
-/// What a request names: for explaining decisions about requests that are not there.
+/// Names in a hypothetical request, for explaining decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     /// The topic of the request.
@@ -156,7 +158,8 @@ pub struct Named<'a> {
     pub cluster: &'a str,
 }
 
-/// What a request with this code needs in Auth 2.0 when it names this topic and this group wherever it can, in its header or its body.
+/// Returns the needs in Auth 2.0 of a request with this code. The request names this topic and this group wherever it
+/// can, in its header or its body.
 pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'_>> {
     let needs = request_table::of_any_port(code).map_or(&UNKNOWN, |route| &route.needs);
     if !is_strict && needs.only_if_strict {
@@ -181,7 +184,7 @@ pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'
     }
 }
 
-/// What a request needs in ACL 1.0.
+/// Returns the needs of a request in ACL 1.0.
 ///
 /// # Errors
 /// [`AuthError::Invalid`] for a body that cannot be read.
@@ -224,7 +227,7 @@ fn owned<'a>(
     Ok(resources.into_iter().map(|resource| Need::new(resource, context.actions).owned()).collect())
 }
 
-/// A group and what it consumes; its retry topic is the group itself.
+/// Returns a group and its topics. The retry topic counts as the group itself.
 fn consumption<'a>(
     group: &'a str,
     topics: impl Iterator<Item = &'a str>,
@@ -234,7 +237,7 @@ fn consumption<'a>(
     std::iter::once(Resource::group(group)).chain(topics.map(Resource::topic))
 }
 
-/// The groups of a heartbeat's consumers and what they subscribe to; producers need nothing.
+/// Returns the needs of a heartbeat: the groups of its consumers and their topics. Producers need no permission.
 pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: HeartbeatData = json::from_request(body)?;
     let one = |consumer: &wire::body::ConsumerData| {
@@ -253,7 +256,7 @@ pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
     owned(consumption(&body.consumer_group, topics.into_iter(), context), context)
 }
 
-/// The group and the topic whose queues are shared out.
+/// Returns the needs of an assignment: the group and the topic of the queues.
 pub(super) fn assignment(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: QueryAssignmentBody = json::from_request(body)?;
     owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), context), context)
@@ -281,7 +284,7 @@ pub(super) fn topics(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stat
     owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
-/// One group; none without a body, which changes nothing.
+/// Returns the need of a group. A request without a body changes nothing and needs no permission.
 pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());

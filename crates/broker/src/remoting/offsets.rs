@@ -1,7 +1,7 @@
 //! Requests about offsets of groups: 14, 15, 43, 222 and 314 (`ConsumerManageProcessor`, `AdminBrokerProcessor`), and 22097.
 //!
-//! In controller mode the answers of 14, 15, 222 and 314 wait until the slaves of the in-sync set have the offsets, so that none of
-//! them is less after an election. Commits without an answer are not waited for.
+//! In controller mode the responses of 14, 15, 222 and 314 wait until the slaves of the in-sync set have the offsets,
+//! so that no offset decreases after an election. One-way commits do not wait.
 
 use wire::body::TableChanges;
 use wire::codes::{Language, response};
@@ -125,8 +125,8 @@ fn when_copied(
     })
 }
 
-/// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for what changed in the tables after the versions that it has, or for the next part of that.
-/// The answer's body has the changes ([`TableChanges`]), and its fields the versions of the moment.
+/// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for the changes in the tables after its versions, or for the next part
+/// of the changes. The response's body has the changes ([`TableChanges`]), and its fields the present versions.
 pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let slave = BrokerId::from_i64(r.number("brokerId")?).ok_or_else(|| {
         Refusal::new(response::INVALID_PARAMETER, "brokerId is negative, expected the id of a slave")

@@ -1,6 +1,6 @@
-//! Frames that wait for the disk and for slaves: under sync flush no client is told that something is stored while a power cut
-//! could still undo it. How the answers read after a wait that failed or took too long is decided here, for sends and all other
-//! requests.
+//! Responses that wait for the disk and for slaves. Under sync flush no client may learn that a message is stored
+//! while a power cut can still undo it. This module also decides the responses after a failed or timed-out wait, for
+//! sends and all other requests.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::broker::Broker;
 use crate::durability::Outcome;
 use crate::rpc_latency::{Tally, Written};
 
-/// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
+/// Writes the response to `command`: at once, or under sync flush when the request's records are on disk.
 pub(super) fn answer(request: &Request<'_>, answer: &Answer, out: &mut Vec<u8>) {
     let (mut late, mut tally) = (Vec::new(), Tally::default());
     answer.write(request.command, &mut late);
@@ -25,8 +25,8 @@ pub(super) fn answer(request: &Request<'_>, answer: &Answer, out: &mut Vec<u8>) 
     answer_when_flushed(request.broker, request.peer, (late, tally), answer.appended, out);
 }
 
-/// Hands out the encoded answers of counted requests: at once, or under sync flush when the log is on disk up to `end`. All of them
-/// have the same code.
+/// Sends the encoded responses of counted requests: at once, or under sync flush when the log is on disk up to `end`.
+/// All of them have the same code.
 pub(super) fn answer_when_flushed(
     broker: &Broker,
     peer: &Arc<ConnectionHandle>,
@@ -44,7 +44,7 @@ pub(super) fn answer_when_flushed(
     let (peer, latency) = (peer.clone(), broker.rpc_latency.clone());
     let give = move |outcome: Outcome| {
         qualify(&mut answers, &outcome);
-        // The client may be gone; the request is performed all the same.
+        // The client may be gone, but the request is performed.
         let written = Written::of(&peer.push(|out| out.extend_from_slice(&answers)));
         tally.answered(&latency, code(&answers), written);
         drop(charge);
@@ -52,7 +52,7 @@ pub(super) fn answer_when_flushed(
     broker.durability.when(end, give);
 }
 
-/// Turns encoded answers of sends that say "stored" into answers that fit the outcome of the wait.
+/// Changes encoded responses of successful sends to match the outcome of the wait.
 pub(super) fn qualify_sends(answers: &mut Vec<u8>, outcome: &Outcome) {
     if let Some(refusal) = Refusal::not_stored_on_slaves(outcome) {
         return recode(answers, refusal.code, &refusal.remark);
@@ -60,8 +60,8 @@ pub(super) fn qualify_sends(answers: &mut Vec<u8>, outcome: &Outcome) {
     qualify(answers, outcome);
 }
 
-/// Turns encoded answers that say "stored" into answers that fit the outcome of the wait. What is stored here but not on enough
-/// slaves counts as done for requests other than sends, as in Java.
+/// Changes encoded successful responses to match the outcome of the wait. For requests other than sends, records that
+/// are stored here but not on enough slaves count as done, as in Java.
 pub(super) fn qualify(answers: &mut Vec<u8>, outcome: &Outcome) {
     let Some(refusal) = Refusal::not_durable(outcome) else { return };
     if let Outcome::Failed(cause) = outcome {

@@ -32,7 +32,7 @@ fn list(r: &Request<'_>, key: &str) -> Option<Vec<String>> {
     Some(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
 }
 
-/// 50 `UPDATE_AND_CREATE_ACL_CONFIG`: an account that exists keeps what the request does not name.
+/// 50 `UPDATE_AND_CREATE_ACL_CONFIG`: an existing account keeps the values that the request does not name.
 pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
     let word = |key| r.word(key).map(str::to_owned);
     let account = PlainAccount {
@@ -78,8 +78,8 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
         .field("clusterName", &r.broker.config.broker_cluster_name))
 }
 
-/// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of one file that need no signature, of the main file unless the request
-/// names another one of the rules.
+/// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of a file that need no signature. The default is the main
+/// file of the rules.
 pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     let rules = rules(r, WHITE_LIST_FAILED)?;
     let addresses = list(r, "globalWhiteAddrs").ok_or_else(|| {

@@ -34,7 +34,7 @@ fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
     })
 }
 
-/// Serves 200050 `POP_MESSAGE`. A one-way pop gets no answer, so the messages it popped would reach nobody.
+/// Serves 200050 `POP_MESSAGE`. A one-way pop is not performed, because its messages would reach no client.
 pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
@@ -126,7 +126,8 @@ pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// Serves 200056 `POP_ROLLBACK`, which in Java moves checkpoints of pops from RocksDB to the revive topic
-/// (`AdminBrokerProcessor.transferPopToFsStore`). Vostok keeps checkpoints in that topic only, so there is nothing to do.
+/// (`AdminBrokerProcessor.transferPopToFsStore`). It has no effect, because Vostok stores checkpoints in that topic
+/// only.
 pub(super) fn rollback(_: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }

@@ -1,4 +1,4 @@
-//! The listening ports of the remoting protocol and what each serves.
+//! Listening ports of the remoting protocol, and the requests that each port serves.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ pub(crate) enum Port {
     Own,
     /// Two below the broker's own (VIP channel).
     Fast,
-    /// That of a proxy in the broker's process. Its routes name the given address, or the address that the connection came to.
+    /// Port of a proxy in the broker's process. Its routes name the given address, or the local address of the
+    /// connection.
     Proxy(Option<Arc<str>>),
 }
 
@@ -49,7 +50,7 @@ pub fn served_by_proxy(code: i32) -> bool {
 }
 
 impl Port {
-    /// Whether the port serves the requests with a code; `on_fast_port` says whether the fast port would.
+    /// Whether the port serves the requests with a code. `on_fast_port` is true if the fast port serves them.
     pub(super) fn serves(&self, code: i32, on_fast_port: bool) -> bool {
         match self {
             Self::Own => code != code::GET_ROUTEINFO_BY_TOPIC,

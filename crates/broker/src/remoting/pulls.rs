@@ -8,7 +8,7 @@ use super::sink::{Call, Form};
 use crate::Refusal;
 use crate::pull::{self, PullRequest, PullScratch};
 
-/// Serves both requests. A one-way pull gets no answer, so there is nothing to do.
+/// Serves both requests. A one-way pull is not performed, because it gets no response.
 pub(super) fn pull(
     request: &Request<'_>,
     scratch: &mut PullScratch,

@@ -7,7 +7,7 @@ use super::incoming::Request;
 use crate::Refusal;
 use crate::client_relay::{self, Answered, Consumer};
 
-/// What answers the operator.
+/// Returns the function that answers the operator.
 fn answered(r: &Request<'_>) -> Answered {
     let reply = r.late_reply();
     Box::new(move |answer| reply.answer(answer.code, answer.remark.as_deref(), &answer.body))

@@ -61,7 +61,7 @@ fn page() -> String {
     text
 }
 
-/// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
+/// Checks the page. `VOSTOK_WRITE_DOCS=1` writes the page after a change of the table.
 #[test]
 fn the_page_in_docs_is_made_from_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/requests.md");

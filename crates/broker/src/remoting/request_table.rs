@@ -1,6 +1,7 @@
-//! The route table: for each request code the broker serves, what serves it, where it runs, on which ports, and what a caller
-//! needs. Dispatch, the disk pool and `docs/requests.md` read this table. What a slave refuses is in [`super::slave`], what it passes to
-//! an elected master in [`super::forward`], what the proxy's port serves in [`super::port`].
+//! Route table: the handler of each served request code, its thread, its ports, and the permissions of a caller.
+//! Dispatch, the disk pool and `docs/requests.md` read this table. [`super::slave`] lists the requests that a slave
+//! refuses, [`super::forward`] those that it forwards to an elected master, and [`super::port`] those that the
+//! proxy's port serves.
 
 use auth::Action::{Create, Delete, Get, Pub, Sub, Update};
 use auth::ResourceType::{self, Group, Topic};
@@ -21,16 +22,16 @@ use crate::pop::revive_records::ReviveRecords;
 use crate::pull::PullScratch;
 use crate::{Refusal, admin, assign, locks, progress};
 
-/// What serves a request, by the way it is answered.
+/// Handler of a request, by the way it is answered.
 #[derive(Clone, Copy)]
 pub(super) enum Serve {
-    /// A send: it is staged, and answered together with the other sends of its read batch.
+    /// Send: it is staged, and answered together with the other sends of its read batch.
     Send(fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>),
     /// A pull: answered at once, by the disk pool, or when a message comes.
     Pull(fn(&Request<'_>, &mut PullScratch, &mut Vec<u8>) -> Result<(), Refusal>),
     /// A pop: answered at once, by the disk pool, or when a message comes.
     Pop(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
-    /// An acknowledgement: its records are stored together with those of the read batch, and then it is answered.
+    /// Acknowledgement: its records are stored together with those of the read batch, and then it is answered.
     Ack(fn(&Request<'_>, &mut ReviveRecords) -> Result<Answer, Refusal>),
     /// A request that writes its own answer, now or later.
     Own(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
@@ -38,16 +39,16 @@ pub(super) enum Serve {
     Answer(fn(&Request<'_>) -> Result<Answer, Refusal>),
 }
 
-/// Where a request runs.
+/// Thread on which a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runs {
-    /// On the thread of its connection: it never waits for the disk.
+    /// Thread of the connection: the request never waits for the disk.
     Connection,
-    /// On the thread of its connection, unless its body has more bytes than this; then in the disk pool.
+    /// Thread of the connection, or the disk pool if the body has more bytes than this.
     ConnectionUpTo(usize),
-    /// In the disk pool, because it may wait for the disk.
+    /// Disk pool, because the request may wait for the disk.
     DiskPool,
-    /// On the threads of the disk pool that serve operators and their tools: the request changes nothing and may read every queue.
+    /// Threads of the disk pool for operators and their tools: the request changes nothing and may read every queue.
     Operators,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Route {
     pub on_fast_port: bool,
     /// False when the request's body has no meaning, so that a copy of the request in the disk pool goes without it.
     pub keeps_body: bool,
-    /// What an authorized caller needs.
+    /// Permissions of an authorized caller.
     pub needs: Needs,
 }
 
@@ -110,7 +111,7 @@ impl Route {
     }
 }
 
-/// A send, which needs what its topic says.
+/// Makes the route of a send, whose topic decides the needs.
 const fn send(code: i32, serve: fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>) -> Route {
     Route::new(code, Serve::Send(serve), Needs::SEND)
 }

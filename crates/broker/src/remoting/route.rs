@@ -1,4 +1,4 @@
-//! The route that the proxy's port tells.
+//! Routes in the responses of the proxy's port.
 
 use std::net::SocketAddr;
 
@@ -12,15 +12,16 @@ use super::incoming::Request;
 use super::port::Port;
 use crate::Refusal;
 
-/// How the port of a proxy tells a route (105) to a client: each broker at the address by which the client came, in JSON that the client
-/// reads (`GetTopicRouteActivity`).
+/// Form of a route (105) on the port of a proxy. Each broker has the address by which the client connected, in JSON
+/// that the client reads (`GetTopicRouteActivity`).
 pub struct RouteForm {
     address: String,
     dialect: Dialect,
 }
 
 impl RouteForm {
-    /// The form for the answer to `command` on a connection to the address `local`; `address` is named instead when it is set.
+    /// Makes the form for the response to `command` on a connection to the address `local`. If `address` is set, it
+    /// replaces `local`.
     pub fn new(command: &Command<'_>, address: Option<&str>, local: SocketAddr) -> Self {
         let is_standard =
             command.version >= VERSION_4_9_4 || command.fields.flag_or("acceptStandardJsonOnly", false);
@@ -30,7 +31,7 @@ impl RouteForm {
         }
     }
 
-    /// The body of the answer. Where logical queues of static topics lie is left out.
+    /// Returns the body of the response. The brokers of static topics' logical queues are left out.
     pub fn body(&self, mut route: TopicRouteData) -> Vec<u8> {
         let addresses = route.broker_datas.iter_mut().flat_map(|broker| broker.broker_addrs.values_mut());
         addresses.for_each(|address| address.clone_from(&self.address));

@@ -115,11 +115,11 @@ fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
 struct Answers<'a> {
     broker: &'a Broker,
     peer: &'a Arc<ConnectionHandle>,
-    /// Where answers go that may leave now.
+    /// Output for responses that may leave now.
     out: &'a mut Vec<u8>,
     /// The frames of answers that wait for the flush.
     late: Vec<u8>,
-    /// The sends that are answered with success now, and those that wait for the flush.
+    /// Sends that are answered with success now, and sends that wait for the flush.
     tallies: [Tally; 2],
     /// Buffer for message ids.
     ids: Vec<u8>,
@@ -143,7 +143,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Writes the answer of a send whose records are stored. `ids` is a buffer for reuse.
+/// Writes the response of a send whose records are stored. `ids` is a buffer for reuse.
 fn write(
     broker: &Broker,
     ticket: &Call,
@@ -212,7 +212,7 @@ impl SendAnswers for Answers<'_> {
         let peer = self.peer.clone();
         Some(Box::new(move |outcome| {
             pending_answers::qualify_sends(&mut late, outcome);
-            // The push fails for a producer that has disconnected; its messages are stored all the same.
+            // The push fails for a disconnected producer, but its messages are stored.
             let written = Written::of(&peer.push(|out| out.extend_from_slice(&late)));
             tally.answered(&latency, written_code(&late).unwrap_or_default(), written);
             drop(charge);

@@ -1,8 +1,8 @@
-//! Requests about settings, 25 and 26, requests to delete what is old, 306, 316 and 329, and those that are answered without any
-//! effect: 908, 1007 and 2001 to 2004.
+//! Requests about settings, 25 and 26, requests to delete old data, 306, 316 and 329, and requests that are answered
+//! without effect: 908, 1007 and 2001 to 2004.
 //!
-//! RocketMQ throttles groups that read old messages (2001 to 2004); here cold reads run in the disk pool, apart from reads in
-//! memory, so there is nothing to throttle, and the answers say so.
+//! RocketMQ throttles groups that read old messages (2001 to 2004). Here cold reads run in the disk pool, apart from
+//! reads in memory. So no throttle is needed, and the responses say so.
 
 use serde_json::json;
 use wire::body::parse_key_values;
@@ -42,8 +42,8 @@ pub(super) fn reset_master_flush(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }
 
-/// 1007 `GET_BROKER_EPOCH_CACHE`: who was master when, of this broker's log (`AdminBrokerProcessor.getBrokerEpochCache`). Java
-/// adds the end of the last epoch only while its file is not loaded anew; here each epoch ends where the next one begins.
+/// 1007 `GET_BROKER_EPOCH_CACHE`: epochs of this broker's log (`AdminBrokerProcessor.getBrokerEpochCache`). Java adds
+/// the end of the last epoch only until its file is loaded anew. Here each epoch ends at the start of the next epoch.
 pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
     let broker = r.broker;
     if !broker.config.is_controlled() {
@@ -77,8 +77,9 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
     })))
 }
 
-/// 1008 `NOTIFY_BROKER_ROLE_CHANGED`: a controller says that there was an election (`AdminBrokerProcessor.notifyBrokerRoleChanged`).
-/// A Java broker takes the role that the request names, whoever sends it. Ours asks the controllers.
+/// 1008 `NOTIFY_BROKER_ROLE_CHANGED`: a controller reports an election
+/// (`AdminBrokerProcessor.notifyBrokerRoleChanged`). A Java broker takes the role that the request names, from any
+/// sender. This broker asks the controllers.
 pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
     if r.broker.config.is_controlled() {
         let epoch = r.text("masterEpoch").and_then(|epoch| Epoch::from_i32(epoch.parse().ok()?));

@@ -21,21 +21,21 @@ pub(super) const ANSWER_BYTES: usize = 64 << 10;
 const KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Where a thread that is not the connection's own writes an answer.
+    /// Buffer for a response of a thread that is not the connection's own.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whose form the answer of a refused request has.
+/// Form of the response to a refused request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Clients read the fields of a pop's answer without a null check.
     Pop,
-    /// The fields of other answers are missing, as RocketMQ leaves them out: an offset of 0 would be where a client that does not look
-    /// at the code of a pull goes on.
+    /// Omits the fields of successful responses, as RocketMQ does. A client that ignores the code of a pull would
+    /// continue at an offset of 0.
     Plain,
 }
 
-/// What is kept of a request frame to answer it.
+/// Parts of a request frame that its response needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     opaque: i32,
@@ -64,7 +64,7 @@ impl Call {
         Frames { call: *self, start: out.len(), out }
     }
 
-    /// The same call, answered later.
+    /// Makes a sink that answers this call later.
     pub(crate) fn later(
         &self,
         peer: &Arc<ConnectionHandle>,
@@ -108,7 +108,7 @@ fn pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -
     if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
 }
 
-/// Writes the answer of one call behind what is in `out`.
+/// Writes the response of a call behind the content of `out`.
 pub(crate) struct Frames<'a> {
     call: Call,
     out: &'a mut Vec<u8>,

@@ -1,5 +1,6 @@
-//! What a slave does not serve: everything that would append to its log or change a table, because both are copies of the
-//! master's. A slave that acts for its master serves pops and acknowledgements from memory (`PopBufferMergeService`).
+//! Requests that a slave refuses: every request that would append to its log or change a table, because both are
+//! copies of the master's. A slave that acts for its master serves pops and acknowledgements from memory
+//! (`PopBufferMergeService`).
 
 use wire::codes::{request as code, response};
 
@@ -8,12 +9,13 @@ use super::request_table::{self, Serve};
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// The refusal of `NettyRemotingAbstract.processRequestCommand` when `rejectRequest` of the processor says so.
+/// Makes the refusal of `NettyRemotingAbstract.processRequestCommand` for a positive `rejectRequest` of the
+/// processor.
 pub(super) fn rejected() -> Refusal {
     Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 }
 
-/// The refusal of a request that a slave does not serve; `None` when it serves the request.
+/// Returns the refusal of a request that a slave does not serve, or `None` if it serves the request.
 pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
     let appends = || {
         let remark =

@@ -16,7 +16,7 @@ const SERVED_BY_JAVA: [i32; 108] = [
     200071, 200074, 200075, 200076, 200077, 200078, 200079, 200151,
 ];
 
-/// Those of these codes that are not served here, each with its reason in `docs/conformance.md`.
+/// Request codes that are not served here, each with its reason in `docs/conformance.md`.
 const LEFT_OUT: [i32; 14] =
     [60, 61, 354, 355, 513, 5001, 200070, 200071, 200074, 200075, 200076, 200077, 200078, 200079];
 

@@ -41,7 +41,7 @@ pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     admin::put_topics(r.broker, topic_config_list).map(done)
 }
 
-/// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or one page of them when the request gives a page size.
+/// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or a page of them if the request has a page size.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (first, count) = r.page("topicSeq", "maxTopicNum")?;
     let (data_version, topics) = r.broker.topics.snapshot_page(first, count.unwrap_or(usize::MAX));

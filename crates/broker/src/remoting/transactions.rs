@@ -13,7 +13,7 @@ use crate::send_back::{self, SendBack};
 use crate::transaction::{self, Decision, EndTransaction};
 use crate::{Refusal, message_access};
 
-/// An answer that says "stored", and leaves under sync flush once the log is on disk up to `end`.
+/// Makes a response that confirms storage. Under sync flush it leaves when the log is on disk up to `end`.
 fn stored(end: LogOffset) -> Answer {
     Answer::success().appended(end)
 }

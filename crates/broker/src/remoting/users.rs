@@ -38,7 +38,7 @@ fn named<'a>(r: &Request<'a>, info: &'a UserInfo) -> &'a str {
     r.word("username").or(info.username.as_deref()).unwrap_or_default()
 }
 
-/// A body of many, without one when there is nothing to list.
+/// Makes a response with a list. An empty list has no body.
 fn list(found: Vec<impl Serialize>) -> Answer {
     if found.is_empty() { Answer::success() } else { json(found) }
 }
@@ -48,7 +48,7 @@ pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (auth, info) = (auth(r), body::<UserInfo>(r)?);
     blank_user(named(r, &info))?;
     if info.password.as_deref().is_none_or(|password| password.trim().is_empty()) {
-        // Also where no users are kept (`AuthenticationMetadataManagerImpl.validate`).
+        // Checked even if no users are stored (`AuthenticationMetadataManagerImpl.validate`).
         return Err(AuthError::Invalid("password can not be blank").into());
     }
     Ok(auth?.create_user(&r.caller.user, named(r, &info), &info).map(done)?)
@@ -79,7 +79,7 @@ pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(found.map_or_else(Answer::success, json))
 }
 
-/// 3005 `AUTH_LIST_USER`: without a body for a caller who has the list already.
+/// 3005 `AUTH_LIST_USER`: without a body for a caller who has the present list.
 pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
     let auth = auth(r)?;
     // Read before the users: a change between the two is asked for again.
@@ -91,8 +91,8 @@ pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(proven(r, answer, version))
 }
 
-/// The answer with its version, and with the proof that a caller asks for by a nonce. A caller that is served without a signature names
-/// the user whose secret proves the answer.
+/// Adds the version to the response, and the proof that a caller requests by a nonce. A caller without a signature
+/// names the user whose secret proves the response.
 fn proven(r: &Request<'_>, answer: Answer, version: String) -> Answer {
     let nonce = r.text(NONCE).filter(|nonce| nonce.len() <= NONCE_BYTES_MAX);
     let proof = nonce.and_then(|nonce| {

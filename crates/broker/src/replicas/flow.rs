@@ -1,4 +1,4 @@
-//! How fast bytes flow on a connection between brokers (`FlowMonitor`).
+//! Throughput of a connection between brokers (`FlowMonitor`).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ struct Window {
 }
 
 impl Window {
-    /// The window at `now_ms`: this one, or the next one when it is over.
+    /// Returns the window at `now_ms`: this window, or the next if it is over.
     fn at(self, now_ms: i64) -> Self {
         let elapsed_ms = now_ms - self.since_ms;
         if (0..WINDOW_MS).contains(&elapsed_ms) {

@@ -1,5 +1,5 @@
-//! The connections of replication. What comes on them may be anything: only that connection ends, and nothing false counts. The
-//! peers are sockets of the test, on ports that the system gives.
+//! Tests of replication connections. Arbitrary bytes end only their connection, and false reports do not count. The
+//! peers are sockets of the test, on ports that the system assigns.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -26,10 +26,10 @@ use crate::state::DeliveryNote;
 use crate::supervisor::SupervisedWork;
 use crate::testing::{Fixture, OUTCOME_CAP, until};
 
-/// Silence for which a side of a connection in these tests closes the connection: none, however late the other side is.
+/// Silence after which a side closes the connection in these tests: long enough for any delay.
 const SILENCE_MS: u64 = 3_600_000;
 
-/// A master with something in its log, its port, and what ends it.
+/// Master with messages in its log, its port, and its stop signal.
 struct Master {
     fixture: Fixture,
     port: u16,
@@ -99,7 +99,7 @@ impl Master {
         TcpStream::from(port).shutdown(Shutdown::Both).unwrap();
     }
 
-    /// The connection on which `bytes` come ends, and nobody has anything by that.
+    /// Checks that the connection with these bytes ends, without effect on other connections.
     fn ends(&self, what: &str, bytes: &[u8]) {
         let mut stream = self.connect();
         stream.write_all(bytes).unwrap();
@@ -109,7 +109,7 @@ impl Master {
     }
 }
 
-/// Reads until the end; whether it came. What was sent before does not matter.
+/// Reads until the end. Returns whether the end came. Ignores earlier bytes.
 fn is_ended(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -236,7 +236,7 @@ fn an_elected_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
     until("the report is taken", || store.replicated() == Some(LogOffset::new(end)));
 }
 
-/// A slave whose master is the test.
+/// Slave whose master is the test.
 struct Slave {
     fixture: Fixture,
     listener: TcpListener,
@@ -303,7 +303,7 @@ impl Slave {
     }
 }
 
-/// A reply to a handshake with a list of epochs that says to have `bytes` bytes.
+/// Makes a reply to a handshake whose list of epochs claims `bytes` bytes.
 fn reply(bytes: i32, entries: &[(i32, i64)]) -> Vec<u8> {
     let mut reply = [1_i32.to_be_bytes(), bytes.to_be_bytes()].concat();
     reply.extend(900_i64.to_be_bytes());

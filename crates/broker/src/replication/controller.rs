@@ -1,5 +1,5 @@
-//! The task `controller-agent`: speaks with the controllers for `replica::agent`, which decides what is asked and when. What
-//! they say about this broker's role goes to the thread `role` ([`super::roles`]).
+//! Task `controller-agent`: exchanges requests with the controllers for `replica::agent`, which decides about
+//! requests and times. Orders about this broker's role go to the thread `role` ([`super::roles`]).
 
 pub(crate) mod codec;
 
@@ -28,17 +28,17 @@ use crate::register::Silent;
 use crate::state::Pending;
 use crate::supervisor::SupervisedWork;
 
-/// How long a controller may take to answer, and a connection to one to be made.
+/// Timeout of a controller's response, and of connecting to a controller.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pause before an identity that could not be written is written again.
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the task needs beside the broker.
+/// Channels that the task needs beside the broker.
 pub(crate) struct Links {
     pub identity: Option<Identity>,
     pub orders: Sender<Order>,
-    /// What the elected master proposes.
+    /// Proposals of the elected master.
     pub proposals: UnboundedReceiver<(BTreeSet<BrokerId>, SetEpoch)>,
 }
 
@@ -50,7 +50,7 @@ struct Task {
     wake_at_ms: Option<u64>,
     orders: Sender<Order>,
     controllers: Arc<Controllers>,
-    /// Where the outcomes of calls come back.
+    /// Sender of the results of calls.
     outcomes: UnboundedSender<AgentEvent>,
 }
 
@@ -283,15 +283,17 @@ fn can_lead(broker: &Broker) -> bool {
         && !broker.replicas.elected().lead_failed
 }
 
-/// Milliseconds for which the disk delays the answers of a master; zero if what the last look saw has ended since. A flush delays answers only if answers wait for flushes.
+/// Returns the milliseconds for which the disk delays a master's responses, or zero if the observed stall has ended.
+/// A flush delays responses only if responses wait for flushes.
 fn stalled_ms(broker: &Broker) -> u64 {
     let Pending { write, flush } = broker.disk_watch.pending(broker.store.unfinished());
     let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the agent is told of a proposal of the master; nothing when this broker cannot be master. One whose disk has failed may
-/// have lost what slaves have: it must not put them out of the set, and be the only one that can be elected.
+/// Returns the agent's event for a proposal of the master, or `None` if this broker cannot be master. A broker whose
+/// disk failed may have lost bytes that slaves have. It must not remove them from the set and become the only
+/// electable broker.
 fn of_proposal(broker: &Broker, (members, epoch): (BTreeSet<BrokerId>, SetEpoch)) -> Option<AgentEvent> {
     can_lead(broker).then_some(AgentEvent::ProposeSet(members, epoch))
 }
@@ -358,7 +360,7 @@ impl Controllers {
     }
 }
 
-/// Why a controller gave no answer.
+/// Reasons why a controller did not respond.
 #[derive(Debug, thiserror::Error)]
 enum ControllerError {
     #[error("it cannot be reached: {0}")]

@@ -18,13 +18,13 @@ const UNCONFIRMED_IDENTITY: &str = "brokerIdentity-temp";
 /// Note: the text of `brokerIdentity` with its CRC-32. RocketMQ's file has no checksum, and a changed digit names another broker.
 const IDENTITY_NOTE: &str = "vostok/identity";
 
-/// Note: messages were acknowledged before they were on disk, so that a crash may cost the end of the log. The configuration
-/// may say something else when the broker starts again.
+/// File that marks acknowledgements before the flush, so that a crash may cost the end of the log. The configuration
+/// may differ at the next start.
 const FLUSHED_LATER: &str = "vostok/flushedLater";
 /// Note: the end of the log may be lost, and this broker has had no role since.
 const MAY_HAVE_LOST: &str = "vostok/mayHaveLost";
 
-/// Why the files of controller mode cannot be used.
+/// Errors of the files of controller mode.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FilesError {
     #[error(transparent)]
@@ -67,10 +67,10 @@ pub(crate) fn load_epochs(config: &Config, files: &ConfigFiles) -> Result<EpochL
     }
 }
 
-/// Makes the epoch file say what the epochs are, and keeps them for those who ask.
+/// Writes the epochs to the epoch file, and publishes them to readers.
 ///
 /// # Errors
-/// The file cannot be written; then the broker's epochs are those from before.
+/// The file cannot be written. The broker's epochs stay unchanged then.
 pub(super) fn save_epochs(broker: &Broker, epochs: EpochList) -> io::Result<()> {
     write_epochs(broker, &epochs)?;
     broker.replicas.elected().epochs = epochs;
@@ -86,12 +86,12 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
     }
 }
 
-/// Whether the stop before this start, or an earlier one since which this broker had no role, may have cost the end of the log; or
-/// files of the log are gone, as when its disk was replaced or not mounted. Notes the answer durably, and what the flush mode means
-/// for the next start.
+/// Whether the end of the log may be lost, by the last stop or by an earlier stop since which this broker had no
+/// role. Missing files of the log count too, for example after a replaced or unmounted disk. Saves the result
+/// durably, and the meaning of the flush mode for the next start.
 ///
 /// # Errors
-/// A note cannot be read or written.
+/// A file cannot be read or written.
 pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     // The existence of a note counts, whatever its text.
     let is_noted =
@@ -120,15 +120,15 @@ pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     Ok(may_have_lost)
 }
 
-/// Notes that messages are acknowledged before they are on disk from now on.
+/// Records durably that messages are acknowledged before they are on disk from now on.
 ///
 /// # Errors
-/// The note cannot be written.
+/// The file cannot be written.
 pub(crate) fn note_flushed_later(broker: &Broker) -> Result<(), persist::Error> {
     note(broker, FLUSHED_LATER)
 }
 
-/// This broker has a role: what a crash may have cost counts no more.
+/// Clears the mark of a possible loss, because this broker has a role.
 pub(super) fn forget_loss(broker: &Broker) -> io::Result<()> {
     if std::mem::take(&mut broker.replicas.elected().may_have_lost) {
         // The start has dropped the epochs that went with the end of the log.
@@ -150,21 +150,21 @@ fn remove_with_copy(broker: &Broker, name: &str) -> io::Result<()> {
         .try_for_each(|name| remove(broker, path(&broker.config, name)))
 }
 
-/// The epoch file of a broker that has its role. What cannot be written is kept, to be written before the log goes on.
+/// Epoch file of a broker with a role. Unwritten epochs are kept, and written before the log continues.
 #[derive(Default)]
 pub(super) struct EpochFile {
     unsaved: Option<EpochList>,
 }
 
 impl EpochFile {
-    /// Keeps these epochs for those who ask, and writes them.
+    /// Publishes these epochs to readers, and writes them.
     pub(super) fn save(&mut self, broker: &Broker, epochs: EpochList) {
         broker.replicas.elected().epochs = epochs.clone();
         self.unsaved = Some(epochs);
         self.retry(broker);
     }
 
-    /// Writes what could not be written before. Whether the file says what the epochs are.
+    /// Writes epochs that could not be written before. Returns whether the file is up to date.
     pub(super) fn retry(&mut self, broker: &Broker) -> bool {
         let Some(epochs) = &self.unsaved else { return true };
         match write_epochs(broker, epochs) {
@@ -223,7 +223,7 @@ fn identity_note(text: &str) -> String {
     format!("{text} {:08x}\n", wire::hash::crc32(text.as_bytes()))
 }
 
-/// Writes an id: one that is confirmed takes the place of the one that is not.
+/// Writes an id. A confirmed id replaces the unconfirmed id.
 pub(super) fn save_identity(broker: &Broker, identity: &Identity) -> io::Result<()> {
     let name = if identity.check_code.is_some() { UNCONFIRMED_IDENTITY } else { IDENTITY };
     let file = broker.files.at(path(&broker.config, name));

@@ -1,5 +1,5 @@
-//! The thread `ha-master`: accepts slaves and sends them the log. One thread serves all slaves of a broker; each connection has
-//! a task that reads reports and one that writes what the thread has put together for it.
+//! Thread `ha-master`: accepts slaves and sends them the log. A single thread serves all slaves of a broker. Each
+//! connection has a task that reads reports and a task that writes the thread's frames.
 
 mod admission;
 mod connection;
@@ -41,7 +41,7 @@ pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
 use machine::{Action, Event as MachineEvent, Received};
 
-/// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
+/// Size of a connection's buffer from which on no further frame is added before the socket has taken the buffer.
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Most slaves that are connected at once, and most connections that are being greeted. A further connection replaces a stranger: a
@@ -50,7 +50,7 @@ const BUFFER_BYTES: usize = 512 << 10;
 /// connection that is furthest behind.
 const SLAVES_MAX: usize = 64;
 
-/// Most connections of one address. A further connection replaces the connection that is furthest behind.
+/// Most connections of an address. A further connection replaces the connection that is furthest behind.
 const PER_ADDRESS_MAX: usize = 16;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -59,13 +59,14 @@ const EVENTS_MAX: usize = 1024;
 /// Pause before a port that another program has is tried again.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long one wait for growth of the log lasts; then it is repeated.
+/// Duration of a wait for growth of the log, after which the wait is repeated.
 const GROWTH_WAIT: Duration = Duration::from_secs(600);
 
-/// One connection.
+/// Connection to a slave.
 struct Peer {
     progress: Arc<SlaveProgress>,
-    /// Where the writing task gets its bytes. Holds at most one buffer, because the next one is given when `Written` came.
+    /// Queue of bytes for the writing task. Holds at most one buffer, because the next buffer follows after
+    /// `Written`.
     outgoing: mpsc::Sender<Vec<u8>>,
     /// Frames that are not given to the writing task yet.
     buffer: Vec<u8>,
@@ -75,11 +76,11 @@ struct Peer {
     tasks: [JoinHandle<()>; 2],
 }
 
-/// How an elected master speaks with the controllers.
+/// Channels between an elected master and the controllers.
 pub(super) struct ToControllers {
-    /// What they decided about this master.
+    /// Decisions of the controllers about this master.
     pub decided: mpsc::Receiver<Decided>,
-    /// Where proposals of the in-sync set go. The machine makes one at a time.
+    /// Sender of proposals of the in-sync set. The machine makes a proposal at a time.
     pub proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
 }
 
@@ -99,24 +100,25 @@ struct Shell {
     wake_at_ms: Option<u64>,
     last_peer: u64,
     evidence: Evidence,
-    /// Whether other connections than before may count.
+    /// Whether the set of connections that count may have changed.
     is_recount_due: bool,
     growth: Growth,
     /// Notified when a flush that the machine asked for has ended or takes long.
     flushed: Arc<Notify>,
     /// Connections for which there was no room.
     overflow: LineLimit,
-    /// Connections that have reported and do not count.
+    /// Log limit for connections that have reported but do not count.
     strangers: LineLimit,
 }
 
-/// The wait for growth of the log. Without a slave nobody waits, and an append costs one atomic load.
+/// Wait for growth of the log. Without a slave there is no wait, and an append costs one atomic load.
 struct Growth {
     notify: Arc<Notify>,
     is_awaited: Arc<AtomicBool>,
 }
 
-/// Binds the port for slaves, however long another program has it; `None` when `stopped` comes first.
+/// Binds the port for slaves, and retries while another program holds the port. Returns `None` if `stopped` comes
+/// first.
 pub(super) async fn bind(
     broker: &Broker,
     stopped: &mut watch::Receiver<bool>,
@@ -187,8 +189,8 @@ pub(super) async fn run(
     shell.step(MachineEvent::Stop);
 }
 
-/// The first of these connections of the machine that has most of them: so many connections of one machine keep no slave of
-/// another one out.
+/// Returns the first connection of the machine with the most connections. So many connections of a machine do not
+/// keep out slaves of other machines.
 fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Option<T> {
     let mut by_machine = BTreeMap::<IpAddr, Vec<T>>::new();
     for (id, machine) in connections {
@@ -197,7 +199,7 @@ fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Opti
     by_machine.into_values().max_by_key(Vec::len)?.into_iter().min()
 }
 
-/// What controllers decide next; never for a classic master.
+/// Returns the next decision of the controllers. Never returns for a classic master.
 async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
     match decided {
         Some(decided) => decided.recv().await,
@@ -205,10 +207,10 @@ async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> 
     }
 }
 
-/// What of the log slaves can get: everything, or what is on disk only.
+/// Returns the part of the log that slaves can get: everything, or only bytes on disk.
 ///
-/// An elected master with synchronous flush sends what is on disk only: after a power cut it goes on with the same epoch behind
-/// its end, and slaves must not have other bytes there. A classic master sends at once, as RocketMQ's does.
+/// An elected master with synchronous flush sends only bytes on disk. After a power cut it continues the same epoch
+/// behind its end, and slaves must not have other bytes there. A classic master sends at once, as RocketMQ's does.
 pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
     // In this order: the end only grows, so that it never lies before the minimum.
     let minimum = store.min();
@@ -245,7 +247,8 @@ impl Shell {
         }
     }
 
-    /// Never ends before what the machine was told last, which may have been more before the flush mode was changed.
+    /// Invariant: `end` >= the last position passed to the machine, which may be larger before a change of the flush
+    /// mode.
     fn range(&self) -> LogRange {
         let LogRange { minimum, end } = range(&self.broker.store, self.sends_durable());
         LogRange { minimum, end: end.max(self.machine.log_end()) }
@@ -271,7 +274,7 @@ impl Shell {
         self.broker.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
-        // What was appended while no slave was there was not told.
+        // Appends during the time without a slave were not reported to the machine.
         self.step(MachineEvent::Log(self.range()));
         self.step(MachineEvent::Connected(id, remote.ip()));
         self.step(MachineEvent::Counted(id, false));
@@ -297,7 +300,8 @@ impl Shell {
             let strangers = first_of_most(those(&|progress| !progress.is_known()).into_iter());
             strangers.or_else(|| first_of_most(those(&|progress| !progress.is_slave()).into_iter())).or_else(
                 || {
-                    // Without name servers all connections count, and one that follows is hardly the furthest behind.
+                    // Without name servers all connections count, and a following connection is hardly the furthest
+                    // behind.
                     let all = those(&|_| !self.has_directory());
                     all.into_iter().min().map(|(place, _)| place)
                 },
@@ -326,7 +330,7 @@ impl Shell {
         config.is_controlled() || !config.name_servers().is_empty()
     }
 
-    /// Looks again whose acknowledgements count, if that may have changed.
+    /// Determines again whose acknowledgements count, if that may have changed.
     fn recount(&mut self) {
         if !std::mem::take(&mut self.is_recount_due) {
             return;
@@ -350,8 +354,8 @@ impl Shell {
         }
     }
 
-    /// Whether another connection has the same slave id as `peer` and a better claim: only the other connection comes from a
-    /// machine of a slave.
+    /// Whether another connection has the same slave id as `peer` and a better claim: only the other connection comes
+    /// from a machine of a slave.
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
         let machines = self.broker.replicas.slave_machines.slaves(self.broker.clock.steady());
@@ -407,7 +411,8 @@ impl Shell {
         }
     }
 
-    /// Says that the last frame was taken, when the state machine waits for that and there is room for the next one.
+    /// Reports that the last frame was taken, if the state machine waits for that and there is room for the next
+    /// frame.
     fn release(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if peer.buffer.len() < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
@@ -431,7 +436,7 @@ impl Shell {
         written.into_iter().for_each(|id| self.flush(id));
     }
 
-    /// Does what the machine says, and returns what that leads to.
+    /// Performs an action of the machine, and returns the resulting event.
     fn perform(&mut self, action: Action) -> Option<MachineEvent> {
         match action {
             Action::Send(peer, head) => {
@@ -487,8 +492,8 @@ impl Shell {
         Some(gone)
     }
 
-    /// Has the log flushed, and the thread woken. After a failure the store is fenced, and the machine goes on waiting: nobody must
-    /// leave the in-sync set then.
+    /// Requests a flush of the log that wakes the thread. After a failure the store is fenced, and the machine keeps
+    /// waiting, because no slave may leave the in-sync set then.
     fn flush_log(&self) {
         let (store, flushed) = (&self.broker.store, self.flushed.clone());
         let done = move |outcome| {
@@ -499,18 +504,18 @@ impl Shell {
         store.when_flushed(store.appended(), Box::new(done));
     }
 
-    /// Has the thread woken when the log grows.
+    /// Requests a wake-up of the thread when the log grows.
     fn await_growth(&self) {
-        // An elected master without slaves confirms what it alone has.
+        // An elected master without slaves confirms its own log alone.
         let is_of_interest = !self.peers.is_empty() || self.need().is_some();
         if !is_of_interest || self.growth.is_awaited.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The machine knows the log up to here at least; what came later is told at once.
+        // The machine knows the log up to here at least. Later appends are reported at once.
         let known = self.machine.log_end();
         let (notify, is_awaited) = (self.growth.notify.clone(), self.growth.is_awaited.clone());
         let done = move |outcome: WaitOutcome| {
-            // After a failure the log does not grow any more, and nobody must wait for it again and again.
+            // After a failure the log does not grow, and no task must wait for it repeatedly.
             if !matches!(outcome, WaitOutcome::Failed(_)) {
                 is_awaited.store(false, Ordering::Release);
             }

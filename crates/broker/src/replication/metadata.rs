@@ -1,5 +1,5 @@
-//! The tables of a slave, which it takes from its master over remoting: from one of RocketMQ whole and from time to time
-//! (`SlaveSynchronize`), from ours what changed and as soon as it did ([`crate::table_changes`]).
+//! Tables of a slave, which it copies from its master over remoting. From a RocketMQ master it copies whole tables
+//! periodically (`SlaveSynchronize`), and from a Vostok master each change at once ([`crate::table_changes`]).
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::register::Silent;
 use crate::state::TableVersions;
 use crate::table_changes::NOT_MASTER;
 
-/// Interval in which offsets are taken from a master of RocketMQ. What was committed in between is lost when the master is, and its
+/// Interval of copying offsets from a RocketMQ master. If that master is lost, later commits are lost too, and their
 /// messages are delivered again.
 const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
@@ -28,19 +28,19 @@ const OFFSETS_BYTES_PER_MS: usize = 1000;
 /// Most parts of an answer about changes, of some megabytes each.
 const PARTS_MAX: usize = 1_000;
 
-/// Pause before a broker is asked again that is not master yet: an election is under way.
+/// Pause before the next request to a broker that is not master yet, because an election is under way.
 const ELECTION_PAUSE: Duration = Duration::from_millis(20);
 
-/// Pause before a master that failed is asked again.
+/// Pause before the next request to a failed master.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Interval in which topics, groups and request modes are taken from the master.
 const TABLES_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long the master may take to answer.
+/// Timeout of the master's response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a table was not taken from the master.
+/// Errors of copying a table from the master.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SyncError {
     #[error(transparent)]
@@ -61,25 +61,25 @@ pub(super) enum SyncError {
     Master,
 }
 
-/// A connection to the master, and what was taken over it.
+/// Connection to the master, and the state copied over it.
 struct Link {
     address: String,
     peer: Arc<ConnectionHandle>,
-    /// What this broker has of the master's tables.
+    /// Versions of the copied tables.
     has: TableVersions,
     /// Whether the master does not know the question for changes: it is RocketMQ's.
     lacks_changes: bool,
     tables_due: Instant,
 }
 
-/// Takes the tables of the master again and again until the workers stop.
+/// Copies the tables of the master repeatedly until the workers stop.
 pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut addresses = broker.replicas.master();
     let mut link: Option<Link> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
         let Some(address) = address.filter(|address| *address != broker.address()) else {
-            // This broker's tables may change meanwhile, so that they are no copies any more.
+            // This broker's tables may change meanwhile, so that they are no longer copies.
             link = None;
             let _ = addresses.changed().await;
             continue;
@@ -114,7 +114,7 @@ impl Link {
         Self { address, peer, has, lacks_changes: false, tables_due: now }
     }
 
-    /// Takes what is due, and returns the pause before the next round.
+    /// Copies the due tables, and returns the pause before the next round.
     async fn round(&mut self, broker: &Broker) -> Duration {
         let peer = &*self.peer;
         if is_due(&mut self.tables_due, TABLES_INTERVAL) {
@@ -145,7 +145,8 @@ impl Link {
         }
     }
 
-    /// Asks what changed after the versions that this broker has, and takes it. The master holds the question until something did.
+    /// Requests the changes after this broker's versions, and applies them. The master holds the request until a
+    /// change exists.
     async fn changes(&mut self, broker: &Broker) -> Result<(), SyncError> {
         let asked_ms = broker.now_ms();
         let (now, changes) = self.ask_changes(broker).await?;
@@ -217,7 +218,7 @@ fn offsets_interval(bytes: usize) -> Duration {
     Duration::from_millis((bytes / OFFSETS_BYTES_PER_MS) as u64).clamp(min, max)
 }
 
-/// Logs a table that was not taken. The others are taken all the same.
+/// Logs a table that was not copied. The other tables are copied anyway.
 pub(super) fn note(table: &str, done: Result<(), SyncError>) {
     if let Err(error) = done {
         tracing::warn!(table, %error, "a table of the master was not taken; it is tried again");
@@ -260,7 +261,7 @@ pub(super) async fn ask<T: DeserializeOwned>(
     Ok(json::from_slice(&ask_bytes(broker, peer, code).await?)?)
 }
 
-/// Asks the master for a table as it comes. No paging is asked for, so that the answer holds everything.
+/// Requests a table as bytes. The request has no paging, so that the response holds everything.
 pub(super) async fn ask_bytes(
     broker: &Broker,
     peer: &ConnectionHandle,
@@ -278,7 +279,7 @@ async fn ask_for(
 ) -> Result<Reply, SyncError> {
     let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
-        // Tables of the master before must not replace those of the one that this broker has become.
+        // Tables of the former master must not replace those of this broker, which has become master.
         _ if !broker.role.is_slave() => Err(SyncError::Master),
         response::SUCCESS => Ok(reply),
         code => Err(SyncError::Refused(code, reply.remark.unwrap_or_default())),

@@ -1,12 +1,12 @@
-//! How far the master has delivered delayed and timed messages, which a slave notes so that it goes on from there when it becomes
+//! Delivery progress of the master's delayed and timed messages. A slave saves it and continues there if it becomes
 //! master.
 //!
-//! The master moves a position once the copy of a message is in its log. A slave that noted the position and lost its master
-//! before it had the copy would never deliver that message. So after it has asked for the positions it asks where the master's log
-//! ends, and notes them once its own log is on disk up to that end.
+//! The master moves a position when the copy of a message is in its log. If a slave saved the position and lost its
+//! master before it had the copy, it would never deliver that message. So after it got the positions it asks for the
+//! end of the master's log, and saves the positions when its own log is on disk up to that end.
 //!
-//! The end of a log that a new master does not have is cut off, and copies may go with it: then the positions become those that the
-//! rest of the log proves ([`crate::state::DeliveryNotes`]).
+//! The end of a log that a new master does not have is cut off, possibly with copies. Then the positions become those
+//! that the rest of the log proves ([`crate::state::DeliveryNotes`]).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,29 +32,29 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a master refused, or gave no answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the own log may take to reach the end that the master's had; then the positions are asked for again.
+/// Time for the own log to reach the end of the master's log, after which the positions are requested again.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Interval in which the master is asked something while its log is waited for: so its end is noticed, and the connection is not
+/// Interval of probes to the master during the wait for its log. So its end is noticed, and the connection is not
 /// closed as unused.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes of the checkpoint of timed messages (`TimerCheckpoint`).
 const CHECKPOINT_BYTES: usize = 56;
 
-/// What a master said.
+/// Response of a master.
 #[derive(Debug)]
 struct Positions {
     delays: DelayOffsetTable,
-    /// `None` when the master serves no timed messages, or is too old to know any.
+    /// Progress of timed messages. `None` if the master serves no timed messages, or is too old to know them.
     timers: Option<TimerCheck>,
-    /// Where the master's log ended then.
+    /// End of the master's log at that time.
     end: LogOffset,
-    /// How often the own log had been cut before the master was asked.
+    /// Number of cuts of the own log before the request to the master.
     cuts: u64,
 }
 
-/// Takes the positions of the master again and again until the workers stop.
+/// Copies the positions of the master repeatedly until the workers stop.
 pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut addresses = broker.replicas.master();
     let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
@@ -101,9 +101,9 @@ async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result
     }
 }
 
-/// Whether this broker gets the log up to `end` from the master that is at the other end of the connection. One that starts again
-/// behind the same address may have lost what lies before `end`, and go on with something else. The master that was asked first
-/// answers over this connection, and no other.
+/// Whether this broker gets the log up to `end` from the master at the other end of the connection. A restarted
+/// master behind the same address may have lost bytes before `end`, and continue with other bytes. Only the master of
+/// the first request answers over this connection.
 async fn has_copies(broker: &Broker, peer: &ConnectionHandle, end: LogOffset) -> Result<bool, SyncError> {
     let mut reached = pin!(reaches(broker, end));
     let has_end = loop {
@@ -127,15 +127,15 @@ async fn timers(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<Timer
     }
 }
 
-/// Where the master's log ends; `None` when the other one is no master any more. Versions 4 of RocketMQ say it among their figures
-/// only.
+/// Returns the end of the master's log, or `None` if the other broker is no longer master. Versions 4 of RocketMQ
+/// report it among their figures only.
 async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogOffset>, SyncError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Status {
         master: bool,
         master_commit_log_max_offset: i64,
-        /// Its clock; Java's masters do not tell it.
+        /// Clock of the broker. Java's masters do not send it.
         now_ms: Option<i64>,
     }
     const FIELD: &str = "commitLogMaxOffset";
@@ -157,8 +157,8 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
     end.and_then(LogOffset::from_i64).map(Some).ok_or(SyncError::Field(FIELD))
 }
 
-/// Whether the own log has this end in time, and has it on disk: a position that outlives the copies before it would be that of
-/// messages that never come.
+/// Whether the own log reaches this end in time, and has it on disk. A position that outlives the copies before it
+/// would skip messages for ever.
 async fn reaches(broker: &Broker, end: LogOffset) -> bool {
     let (sender, outcome) = oneshot::channel();
     let done = move |outcome| {
@@ -195,8 +195,8 @@ fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), Syn
     Ok(broker.schedule.adopt(positions.delays)?)
 }
 
-/// Lowers the positions to those that the log proves up to `to`, durably. To be called before the log is cut off there: messages
-/// whose copies go with the rest are delivered again. Without an earlier note all messages are that the log still has.
+/// Lowers the positions durably to those that the log proves up to `to`. Runs before the log is cut there. Messages
+/// whose copies are cut are delivered again. Without an earlier note, all messages in the log are delivered again.
 ///
 /// # Errors
 /// A file cannot be written: the log must not be cut.

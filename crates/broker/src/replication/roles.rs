@@ -1,5 +1,5 @@
-//! The thread `role` of controller mode: makes this broker master or slave while it runs, in the order that
-//! `ReplicasManager.changeToMaster` and `changeToSlave` have, and owns the threads of either role.
+//! Thread `role` of controller mode: makes this broker master or slave while it runs, in the order of
+//! `ReplicasManager.changeToMaster` and `changeToSlave`. It owns the threads of either role.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,20 +28,20 @@ const DECISIONS_MAX: usize = 64;
 /// Pause before an order that failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the agent has learned.
+/// Order of the agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     /// Become master.
     Lead { own: BrokerId, epoch: Epoch, committed: CommittedSet },
     /// Become slave of the master at this address.
     Follow { own: BrokerId, epoch: Epoch, master: String },
-    /// Something for the master that this broker is.
+    /// Decision for this broker as master.
     Decided(Decided),
     /// The broker stops.
     Stop,
 }
 
-/// Why this broker could not take a role.
+/// Errors of taking a role.
 #[derive(Debug, thiserror::Error)]
 enum RoleError {
     #[error(transparent)]
@@ -60,8 +60,8 @@ enum RoleError {
     Thread(#[from] io::Error),
 }
 
-/// Fences the broker when the thread that holds this panics: nobody changes the role any more, and who acts on an old one
-/// acknowledges what is lost.
+/// Fences the broker when the thread that holds this value panics. Without the thread the role would never change,
+/// and a broker in an old role acknowledges messages that are lost.
 struct FencedByPanic(Arc<Broker>);
 
 impl Drop for FencedByPanic {
@@ -78,9 +78,9 @@ pub(super) struct Roles {
     proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
     /// The thread `ha-master` or `ha-slave`.
     worker: Option<Worker>,
-    /// What only a master does.
+    /// Engines that only a master runs.
     engines: EngineThreads,
-    /// To the master that this broker is.
+    /// Sender of decisions to this broker as master.
     decided: Option<mpsc::Sender<Decided>>,
 }
 
@@ -92,7 +92,7 @@ impl Roles {
         Self { proposals, worker: None, engines: EngineThreads::new(broker.clone()), decided: None, broker }
     }
 
-    /// Follows orders until the broker stops. An order that failed is tried again until another one comes.
+    /// Follows orders until the broker stops. A failed order is tried again until the next order.
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
         let _fenced_by_panic = FencedByPanic(self.broker.clone());
         let mut failed = None;
@@ -100,7 +100,7 @@ impl Roles {
             let order = match failed.take() {
                 None => orders.recv().unwrap_or(Order::Stop),
                 Some(failed) => match orders.recv_timeout(RETRY_PAUSE) {
-                    // The master that they are for is the one that failed.
+                    // The decision was for the failed master.
                     Ok(Order::Decided(_)) | Err(RecvTimeoutError::Timeout) => failed,
                     Ok(order) => order,
                     Err(RecvTimeoutError::Disconnected) => Order::Stop,
@@ -134,8 +134,8 @@ impl Roles {
             Order::Follow { own, epoch, master } => self.follow(own, epoch, master),
             Order::Decided(decided) => {
                 if let Some(master) = &self.decided {
-                    // A thread that has ended was reported. One that still waits for its port takes nothing; this thread must
-                    // not wait for it, and the controllers repeat what they decided.
+                    // An ended thread was reported. A thread that still waits for its port takes no decisions. This
+                    // thread must not wait for it, and the controllers repeat their decisions.
                     let _ = master.try_send(decided);
                 }
                 Ok(())
@@ -166,7 +166,8 @@ impl Roles {
         let timers = master_services::open_timer(&broker).map_err(MasterServicesError::from)?;
         let settings = &broker.config.replication;
         let is_all_ack = settings.controller.is_all_ack;
-        // What nobody else has to have is confirmed from the first request on: consumers may have read it at the former master.
+        // A message that no other broker must have is confirmed from the first request on, because consumers may have
+        // read it at the former master.
         let is_alone = committed.members.iter().all(|member| *member == own);
         let known = broker.store.confirmed().filter(|_| !is_alone);
         let confirm = known.unwrap_or(end).min(end);
@@ -205,11 +206,11 @@ impl Roles {
     fn follow(&mut self, own: BrokerId, epoch: Epoch, master: String) -> Result<(), RoleError> {
         let broker = self.broker.clone();
         tracing::info!(%epoch, master, "this broker becomes slave");
-        // From here on requests are refused. Those that passed are refused by the store once it follows.
+        // From here on requests are refused. The store refuses earlier requests when it follows.
         broker.role.follow(own.to_i64());
         self.end_role();
         broker.store.start_following()?;
-        // Nobody will count slaves here any more: whoever waits asks the new master.
+        // This broker no longer counts slaves, and waiting senders must ask the new master.
         broker.durability.depose();
         forget_loss(&broker).map_err(RoleError::Note)?;
         master_services::forget(&broker);

@@ -24,24 +24,25 @@ use crate::replicas::MasterAddresses;
 pub(super) use machine::Machine;
 use machine::{Action, Event};
 
-/// How long a connection may take to be made, or to take a report.
+/// Timeout of connecting, and of sending a report.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes read from the connection at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes after which the master is told how far the log is, although more was received: answers may wait for them.
+/// Number of received bytes after which the master gets a report although more bytes are waiting, because responses
+/// may wait for them.
 const REPORT_BYTES: usize = 64 << 10;
 
-/// Pause before bytes are appended again for which the queues had no room, and how long that goes on. The master closes a connection
-/// that is silent for longer.
+/// Pause before the next attempt to append bytes for which the queues had no room. The attempts end before the master
+/// closes the silent connection.
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const ROOM_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
 
 /// Interval in which consumers that wait at queues of a slave are looked at.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a slave may know no master before that is logged.
+/// Time without a known master after which that is logged.
 const MASTER_UNKNOWN_MS: u64 = 15_000;
 
 /// The connection to the master.
@@ -58,14 +59,14 @@ pub(super) struct Shell {
     clock: Clock,
     link: Option<Link>,
     wake_at_ms: Option<u64>,
-    /// The report that has to leave next.
+    /// Report that leaves next.
     report: Option<(Attempt, LogOffset)>,
     epoch_file: EpochFile,
     flushed: Arc<Notify>,
     is_flush_awaited: Arc<AtomicBool>,
-    /// Whether only what is on disk is reported (`flushDiskType`, which may change while the thread runs).
+    /// Whether reports cover only bytes on disk (`flushDiskType`, which may change while the thread runs).
     is_sync_flush: bool,
-    /// When it is logged that no master is known, unless one is by then; `None` once it is logged.
+    /// Time at which an unknown master is logged. `None` after it is logged.
     unknown_at_ms: Option<u64>,
 }
 
@@ -132,7 +133,7 @@ impl Shell {
         }
     }
 
-    /// Tells the machine when the operator has changed the flush mode.
+    /// Passes a change of the flush mode by the operator to the machine.
     async fn look_at_flush_mode(&mut self) {
         let is_sync_flush = self.broker.durability.waits_for_flush();
         if std::mem::replace(&mut self.is_sync_flush, is_sync_flush) != is_sync_flush {
@@ -143,7 +144,7 @@ impl Shell {
         }
     }
 
-    /// Logs that no master is known, once it is so for long.
+    /// Logs that no master is known, after a long time.
     fn note_unknown_master(&mut self, is_unknown: bool) {
         let now_ms = self.clock.now_ms();
         if !is_unknown || !self.broker.config.replication.master.is_empty() {
@@ -161,14 +162,14 @@ impl Shell {
         }
     }
 
-    /// Where the master's HA port is.
+    /// Returns the address of the master's HA port.
     fn master(&self, known: &MasterAddresses) -> Option<String> {
         let set = &self.broker.config.replication.master;
         // In controller mode another broker may be the master tomorrow.
         if set.is_empty() || self.machine.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
     }
 
-    /// Takes in what was read from the connection.
+    /// Processes bytes read from the connection.
     async fn take(&mut self, read: io::Result<usize>) {
         let Some(link) = &mut self.link else { return };
         let attempt = link.attempt;
@@ -184,7 +185,7 @@ impl Shell {
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
-        // What a frame leads to may end the connection, or put another one in its place, which begins with nothing received.
+        // A frame may end the connection, or replace it by a connection without received bytes.
         let is_same = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.attempt == attempt);
         while is_same(&self.link) {
             let (frame, head_bytes) = match self.machine.decode(rest) {
@@ -220,7 +221,7 @@ impl Shell {
         self.send_report().await;
     }
 
-    /// Gives the state machine an event, and does what it says. `body` is that of the frame in the event.
+    /// Passes an event to the state machine, and performs its actions. `body` is that of the frame in the event.
     async fn step_with(&mut self, event: Event, body: &[u8]) {
         let mut actions = Vec::new();
         let mut events = VecDeque::from([event]);
@@ -233,7 +234,7 @@ impl Shell {
         self.broker.replicas.set_follows(self.machine.is_following());
     }
 
-    /// Does what the machine says, and returns what that leads to.
+    /// Performs an action of the machine, and returns the resulting events.
     async fn perform(&mut self, action: Action, body: &[u8]) -> Vec<Event> {
         match action {
             Action::Connect(attempt, address) => {
@@ -269,8 +270,8 @@ impl Shell {
         Vec::new()
     }
 
-    /// Drops the beginning of a record at the log's end, which never becomes durable by itself; with sync flush the machine is told
-    /// when the rest is on disk. Returns where the log ends then.
+    /// Drops the beginning of a record at the log's end, which never becomes durable alone. With sync flush the
+    /// machine learns when the rest is on disk. Returns the end of the log.
     fn settle(&self) -> LogOffset {
         let end = self.broker.store.drop_unfinished();
         if self.is_sync_flush {
@@ -292,7 +293,7 @@ impl Shell {
         }
     }
 
-    /// Compares a master's bytes with those of the log.
+    /// Compares a master's bytes with the log.
     fn compare(&self, at: LogOffset, bytes: &[u8]) -> Event {
         match self.broker.store.first_difference(at, bytes) {
             Ok(differs_at) => Event::Compared(differs_at),
@@ -304,7 +305,7 @@ impl Shell {
         }
     }
 
-    /// Cuts the log off behind what the master has too.
+    /// Cuts the log behind the part that the master has too.
     fn cut(&self, to: LogOffset) -> Event {
         let store = &self.broker.store;
         let end = store.appended();
@@ -317,7 +318,8 @@ impl Shell {
         match store.truncate(to) {
             Ok(()) => {
                 tracing::warn!(from = %to, to = %end, "what the master does not have was cut off the log");
-                // A wait for what was cut off has failed with it. That is no failure of the disk, after which nobody waits again.
+                // A wait for the cut part of the log has failed with the cut. It is not a failure of the disk, after
+                // which waiting would be useless.
                 self.is_flush_awaited.store(false, Ordering::Release);
                 self.await_flush();
                 Event::Cut(to)
@@ -375,14 +377,14 @@ impl Shell {
         }
     }
 
-    /// Has the thread woken when everything appended so far is on disk.
+    /// Requests a wake-up of the thread when all appended bytes are on disk.
     fn await_flush(&self) {
         if self.is_flush_awaited.swap(true, Ordering::AcqRel) {
             return;
         }
         let (notify, is_awaited) = (self.flushed.clone(), self.is_flush_awaited.clone());
         let done = move |outcome| {
-            // After a failure nothing more comes to the disk, and nobody must wait for it again and again.
+            // After a failure no further bytes reach the disk, and no task must wait for them repeatedly.
             if !matches!(outcome, FlushOutcome::Failed(_)) {
                 is_awaited.store(false, Ordering::Release);
             }
@@ -392,7 +394,7 @@ impl Shell {
         store.when_flushed(store.appended(), Box::new(done));
     }
 
-    /// Sends the newest report; those before it are worthless by then.
+    /// Sends the newest report, which replaces earlier reports.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
         self.broker.replicas.upstream.note_written(self.broker.now_ms());
@@ -417,8 +419,8 @@ impl Shell {
     }
 }
 
-/// Appends bytes of the master's log. While more queue units wait for the disk than may, as with a slave that catches up, the bytes wait
-/// too: a slave that ended the connection instead would only lose time.
+/// Appends bytes of the master's log. While the number of queue units that wait for the disk is at its limit, as on a
+/// slave that catches up, the bytes wait too. Ending the connection would only lose time.
 async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<(), FollowError> {
     let until = Instant::now() + ROOM_PATIENCE;
     let before = store.followed();
@@ -432,7 +434,7 @@ async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<(
     }
 }
 
-/// Reads from the connection; waits for ever without one.
+/// Reads from the connection. Waits for ever without a connection.
 async fn read(link: &mut Option<Link>) -> io::Result<usize> {
     match link {
         Some(link) => {
@@ -443,7 +445,7 @@ async fn read(link: &mut Option<Link>) -> io::Result<usize> {
     }
 }
 
-/// Wakes consumers that wait at queues which grew by what came from the master.
+/// Wakes consumers that wait at queues with new messages from the master.
 #[derive(Default)]
 struct Wakes {
     /// The log's end at the last look.

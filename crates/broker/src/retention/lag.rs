@@ -1,6 +1,6 @@
-//! The backlog of groups: which messages they have not consumed yet. Only retention computes it, when a file is about to be
-//! deleted or a topic has a retention time of its own: it copies the offsets of all groups and reads one index unit per
-//! group and queue with a backlog.
+//! Backlog of groups: the messages that they have not consumed yet. Only retention computes it, when a file is about
+//! to be deleted or a topic has a retention time of its own. It copies the offsets of all groups and reads an index
+//! unit per group and queue with a backlog.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::broker::Broker;
 use crate::names::{self, is_light};
 use crate::pop::REVIVE_GROUP;
 
-/// The backlog of one group in one queue.
+/// Backlog of a group in a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Lag {
     pub group: String,
@@ -22,8 +22,8 @@ pub(super) struct Lag {
     pub from: u64,
     /// Log offset of the first message the group has not consumed.
     pub at: LogOffset,
-    /// Whether that first message was popped, so that it may be acknowledged already: that is known only when its checkpoint is
-    /// processed.
+    /// Whether that first message was popped, so that it may be acknowledged already. The acknowledgement is known
+    /// only when its checkpoint is processed.
     pub may_be_done: bool,
 }
 
@@ -32,9 +32,10 @@ pub(super) struct Lag {
 pub(super) struct Lags(Vec<Lag>);
 
 impl Lags {
-    /// Computes the backlogs from the committed offsets of all groups, their retry topics included, from pops with pending
-    /// checkpoints, and from delayed and timed messages that are not delivered yet. Groups that consume in broadcast mode do not
-    /// count, since their clients keep the offsets; nor do groups without offsets and deleted groups whose offsets are left.
+    /// Computes the backlogs from the committed offsets of all groups, including their retry topics. Pops with
+    /// pending checkpoints, and undelivered delayed and timed messages count too. Groups in broadcast mode do not
+    /// count, because their clients store the offsets. Groups without offsets do not count, nor do deleted groups
+    /// with remaining offsets.
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
         let counts = |topic: &str, group: &str| {

@@ -1,4 +1,4 @@
-//! What operators learn of retention: log lines, and entries of the broker's runtime status.
+//! Reports of retention to operators: log lines, and entries of the broker's runtime status.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -15,10 +15,10 @@ const SOON_MS: i64 = 24 * 3_600_000;
 /// A warning that still holds is repeated after this many milliseconds.
 const REPEAT_MS: i64 = 3_600_000;
 
-/// Most groups for which lost messages are logged in one round.
+/// Most groups for which lost messages are logged in a round.
 const GROUPS_NAMED: usize = 20;
 
-/// Whether a warning is to be logged now: once when `holds` becomes true, and every [`REPEAT_MS`] as long as it stays true.
+/// Whether a warning must be logged now: when `holds` becomes true, and every [`REPEAT_MS`] while it stays true.
 fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     if !holds {
         *last = None;
@@ -31,7 +31,7 @@ fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     is_due
 }
 
-/// Logs what a round of retention deleted, which groups lost messages, and which group keeps files from being deleted.
+/// Logs the deletions of a round of retention, the groups that lost messages, and the group that prevents deletions.
 pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) {
     let verdict = &done.verdict;
     let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();
@@ -82,7 +82,7 @@ pub(super) fn forecast(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// Milliseconds until sends will be refused if the log goes on growing as in the last hour.
+/// Returns the milliseconds until sends will be refused if the log grows as in the last hour.
 fn full_in_ms(broker: &Broker) -> Option<i64> {
     let room = broker.store.space().room(&broker.config.retention);
     broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use crate::broker::Broker;
 use crate::names;
 
-/// Number of rounds for which one request to delete expired log files counts (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
+/// Number of rounds for which a request to delete expired log files counts
+/// (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
 const ROUNDS: u32 = 20;
 
-/// Has the next rounds delete expired files whatever the hour, and messages older than the retention time of their topic.
+/// Makes the next rounds delete expired files at any hour, and messages older than the retention time of their topic.
 pub(crate) fn delete_expired_log(broker: &Broker) {
     broker.retention.topics_ms.store(0, Ordering::Release);
     broker.retention.asked.store(ROUNDS, Ordering::Release);
@@ -22,7 +23,7 @@ pub(crate) fn clean_expired_queues(broker: &Broker) {
     broker.retention.wakeup().wake();
 }
 
-/// Has the retention thread remove the queues of topics that are not configured.
+/// Makes the retention thread remove the queues of topics without configuration.
 pub(crate) fn clean_unused_topics(broker: &Broker) {
     broker.retention.unused_asked.store(true, Ordering::Release);
     broker.retention.wakeup().wake();

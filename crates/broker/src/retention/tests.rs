@@ -288,7 +288,7 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     assert!(table["commitLogDirCapacity"].starts_with("Total : "));
 }
 
-/// The engine deletes files in its rounds, and then gives their space back, without anybody asking for it.
+/// The engine deletes files in its rounds and then gives their space back, without a request.
 #[test]
 fn the_engine_deletes_and_gives_space_back() {
     let fixture = Fixture::with(|config| {

@@ -6,13 +6,13 @@ use store::Unconsumed;
 
 use crate::broker::Broker;
 
-/// The timer counts as late when it is this many milliseconds behind the clock.
+/// Milliseconds behind the clock from which on the timer counts as late.
 const BEHIND_MS: i64 = 60_000;
 
-/// The age in milliseconds at which files of the commit log expire. That is `fileReservedTime`, or, while timed messages are
-/// pending, twice the longest time a record stays in the wheel if that is more; that time was half of `fileReservedTime` when
-/// the messages were added. While overdue messages are being delivered no file expires by age, except with
-/// `timerStopDequeue`, when they are not delivered.
+/// Returns the age in milliseconds at which files of the commit log expire: `fileReservedTime`, or more while timed
+/// messages are pending. Then it is at least twice the longest time a record stays in the wheel, which was half of
+/// `fileReservedTime` when the messages were added. While overdue messages are being delivered, no file expires by
+/// age. With `timerStopDequeue` they are not delivered, and files expire.
 pub(super) fn reserved_ms(broker: &Broker, now_ms: i64) -> i64 {
     let (settings, timer) = (&broker.config.retention, &broker.timer);
     // Zero when timed messages are disabled, and until the timer is recovered.

@@ -27,7 +27,7 @@ pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// Expires messages of such topics: moves the minimum offset of their queues behind messages that are too old.
+/// Expires messages of such topics: moves the minimum offset of their queues behind too old messages.
 pub(super) fn expire(broker: &Broker, now_ms: i64) {
     let topics: Vec<_> =
         broker.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
@@ -49,7 +49,7 @@ pub(super) fn expire(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// The retention time of a topic with one of its own, in milliseconds.
+/// Returns the retention time of a topic's own setting, in milliseconds.
 fn reserved_ms(topic: &Topic) -> Option<i64> {
     let hours: i64 = topic.config.attributes.get(RESERVE_TIME)?.trim().parse().ok()?;
     (hours > 0).then(|| hours.saturating_mul(3_600_000))

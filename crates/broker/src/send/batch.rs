@@ -14,7 +14,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::topics::Queue;
 
-/// Most messages of one record, since `INNER_NUM` is a `short` in Java.
+/// Most messages of a record, because `INNER_NUM` is a `short` in Java.
 const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 
 /// Checks a batch and encodes its records.
@@ -77,8 +77,8 @@ fn unreadable(error: batch::BatchError) -> Refusal {
 }
 
 /// Stages a batch to a topic with `queue.type=BatchCQ` as one record, whose body is the batch
-/// (`SendMessageProcessor.sendBatchMessage`). Batches without a unique key, of producers that do not expect this, are stored
-/// message by message instead.
+/// (`SendMessageProcessor.sendBatchMessage`). A batch without a unique key comes from a producer that does not expect
+/// this, and is stored message by message.
 fn stage_inner<T>(
     broker: &Broker,
     staged: &mut StagedSends<T>,

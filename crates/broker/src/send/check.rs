@@ -19,7 +19,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     let SendRequest { caller, header, body, is_reply } = *sent;
     let producer = caller.remote;
     let name = topic.name();
-    // Of a read-only broker only ordered topics are refused; other producers go on until they refresh their routes.
+    // A read-only broker refuses only ordered topics. Other producers continue until they refresh their routes.
     if !broker.is_writable() && topic.config.order {
         let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
@@ -58,7 +58,8 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     Ok(())
 }
 
-/// Checks the further queues that a message names: the light ones by their number, and the topics by what its sender may do.
+/// Checks the further queues that a message names: the number of light queues, and the sender's permission for the
+/// topics.
 pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]) -> Result<(), Refusal> {
     broker.admit_light(properties)?;
     if !broker.config.store.multi_dispatch {
@@ -69,7 +70,7 @@ pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]
     message_access::publish(broker, caller, topics)
 }
 
-/// Where a message sent to a retry topic goes: to that topic, or to the dead letter topic of its group
+/// Returns the target of a message sent to a retry topic: that topic, or the dead letter topic of its group
 /// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
 pub(super) fn retry_target(
     broker: &Broker,

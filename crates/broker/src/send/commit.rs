@@ -14,25 +14,26 @@ use crate::refused::Cause;
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 
-/// Hands out the answers that were given to [`SendAnswers::stored_later`], once it is known how the wait ended.
+/// Sends the responses of [`SendAnswers::stored_later`] when the outcome of the wait is known.
 pub(crate) type AnswerStored = Box<dyn FnOnce(&Outcome) + Send>;
 
-/// Where a front takes the answers of its sends.
+/// Front's receiver of the responses to its sends.
 pub(crate) trait SendAnswers {
-    /// What the front needs to answer a send.
+    /// Front's data for answering a send.
     type Ticket;
 
     /// The send is stored, and its answer may leave.
     fn stored(&mut self, ticket: &Self::Ticket, stored: &StoredSend<'_, Self::Ticket>);
 
-    /// The send is appended, and its answer may leave only when what [`SendAnswers::finish`] returns is called.
+    /// Takes a send that is appended. Its response may leave only when the function from [`SendAnswers::finish`] is
+    /// called.
     fn stored_later(&mut self, ticket: &Self::Ticket, stored: &StoredSend<'_, Self::Ticket>);
 
     /// The send is not stored.
     fn refused(&mut self, ticket: &Self::Ticket, refusal: &Refusal);
 
-    /// What is to be called when the flush is over, and slaves have the log, that all answers of [`SendAnswers::stored_later`]
-    /// wait for, `staged_bytes` of records; `None` when nobody waits for an answer.
+    /// Returns the function to call when the log is flushed and on slaves, for all responses of
+    /// [`SendAnswers::stored_later`]. `staged_bytes` is the size of the records. `None` if no response waits.
     fn finish(&mut self, staged_bytes: usize) -> Option<AnswerStored>;
 }
 
@@ -111,7 +112,8 @@ pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
     }
 }
 
-/// Records how long the requests to these queues took since `begin`, which were stored together, and what they waited for last.
+/// Records the duration since `begin` of requests to these queues that were stored together, and the cause of their
+/// last wait.
 fn took<'a>(
     broker: &Broker,
     queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>,
@@ -125,7 +127,7 @@ fn took<'a>(
     }
 }
 
-/// Gives the front the answer of a send whose records are stored, or that of a recall, which may have come too late.
+/// Passes the front the response of a send whose records are stored, or of a recall, which may have come too late.
 fn answer<A: SendAnswers>(
     staged: &StagedSends<A::Ticket>,
     pending: &Pending<A::Ticket>,
@@ -138,7 +140,7 @@ fn answer<A: SendAnswers>(
     }
 }
 
-/// What is known of a batch that was appended.
+/// Result of appending a batch.
 struct Appended {
     /// Timed messages due until this time, in milliseconds since the epoch, may have been delivered before the append.
     delivered_ms: i64,

@@ -1,4 +1,4 @@
-//! The properties of a sent message: which of them the broker reads, and which it adds.
+//! Properties of a sent message: properties that the broker reads, and properties that it adds.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Target {
     pub dead: bool,
 }
 
-/// What the properties of a single send mean to the broker.
+/// Meaning of a single send's properties for the broker.
 pub(super) struct Properties {
     /// Whether the answer waits for the disk with sync flush (`WAIT`, default true).
     pub waits: bool,
@@ -162,7 +162,7 @@ impl Properties {
         found.schedule(broker, target, out, delay, asked)
     }
 
-    /// Appends what the broker adds to messages that are delivered later: after a delay, or at a time.
+    /// Appends the broker's properties for messages that are delivered later: after a delay, or at a time.
     ///
     /// # Errors
     /// The refusal of a delivery time that is not allowed.
@@ -211,7 +211,7 @@ impl<'a> Delay<'a> {
     }
 }
 
-/// The delay level that the property `DELAY` names; an empty one names none.
+/// Returns the delay level in the property `DELAY`. An empty property has no level.
 fn delay_level(value: &[u8]) -> Result<i32, Refusal> {
     let text = String::from_utf8_lossy(value);
     match text.as_ref() {
@@ -241,8 +241,9 @@ fn half(out: &mut Vec<u8>, target: &Target, unique: &[u8], delay: Option<&[u8]>)
     properties::append(out, key::DELAY, delay.unwrap_or_default());
 }
 
-/// The queue that the priority of a message stands for, which is the last one for priorities above it. Only messages without another
-/// kind have a priority; others lose the property. One that is no priority is stored as it came (`SendMessageProcessor.sendMessage`).
+/// Returns the queue for the priority of a message. Priorities above the last queue select the last queue. Only
+/// messages without another kind have a priority, and other messages lose the property. An invalid priority is stored
+/// unchanged (`SendMessageProcessor.sendMessage`).
 fn prioritized(out: &mut Vec<u8>, text: &[u8], target: &Target, is_plain: bool) -> Option<i32> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
     let priority = number.filter(|priority| *priority >= 0);

@@ -14,7 +14,7 @@ use crate::timer::recall;
 pub use crate::timer::recall::RecallRequest;
 use crate::topics::MessageKind;
 
-/// A recall that waits for the append of its read batch. Only then it is known whether it comes in time.
+/// Recall that waits for the append of its read batch. Only then it is known whether the recall is in time.
 pub(super) struct Staged {
     /// Index of the recall among the pending requests.
     pending: usize,
@@ -24,7 +24,7 @@ pub(super) struct Staged {
     properties: Vec<u8>,
 }
 
-/// Checks a recall and keeps the parts of its cancelling message.
+/// Checks a recall and stores the parts of its cancelling message.
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of [`recall::check`]; nothing is stored.
@@ -60,8 +60,9 @@ pub(crate) fn stage_recall<T>(
     Ok(())
 }
 
-/// Encodes the cancelling messages, except those of recalls that come too late: messages due until `delivered_ms` (milliseconds
-/// since the epoch) may have been delivered. Called with the gate locked, so that this holds until they are appended.
+/// Encodes the cancelling messages, except those of recalls that come too late. Messages due until `delivered_ms`
+/// (milliseconds since the epoch) may have been delivered. Runs with the gate locked, so that this holds until the
+/// append.
 pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms: i64) {
     for recall in &staged.recalls {
         let pending = &mut staged.pending[recall.pending];
@@ -92,8 +93,9 @@ pub(super) fn end<T>(staged: &StagedSends<T>) -> i64 {
     records.map(|index| staged.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
-/// Why a recall whose batch was appended is refused: it came too late, because messages due until `delivered_ms` (milliseconds
-/// since the epoch) may have been delivered before, or its cancelling message could not be encoded.
+/// Returns the refusal of a recall whose batch was appended. Either the recall came too late, because messages due
+/// until `delivered_ms` (milliseconds since the epoch) may have been delivered, or its cancelling message could not
+/// be encoded.
 pub(super) fn refusal<T>(pending: &Pending<T>, delivered_ms: i64) -> Option<Refusal> {
     let time_ms = pending.recalls_at?;
     match pending.records.is_empty() {

@@ -1,4 +1,4 @@
-//! What is kept of sends between their checks and the append that stores them.
+//! State of sends between their checks and the append that stores them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wire::units::{LogOffset, QueueOffset};
 use super::recall::Staged;
 use crate::topics::{MessageKind, Queue, Topic};
 
-/// The staged sends of one front, such as those of one read batch. `T` is what the front needs to answer a send.
+/// Staged sends of a front, such as those of a read batch. `T` is the front's data for answering a send.
 pub(crate) struct StagedSends<T> {
     /// The records of the staged messages.
     pub(super) batch: Batch,
@@ -19,39 +19,39 @@ pub(crate) struct StagedSends<T> {
     pub(super) ids: Vec<u8>,
     /// Buffer for the properties string that is being rewritten.
     pub(super) properties: Vec<u8>,
-    /// The topic of the last send, and the generation of the table of topics in which it was found.
+    /// Topic of the last send, and the generation of the table of topics in which it was found.
     pub(super) last: Option<(u64, Arc<Topic>)>,
-    /// Whether a staged message cancels a timed one.
+    /// Whether a staged message cancels a timed message.
     pub(super) cancels: bool,
     /// The recalls of timed messages among the pending requests.
     pub(super) recalls: Vec<Staged>,
-    /// Queues that grew and whose suspended pulls and pops are not woken yet, because the producers are answered first.
+    /// Grown queues whose suspended pulls and pops are not woken yet, because the producers are answered first.
     pub(super) grown: Vec<Arc<Queue>>,
 }
 
 /// A staged request that waits for its answer.
 pub(super) struct Pending<T> {
-    /// What the front needs to answer the request.
+    /// Front's data for answering the request.
     pub(super) ticket: T,
     /// Whether the answer waits for the disk with sync flush.
     pub(super) waits: bool,
-    /// Id of the queue that the producer is told.
+    /// Queue id in the producer's response.
     pub(super) queue_id: i32,
     /// The queue the messages are stored in.
     pub(super) queue: Arc<Queue>,
-    /// Range of the request's records in the batch; empty for a recall that came too late.
+    /// Range of the request's records in the batch. Empty for a recall that came too late.
     pub(super) records: Range<usize>,
     /// Range of the unique key in [`StagedSends::ids`], that of the first message for a client's batch; empty when there is none.
     pub(super) id: Range<usize>,
     /// Range of the recall handle of a timed message in [`StagedSends::ids`]; empty when there is none.
     pub(super) handle: Range<usize>,
-    /// What kind of message the request sends, for metrics.
+    /// Kind of message that the request sends, for metrics.
     pub(super) kind: MessageKind,
     /// Messages of each record: 1, but for a batch that is stored as one record.
     pub(super) messages: u64,
     /// Whether the request is a batch that is stored as one record.
     pub(super) inner: bool,
-    /// For a recall, the earliest time at which the recalled message may be due, in milliseconds since the epoch.
+    /// Earliest due time of the recalled message, in milliseconds since the epoch, if the request is a recall.
     pub(super) recalls_at: Option<i64>,
 }
 
@@ -62,17 +62,18 @@ pub(crate) struct StoredSend<'a, T> {
 }
 
 impl<T> StoredSend<'_, T> {
-    /// Whether the request was a recall; then only the unique key means anything, that of the recalled message.
+    /// Whether the request was a recall. Then only the unique key is valid, which is that of the recalled message.
     pub fn is_recall(&self) -> bool {
         self.pending.recalls_at.is_some()
     }
 
-    /// Log offsets of the records, one for each message, or a single one for a batch that is stored as one record.
+    /// Returns the log offsets of the records: an offset for each message, or a single offset for a batch that is
+    /// stored as one record.
     pub fn log_offsets(&self) -> impl Iterator<Item = LogOffset> {
         self.pending.records.clone().map(|index| self.staged.batch.placed(index).log_offset)
     }
 
-    /// The queue the producer is told.
+    /// Returns the queue in the producer's response.
     pub fn queue_id(&self) -> i32 {
         self.pending.queue_id
     }
@@ -82,7 +83,7 @@ impl<T> StoredSend<'_, T> {
         self.first().queue_offset
     }
 
-    /// Unique key of the message, or of a batch as a whole; empty when it has none.
+    /// Returns the unique key of the message, or of a batch as a whole. Empty without a key.
     pub fn unique_key(&self) -> &[u8] {
         &self.staged.ids[self.pending.id.clone()]
     }
@@ -116,7 +117,7 @@ impl<T> StagedSends<T> {
         }
     }
 
-    /// Forgets the requests and their records, and keeps the memory.
+    /// Removes the requests and their records, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.batch.clear();
         self.pending.clear();

@@ -236,7 +236,7 @@ fn batched() -> Fixture {
     fixture
 }
 
-/// The answer to one frame: its code, and a function that returns its fields.
+/// Returns the response to a frame: its code, and a function that returns its fields.
 fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
     let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));

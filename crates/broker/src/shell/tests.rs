@@ -4,14 +4,14 @@ use super::*;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::testing::Fixture;
 
-/// What an engine of a test was called for.
+/// Call of a test's engine.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Round,
     Stop(&'static str),
 }
 
-/// An engine that tells its calls, asks to be woken, and panics in the round after `left` others.
+/// Engine that reports its calls, asks to be woken, and panics in the round after `left` others.
 struct Telling {
     name: &'static str,
     calls: Sender<Call>,
@@ -35,7 +35,7 @@ fn shell(fixture: &Fixture) -> Shell {
     Shell::new(fixture.broker.clone(), tasks)
 }
 
-/// Starts an engine that lives for `left` rounds. Returns what wakes it, and its calls.
+/// Starts an engine that lives for `left` rounds. Returns its wake-up handle, and its calls.
 fn start(shell: &mut Shell, name: &'static str, left: usize) -> (Arc<Wakeup>, Receiver<Call>) {
     let (calls, told) = channel();
     let wakeup = Arc::default();
@@ -44,7 +44,7 @@ fn start(shell: &mut Shell, name: &'static str, left: usize) -> (Arc<Wakeup>, Re
     (wakeup, told)
 }
 
-/// What an engine waits for may take the token of `unpark` that was meant for its thread.
+/// A wait within a round may take the token of `unpark` that was meant for the engine's thread.
 #[test]
 fn a_wakeup_within_a_round_that_waits_is_not_lost() {
     let fixture = Fixture::new();

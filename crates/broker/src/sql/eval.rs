@@ -1,4 +1,4 @@
-//! Computing the value of an expression for one message (`ComparisonExpression`, `LogicExpression`, `UnaryExpression`).
+//! Evaluates an expression for a message (`ComparisonExpression`, `LogicExpression`, `UnaryExpression`).
 
 use super::{Expr, Order, Part, Sense};
 use std::cmp::Ordering;
@@ -78,7 +78,8 @@ pub(super) fn evaluate<'a>(expr: &'a Expr, get: &impl Fn(&str) -> Option<&'a [u8
     })
 }
 
-/// Three-valued AND (`decisive` is false) or OR (`decisive` is true). Operands behind a decisive one are not evaluated.
+/// Evaluates three-valued AND (`decisive` is false) or OR (`decisive` is true). Operands behind a decisive operand
+/// are not evaluated.
 fn logic<'a>(operands: &'a [Expr], decisive: bool, get: &impl Fn(&str) -> Option<&'a [u8]>) -> Outcome<'a> {
     let mut known = true;
     for operand in operands {
@@ -109,7 +110,7 @@ fn by_size(left: Value<'_>, right: Value<'_>) -> Result<Option<Ordering>, Incomp
     })
 }
 
-/// Compares two values of which at most one is a text, which is then parsed as the type of the other.
+/// Compares two values of which at most one is a text. The text is parsed as the type of the other value.
 fn compare(left: Value<'_>, right: Value<'_>) -> Result<Ordering, Incomparable> {
     use Value::{Bool, Text};
     Ok(match (left, right) {

@@ -3,9 +3,9 @@
 use super::token::{Keyword, Token, Tokens};
 use super::{Expr, Order, Part, Sense, SqlError};
 
-/// Deepest nesting of an expression. Deeper ones are refused, so that they cannot exhaust the stack.
+/// Deepest nesting of an expression. Deeper nesting is refused, so that it cannot exhaust the stack.
 const DEPTH_MAX: usize = 200;
-/// Most operators in one expression.
+/// Most operators in an expression.
 const NODES_MAX: usize = 10_000;
 
 struct Parser<'a> {
@@ -23,8 +23,8 @@ pub(super) fn parse(text: &str) -> Result<Expr, SqlError> {
     condition(expr, at)
 }
 
-/// Makes an operand a condition: it must be one, or a property, which is cast. `at` is the position of the operand
-/// (`SelectorParser.asBooleanExpression`).
+/// Makes an operand a condition. The operand must be a condition, or a property, which is cast. `at` is the position
+/// of the operand (`SelectorParser.asBooleanExpression`).
 fn condition(expr: Expr, at: Tokens<'_>) -> Result<Expr, SqlError> {
     match expr {
         Expr::Property(_) => Ok(Expr::Cast(Box::new(expr))),

@@ -57,7 +57,7 @@ const KEYWORDS: [(&str, Keyword); 12] = [
     ("ENDSWITH", Keyword::EndsWith),
 ];
 
-/// The tokens of a text, read one at a time: text that is never reached is not checked.
+/// Tokens of a text, read singly. Unread text is not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens<'a> {
     text: &'a str,
@@ -83,7 +83,7 @@ impl<'a> Tokens<'a> {
         ahead.next()
     }
 
-    /// The token after the next one, without consuming any.
+    /// Returns the token after the next token, without consuming any.
     pub(super) fn peek_second(&self) -> Result<Token, SqlError> {
         let mut ahead = *self;
         ahead.next()?;

@@ -10,7 +10,7 @@ fn config(root: &Path) -> Config {
     config
 }
 
-/// With a crash mark the next start, be it of Vostok or of RocketMQ, would recover the store as after a crash.
+/// A crash mark would make the next start, of Vostok or of RocketMQ, recover the store as after a crash.
 #[test]
 fn a_start_that_fails_leaves_no_crash_mark() {
     let unreadable = [
@@ -36,7 +36,7 @@ fn a_start_that_fails_leaves_no_crash_mark() {
     }
 }
 
-/// RocketMQ refuses a store whose files have another size than its settings say.
+/// RocketMQ refuses a store whose file sizes differ from its settings.
 #[test]
 fn the_files_of_a_store_keep_their_size() {
     let directory = tempfile::tempdir().unwrap();

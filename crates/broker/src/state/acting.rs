@@ -1,4 +1,5 @@
-//! Acting masters (`enableSlaveActingMaster`): whether this broker acts for a master that is gone, and what is known of its group.
+//! Acting masters (`enableSlaveActingMaster`): whether this broker acts for a missing master, and the state of its
+//! group.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,16 +9,17 @@ use wire::units::LogOffset;
 /// Whether this slave acts for its master, and how many brokers its group has.
 pub(crate) struct Acting {
     is_acting: AtomicBool,
-    /// Brokers of the group that name servers know, this one included; the largest number as long as they were not asked.
+    /// Number of brokers of the group that name servers know, this broker included. The largest number before the
+    /// first query.
     alive: AtomicU32,
     /// Counts the notices that the smallest id of the group has changed (request 905).
     notices: watch::Sender<u64>,
-    /// Where this broker's log ended when it started, which a master tells its slaves (`getBrokerInitMaxOffset`).
+    /// End of this broker's log at its start, which a master sends to its slaves (`getBrokerInitMaxOffset`).
     log_end_at_start: LogOffset,
 }
 
 impl Acting {
-    /// A broker that acts for nobody, whose log ends at `log_end`.
+    /// Makes the state of a broker that does not act and whose log ends at `log_end`.
     pub(crate) fn new(log_end: LogOffset) -> Self {
         Self {
             is_acting: AtomicBool::new(false),
@@ -32,22 +34,22 @@ impl Acting {
         self.is_acting.load(Ordering::Acquire)
     }
 
-    /// From now on this slave acts for its master, or does not any more.
+    /// Sets whether this slave acts for its master.
     pub(crate) fn set_acting(&self, is_acting: bool) {
         self.is_acting.store(is_acting, Ordering::Release);
     }
 
-    /// Brokers of the group that name servers know, this one included.
+    /// Number of brokers of the group that name servers know, this broker included.
     pub(crate) fn alive(&self) -> u32 {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Notes how many brokers of the group name servers know, this one included.
+    /// Sets the number of brokers of the group that name servers know, this broker included.
     pub(crate) fn set_alive(&self, alive: usize) {
         self.alive.store(u32::try_from(alive).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Somebody said that the smallest id of the group has changed.
+    /// Records a notice that the smallest id of the group has changed.
     pub(crate) fn notify(&self) {
         self.notices.send_modify(|count| *count += 1);
     }
@@ -57,7 +59,7 @@ impl Acting {
         self.notices.subscribe()
     }
 
-    /// Where this broker's log ended when it started.
+    /// End of this broker's log at its start.
     pub(crate) fn log_end_at_start(&self) -> LogOffset {
         self.log_end_at_start
     }

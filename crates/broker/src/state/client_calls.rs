@@ -18,7 +18,7 @@ pub(crate) struct ClientCalls {
 }
 
 impl ClientCalls {
-    /// Gives the task threads to use; before this every call is refused.
+    /// Sets the task threads. Before this, every call is refused.
     pub(crate) fn start(&self, tasks: Workers) {
         // A broker starts its tasks once; a second call could only bring the same threads.
         let _ = self.tasks.set(tasks);

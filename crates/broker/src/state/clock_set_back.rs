@@ -1,4 +1,5 @@
-//! Due times after the clock was set back. Store times never fall, so they lie ahead of the clock until it has caught up. Pure.
+//! Due times after the clock was set back. Store times never decrease, so they are ahead of the clock until it has
+//! caught up. Pure.
 
 /// The time at which the clock was found to be behind the store times of a queue.
 #[derive(Debug, Default)]
@@ -9,8 +10,8 @@ pub(crate) struct ClockSetBack {
 }
 
 impl ClockSetBack {
-    /// The latest time by the present clock at which a message can have been stored whose store time lies ahead of the clock.
-    /// `max` is the end of the queue.
+    /// Returns the latest time by the present clock at which a message can have been stored whose store time is ahead
+    /// of the clock. `max` is the end of the queue.
     pub(crate) fn stored_ms(&mut self, offset: i64, max: i64, now_ms: i64) -> i64 {
         match self.seen {
             Some((seen_ms, end)) if offset < end && seen_ms <= now_ms => seen_ms,

@@ -1,11 +1,11 @@
-//! The last positions of delayed and timed messages, each with the end of the log that has the copies of the messages before them
-//! (`vostok/deliveryNotes`).
+//! Last positions of delayed and timed messages, each with the end of the log that contains the delivered copies
+//! before the position (`vostok/deliveryNotes`).
 //!
-//! A broker of a group with controllers may have to cut the end of its log off, because a new master does not have it. Positions
-//! whose copies went with it would keep messages from ever being delivered. The notes say which positions the rest of the log
-//! proves: the newest ones whose end it still has.
+//! A broker of a group with controllers may have to cut the end of its log, because a new master does not have it.
+//! Positions whose copies were cut would skip undelivered messages for ever. The notes tell the positions that the
+//! rest of the log proves: the newest positions whose end is still in the log.
 //!
-//! The file may be older than what is in memory: older positions only have more messages delivered again.
+//! The file may be older than memory. Older positions only cause more duplicate deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::persist::{self, ConfigFile};
 /// Most notes that are kept; the oldest goes.
 const NOTES_MAX: usize = 32;
 
-/// Time in milliseconds between two notes that stay; newer ones replace the last.
+/// Time in milliseconds between two notes that stay. Newer notes replace the last note.
 const SPACING_MS: i64 = 5000;
 
 /// Positions that are proven by a log that reaches to an end.
@@ -34,7 +34,7 @@ pub(crate) struct DeliveryNote {
     /// The timer's read time, and the offset in its queue before which everything due before that time was delivered; `None` where no
     /// timer was.
     pub timers: Option<(i64, i64)>,
-    /// By delay level, the offset of the first message that is not delivered yet.
+    /// Offset of the first undelivered message, by delay level.
     pub delays: BTreeMap<i32, i64>,
 }
 
@@ -49,7 +49,7 @@ impl DeliveryNote {
         Self { end: end.get(), noted_ms, timers, delays }
     }
 
-    /// What the timer's file says by this note.
+    /// Returns the content of the timer's file by this note.
     pub(crate) fn timer_check(&self) -> Option<TimerCheck> {
         self.timers.map(|(read_ms, master_queue_offset)| TimerCheck {
             read_ms,
@@ -89,9 +89,9 @@ impl DeliveryNotes {
         Self { file, noted: Mutex::new(Noted { notes, cuts: 0 }) }
     }
 
-    /// Locks the notes, and with them the files of positions of a broker that is no master. Held while these files are written,
-    /// and while the timer's files are opened, so that nothing is written into files that are open. Whoever answers clients must not
-    /// wait for this lock.
+    /// Locks the notes, and the files of positions of a broker that is not master. The lock is held while these files
+    /// are written, and while the timer's files are opened, so that open files are not overwritten. Code that answers
+    /// clients must not wait for this lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Noted> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,11 +104,11 @@ impl DeliveryNotes {
         if noted.add(note) { self.write(noted) } else { Ok(()) }
     }
 
-    /// Drops the notes that a log which ends at `to` does not prove, and returns the newest of the others. To be called before the
-    /// log is cut.
+    /// Drops the notes that a log with the end `to` does not prove, and returns the newest remaining note. Runs
+    /// before the log is cut.
     ///
     /// # Errors
-    /// The file cannot be written; the notes are dropped all the same.
+    /// The file cannot be written. The notes are dropped anyway.
     pub(crate) fn cut(
         &self,
         noted: &mut Noted,
@@ -131,7 +131,7 @@ impl Noted {
         self.cuts
     }
 
-    /// Adds a note; whether one more of them stays.
+    /// Adds a note. Returns whether the number of notes grew.
     fn add(&mut self, note: DeliveryNote) -> bool {
         // Invariant of `notes`.
         self.notes.retain(|earlier| earlier.end <= note.end);

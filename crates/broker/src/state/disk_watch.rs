@@ -1,8 +1,8 @@
 //! Watches whether the disk finishes writes and flushes of the log.
 //!
-//! A disk that hangs or is very slow reports no error, so no other check notices the disk. In controller mode the broker gives up
-//! the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take the role: the log and the status
-//! name the disk.
+//! A disk that hangs or is very slow reports no error, so no other check notices the disk. In controller mode the
+//! broker gives up the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take
+//! the role, so the log and the status name the disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use store::Unfinished;
 /// Pause in milliseconds between two looks.
 pub(crate) const DISK_LOOK_MS: i64 = 500;
 
-/// Most time that counts between two looks. A process that was stopped (SIGSTOP, a frozen cgroup) does not know what the disk did
-/// meanwhile.
+/// Longest time that counts between two checks. A stopped process (SIGSTOP, a frozen cgroup) does not know the disk's
+/// state meanwhile.
 const COUNTED_MAX: Duration = Duration::from_millis(2 * DISK_LOOK_MS as u64);
 
 /// An operation that was unfinished at the last check, and the time for which checks have seen the operation.
@@ -25,7 +25,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes the operation that is unfinished `passed` after the last look.
+    /// Records the operation that is unfinished `passed` after the last check.
     fn look(&mut self, passed: Duration, number: Option<u64>) {
         if self.number != number || number.is_none() {
             *self = Self { number, ..Self::default() };
@@ -61,13 +61,13 @@ struct Looks {
     flush: Seen,
 }
 
-/// The watch of one store.
+/// Watch of a store's disk operations.
 #[derive(Default)]
 pub(crate) struct DiskWatch(Mutex<Looks>);
 
 impl DiskWatch {
-    /// Checks the unfinished operations at `now`. Returns an operation that has just become pending for `bound` or longer, if there
-    /// is such an operation.
+    /// Checks the unfinished operations at `now`. Returns an operation that has just become pending for `bound` or
+    /// longer, if any.
     pub(crate) fn look(
         &self,
         now: Duration,

@@ -1,9 +1,9 @@
 //! Light queues (`enableLmq`): queues in great number, without a topic or group in the tables (`LmqTopicConfigManager`,
 //! `LmqSubscriptionGroupManager`, `MixAll.isLmq`).
 //!
-//! A client pulls queue 0 of a topic whose name begins with `%LMQ%`. Messages reach that queue from ordinary sends that name it
-//! in `INNER_MULTI_DISPATCH`. Groups whose names begin with `%LMQ%` have the default configuration. The store has the queues;
-//! kept here are the light queues at which clients wait.
+//! A client pulls queue 0 of a topic whose name begins with `%LMQ%`. Messages reach that queue from ordinary sends
+//! that name it in `INNER_MULTI_DISPATCH`. Groups whose names begin with `%LMQ%` have the default configuration. The
+//! store has the queues, and this module has the light queues at which clients wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -16,20 +16,21 @@ use crate::Refusal;
 use crate::names::is_light;
 use crate::topics::Topic;
 
-/// Response code for a broker that has its most light queues (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
+/// Response code of a broker at its limit of light queues (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
 const LMQ_QUOTA_EXCEEDED: i32 = 2017;
 
-/// Most light queues kept because clients may wait at them, though they have no message. One at which nobody waits makes room for
-/// others.
+/// Most light queues without messages that are kept because clients may wait at them. A queue without a waiting
+/// client makes room for others.
 pub(crate) const WAITED_MAX: usize = 100_000;
-/// Milliseconds between two searches for light queues at which nobody waits: a search examines all of them under a lock.
+/// Milliseconds between two searches for light queues without waiting clients. A search examines all of them under a
+/// lock.
 const SWEEP_PAUSE_MS: u64 = 1000;
 
 /// The light queues that were pulled from.
 #[derive(Default)]
 pub(crate) struct Light {
     topics: RwLock<HashMap<String, Arc<Topic>>>,
-    /// When light queues at which nobody waits were last searched for, milliseconds since 1970.
+    /// Time of the last search for light queues without waiting clients, milliseconds since 1970.
     swept_ms: AtomicI64,
     /// Number of light queues in the store; changed while `making` is held.
     count: AtomicUsize,
@@ -64,7 +65,7 @@ impl Light {
         Some(topics.entry(name.to_owned()).or_insert_with(make).clone())
     }
 
-    /// Creates the light queue `name` in the store, unless it is there.
+    /// Creates the light queue `name` in the store, if it is missing.
     ///
     /// # Errors
     /// `LMQ_QUOTA_EXCEEDED` when the store has `queues_max` light queues.

@@ -10,9 +10,9 @@ use crate::change::{Change, Later, Then};
 use crate::engine::Wakeup;
 use crate::refused::Cause;
 
-/// Most requests that wait for the metadata writer; a further one is refused as busy.
+/// Most requests that wait for the metadata writer. Further requests are refused as busy.
 const WAITING_MAX: usize = 100_000;
-/// Most bytes of the requests that wait for the metadata writer, and also of those that wait for name servers.
+/// Most bytes of the requests that wait for the metadata writer, and of the requests that wait for name servers.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// A request that waits for the metadata writer, as its front keeps it.
@@ -20,18 +20,18 @@ pub(crate) trait Postponed: Send {
     /// Bytes the request takes while it waits.
     fn bytes(&self) -> usize;
 
-    /// Called once the change is on disk, or was not made. Must not wait for the disk: the thread that calls it writes the next
-    /// changes.
+    /// Continues the request when the change is on disk, or failed. Must not wait for the disk, because the calling
+    /// thread writes the next changes.
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>);
 
-    /// What does the work that is queued for the connection of the request.
+    /// Returns the function that runs the queued work for the connection of the request.
     #[cfg(test)]
     fn catch_up(&self) -> Box<dyn Fn()>;
 }
 
 /// A request that waits for the metadata writer, and the change it waits for.
 pub(crate) struct Waiting {
-    /// The change of topics and groups that must be on disk before the request goes on.
+    /// Change of topics and groups that must be on disk before the request continues.
     pub change: Change,
     then: Then,
     /// The request, as its front keeps it.
@@ -39,7 +39,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Lets the request go on: its change is on disk, or was not made.
+    /// Continues the request after its change is on disk or failed.
     pub(crate) fn go_on(self, outcome: Result<(), Refusal>) {
         self.request.go_on(outcome.map(|()| self.then));
     }
@@ -50,7 +50,7 @@ struct Queue {
     waiting: Vec<Waiting>,
     bytes: usize,
     stopped: bool,
-    /// The metadata writer ended before it was told to; requests are refused.
+    /// Whether the metadata writer ended early, so that requests are refused.
     abandoned: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct MetadataQueue {
 }
 
 impl MetadataQueue {
-    /// Queues a request together with the change it waits for.
+    /// Queues a request together with its change.
     ///
     /// # Errors
     /// `SYSTEM_BUSY` when too many requests wait, `SERVICE_NOT_AVAILABLE` when the metadata writer has ended.
@@ -96,13 +96,14 @@ impl MetadataQueue {
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Takes all requests that wait, and refuses later ones because the broker stops.
+    /// Takes all waiting requests, and refuses later requests because the broker stops.
     pub(crate) fn close(&self) -> Vec<Waiting> {
         self.queue().stopped = true;
         self.take()
     }
 
-    /// Takes all requests that wait, and refuses later ones because the metadata writer has ended, unless the broker stops.
+    /// Takes all waiting requests, and refuses later requests because the metadata writer has ended, unless the
+    /// broker stops.
     pub(crate) fn abandon(&self) -> Vec<Waiting> {
         let mut queue = self.queue();
         queue.abandoned = !queue.stopped;

@@ -11,7 +11,7 @@ use crate::persist::{self, ConfigFile};
 pub(crate) struct Modes {
     file: ConfigFile,
     table: Mutex<RequestModeTable>,
-    /// Held while the file is written, so that the file follows the order of changes.
+    /// Lock of file writes, so that the file follows the order of changes.
     writing: Mutex<()>,
 }
 
@@ -43,7 +43,7 @@ impl Modes {
         Ok(())
     }
 
-    /// Replaces the table by that of a master; waits for the disk when it differs.
+    /// Replaces the table by that of a master. Waits for the disk if the tables differ.
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.

@@ -52,7 +52,7 @@ impl PollTimeouts {
         self.table().by_deadline.remove(&(deadline_ms, id));
     }
 
-    /// Takes the pulls whose timeout has passed out of the lists of their queues.
+    /// Removes the pulls whose timeout has passed from the lists of their queues, and returns them.
     pub fn expired(&self, now_ms: i64) -> Vec<(Arc<Queue>, SuspendedPull)> {
         let mut table = self.table();
         let later = table.by_deadline.split_off(&(now_ms + 1, 0));

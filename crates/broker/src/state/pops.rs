@@ -16,12 +16,13 @@ pub(crate) use in_flight::{HeldCheckpoint, InFlightPatience, InFlightQueue};
 pub(crate) use in_flight_queues::{Busy, Cell, InFlightQueues};
 use order_file::OrderFile;
 
-/// What others know of the revive engine, and how they wake it.
+/// Handle of the revive engine: its progress, and its wake-up.
 #[derive(Default)]
 pub(crate) struct ReviverHandle {
     /// Wakes the engine.
     pub wakeup: Arc<Wakeup>,
-    /// All checkpoints whose messages were visible again until this time (milliseconds since the epoch) have been processed.
+    /// Time up to which all checkpoints with messages visible again have been processed (milliseconds since the
+    /// epoch).
     pub revived_ms: AtomicI64,
 }
 
@@ -33,9 +34,9 @@ pub(crate) struct Pops {
     pub(crate) in_flight_queues: InFlightQueues,
     /// When suspended pops time out.
     pub(crate) poll_timeouts: PopTimeouts,
-    /// What is needed to write the state of ordered pops.
+    /// State for writing the file of ordered pops.
     pub(crate) order_file: OrderFile,
-    /// What is known of the revive engine.
+    /// Handle of the revive engine.
     pub(crate) reviver: ReviverHandle,
     /// Number of pops in the disk pool that search through messages that do not match.
     pub(crate) searches: Arc<AtomicUsize>,
@@ -56,12 +57,13 @@ impl Pops {
         }
     }
 
-    /// Wakes the revive engine, which reads what the timer delivered to the revive topic.
+    /// Wakes the revive engine, which reads the timer's deliveries in the revive topic.
     pub(crate) fn reviver_wakeup(&self) -> &Arc<Wakeup> {
         &self.reviver.wakeup
     }
 
-    /// Signalled when a suspended pop times out, or an in-flight queue is to be checked, earlier than all others.
+    /// Signals that the earliest timeout of a suspended pop or check of an in-flight queue has changed to an earlier
+    /// time.
     pub(crate) fn earlier(&self) -> &Notify {
         &self.poll_timeouts.earlier
     }
@@ -81,13 +83,13 @@ impl Pops {
         self.in_flight_queues.forget_topic(topic);
     }
 
-    /// Removes all in-flight queues, without storing what is in memory only: this broker is not master any more, and the new
-    /// one gives those messages out again.
+    /// Removes all in-flight queues, without storing checkpoints in memory. This broker is no longer master, and the
+    /// new master delivers those messages again.
     pub(crate) fn forget_all(&self) {
         self.in_flight_queues.forget_all();
     }
 
-    /// For each queue, the first message that was popped since the broker started and may still have to be brought back:
+    /// Returns the first message of each queue that was popped since the broker started and may still need a revival:
     /// `topic@group` as in the table of offsets, queue id and queue offset.
     pub(crate) fn pending(&self) -> Vec<(String, i32, i64)> {
         let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
@@ -104,7 +106,7 @@ impl Pops {
         (next % u32::try_from(queues).unwrap_or(1).max(1)) as i32
     }
 
-    /// Has the in-flight queue checked at `due_ms` at the latest.
+    /// Schedules a check of the in-flight queue at `due_ms` at the latest.
     pub(crate) fn look_at(&self, cell: &Arc<Cell>, in_flight: &mut InFlightQueue, due_ms: i64) {
         if self.in_flight_queues.set_alarm(cell, in_flight, due_ms) {
             self.poll_timeouts.earlier.notify_one();

@@ -7,19 +7,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Topics that are gathered, and kept when there are twice as many: more than a page has, so that some may be deleted.
 const KEPT: usize = if cfg!(test) { 3 } else { 4000 };
 
-/// The topics with the most messages. To find them means to read the ends of all queues, which takes long with a million topics. So they
-/// are gathered once, and again when many of them are gone; from then on only topics that grew are looked at.
+/// Topics with the most messages. A search for them reads the ends of all queues, which takes long with a million
+/// topics. So they are gathered once, and again when many of them are gone. After that only grown topics are
+/// examined.
 #[derive(Default)]
 pub(crate) struct Ranking {
     state: Mutex<State>,
-    /// Held by who gathers the topics, so that nobody else does meanwhile.
+    /// Lock for gathering the topics, so that a single thread does it.
     gathering: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     known: Option<Known>,
-    /// While topics are gathered: those that grew meanwhile.
+    /// Topics that grew while topics are gathered.
     grown: Option<Vec<String>>,
 }
 
@@ -31,8 +32,9 @@ struct Known {
 }
 
 impl Ranking {
-    /// The names of `count` topics with the most messages, the largest first. `messages` tells how many messages a topic has now, `None`
-    /// when it is gone; `gather` gives the names of so many topics, the largest ones. Whoever comes while they are gathered waits for them.
+    /// Returns the names of `count` topics with the most messages, the largest first. `messages` returns the number
+    /// of a topic's messages, or `None` for a removed topic. `gather` returns the names of that many largest topics.
+    /// Callers wait while the topics are gathered.
     pub(crate) fn names(
         &self,
         count: usize,
@@ -65,7 +67,7 @@ impl Ranking {
         self.state().known.is_some()
     }
 
-    /// Tells that a topic got messages; `messages` is called for their number when it matters.
+    /// Records that a topic got messages. `messages` returns their number and is called only if needed.
     pub(crate) fn grew(&self, topic: &str, messages: impl FnOnce() -> Option<u64>) {
         let mut state = self.state();
         if let Some(grown) = &mut state.grown {
@@ -88,14 +90,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// As [`Ranking::names`]; `None` when the topics have not been gathered, or so many are gone that others may belong to the largest.
+    /// Returns the names as [`Ranking::names`] does, or `None` if the topics have not been gathered. Also `None` if
+    /// so many topics are gone that others may belong to the largest.
     fn largest(&mut self, count: usize, messages: impl Fn(&str) -> Option<u64>) -> Option<Vec<String>> {
         self.known.as_mut()?.largest(count, messages)
     }
 }
 
 impl Known {
-    /// As [`Ranking::names`]; `None` when so many topics are gone that others may belong to the largest ones.
+    /// Returns the names as [`Ranking::names`] does, or `None` if so many topics are gone that others may belong to
+    /// the largest.
     fn largest(&mut self, count: usize, messages: impl Fn(&str) -> Option<u64>) -> Option<Vec<String>> {
         self.messages.retain(|name, known| messages(name).map(|now| *known = now).is_some());
         let certain = self.messages.values().filter(|messages| **messages >= self.least).count();

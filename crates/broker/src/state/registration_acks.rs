@@ -23,7 +23,7 @@ impl RegistrationAcks {
             .send_if_modified(|acks| acks.insert(name_server.to_owned(), generation) != Some(generation));
     }
 
-    /// Tells the tasks that register with name servers to look at `namesrvAddr` again.
+    /// Makes the tasks that register with name servers read `namesrvAddr` again.
     pub(crate) fn change_name_servers(&self) {
         self.name_servers.send_replace(());
     }

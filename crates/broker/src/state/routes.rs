@@ -1,4 +1,4 @@
-//! Which queues topics have on all brokers, as name servers said, and the requests that wait for such an answer.
+//! Queues of topics on all brokers, from name servers, and the requests that wait for a name server's response.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,10 +14,10 @@ use crate::Refusal;
 const KEPT_MS: i64 = 30_000;
 /// Most topics kept; at the bound all are forgotten.
 const TOPICS_MAX: usize = 100_000;
-/// Most requests that wait for a name server; a further one is refused as busy.
+/// Most requests that wait for a name server. Further requests are refused as busy.
 const WAITING_MAX: usize = 4096;
-/// For this many milliseconds after no name server answered, requests are answered from what was known last. Asking all name
-/// servers again would take seconds for each request and hold up those behind it.
+/// Milliseconds for which requests are answered from the last known routes after no name server responded. A query of
+/// all name servers would take seconds for each request and delay later requests.
 const DOWN_MS: i64 = 10_000;
 /// A question for queues that waits for the answer of a name server.
 pub(crate) struct Question {
@@ -33,16 +33,17 @@ pub(crate) type Queues = Option<Arc<Vec<MessageQueue>>>;
 struct Known {
     queues: Queues,
     asked_ms: i64,
-    /// Generation of the broker's own topic table when the route was asked for; a later one may have changed this topic.
+    /// Generation of the broker's own topic table at the time of the query. A later generation may have changed this
+    /// topic.
     generation: u64,
 }
 
-/// The routes of topics, and the requests that wait for one.
+/// Routes of topics, and the requests that wait for a route.
 pub(crate) struct Routes {
     known: Mutex<HashMap<String, Known>>,
     questions: Sender<Question>,
     waiting: Mutex<Option<Receiver<Question>>>,
-    /// When a request found no name server that answered, milliseconds; `i64::MIN` once one has answered since.
+    /// Time of the last request for which no name server responded, in milliseconds. `i64::MIN` after a response.
     down_ms: AtomicI64,
 }
 
@@ -59,8 +60,9 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// The queues of a topic; `None` when a name server must be asked first. While no name server answers, these are the queues
-    /// known last, and `Some(None)` for a topic that nobody asked about. `generation` is that of the broker's own table of topics.
+    /// Returns the queues of a topic, or `None` if a name server must be asked first. While no name server responds,
+    /// these are the last known queues, or `Some(None)` for a topic without an earlier query. `generation` is that of
+    /// the broker's own table of topics.
     pub(crate) fn find(&self, topic: &str, now_ms: i64, generation: u64) -> Option<Queues> {
         let is_down = now_ms.saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
         let known = self.known();
@@ -71,7 +73,7 @@ impl Routes {
         is_new.then(|| found.queues.clone())
     }
 
-    /// Queues a request to be answered after a name server was asked.
+    /// Queues a request that is answered after a query of a name server.
     pub(crate) fn ask(&self, question: Question) -> Result<(), Refusal> {
         self.questions.try_send(question).map_err(|_| {
             let remark =
@@ -80,7 +82,7 @@ impl Routes {
         })
     }
 
-    /// Notes that no name server answered.
+    /// Records that no name server responded.
     pub(crate) fn no_answer(&self, now_ms: i64) {
         self.down_ms.store(now_ms, Ordering::Relaxed);
     }
@@ -96,7 +98,7 @@ impl Routes {
         known.insert(topic.to_owned(), Known { queues, asked_ms: now_ms, generation });
     }
 
-    /// Takes the receiver of waiting requests; `None` when it was taken before.
+    /// Takes the receiver of waiting requests. Returns `None` if it was taken before.
     pub(crate) fn take_questions(&self) -> Option<Receiver<Question>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

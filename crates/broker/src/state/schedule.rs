@@ -28,7 +28,7 @@ struct Table {
 /// The state of the first undelivered message of a level.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// How long the message has failed to be delivered.
+    /// Time since which the message's delivery fails.
     pub patience: UnreadableSince,
     /// Whether the clock was set back behind store times of the level.
     pub set_back: ClockSetBack,
@@ -70,10 +70,10 @@ impl Schedule {
         written
     }
 
-    /// Replaces the positions by those of a master; waits for the disk when they differ.
+    /// Replaces the positions by those of a master. Waits for the disk if they differ.
     ///
     /// # Errors
-    /// When the file cannot be written; the positions are then as before.
+    /// When the file cannot be written. The positions stay unchanged then.
     pub(crate) fn adopt(&self, file: DelayOffsetTable) -> Result<(), persist::Error> {
         if self.table().offsets != file.offset_table {
             self.path.write(&json::to_vec(&file))?;
@@ -105,7 +105,8 @@ impl Schedule {
         self.table().offsets.clone()
     }
 
-    /// Lowers positions to these, a level that has none of them to zero; waits for the disk when there are any to lower.
+    /// Lowers positions to these, and to zero for levels that are missing in `proven`. Waits for the disk if a
+    /// position changes.
     ///
     /// # Errors
     /// When the file cannot be written; the positions are then as before.
@@ -138,7 +139,7 @@ impl Schedule {
         }
     }
 
-    /// Gives the state of a level's first undelivered message to `ask`, under the lock of the table.
+    /// Calls `ask` with the state of a level's first undelivered message, under the lock of the table.
     pub(crate) fn with_head<T>(&self, level: i32, ask: impl FnOnce(&mut Head) -> T) -> T {
         ask(self.table().heads.entry(level).or_default())
     }

@@ -68,7 +68,7 @@ pub(crate) struct Stats {
     sent_to: Mutex<SentTo>,
     own: Mutex<Own>,
     head_times: Mutex<KnownTimes>,
-    /// How long storing messages takes.
+    /// Durations of storing messages.
     pub(crate) puts: Puts,
 }
 
@@ -78,31 +78,32 @@ pub(crate) type KnownTimes = HashMap<(usize, u64), (Arc<Queue>, i64)>;
 /// The topics that producers sent to.
 #[derive(Default)]
 struct SentTo {
-    /// Since the start. Some may be deleted.
+    /// Topics since the start. Some may be deleted.
     all: BTreeSet<Arc<str>>,
-    /// Since the last sample.
+    /// Topics since the last sample.
     fresh: BTreeSet<Arc<str>>,
 }
 
-/// What the broker itself stored: delayed, timed and decided messages, and those given back.
+/// Messages that the broker itself stored: delayed, timed and decided messages, and messages sent back.
 #[derive(Default)]
 struct Own {
-    /// By topic, since the start. Of a deleted topic there is something when a delayed copy came to it after that, for an hour at most.
+    /// Counts by topic since the start. A deleted topic has a count for at most an hour if a delayed copy arrived
+    /// after its deletion.
     counts: HashMap<String, OwnCount>,
-    /// The topics whose counts grew since the last sample.
+    /// Topics whose counts grew since the last sample.
     fresh: Vec<String>,
 }
 
-/// What the broker itself stored in a topic.
+/// Count of the messages that the broker itself stored in a topic.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct OwnCount {
     pub bytes: u64,
     pub records: u64,
-    /// Whether the topic is among those that grew since the last sample.
+    /// Whether the topic is in the list of topics that grew since the last sample.
     is_fresh: bool,
 }
 
-/// What was counted, as of the last sample.
+/// Counts as of the last sample.
 #[derive(Default)]
 pub(crate) struct Tables {
     /// The samples of all counters.
@@ -111,9 +112,9 @@ pub(crate) struct Tables {
     pub put: HashMap<String, u64>,
     /// The topics of `put` that got messages since the last sample.
     pub grown: BTreeSet<String>,
-    /// By `topic@group`, what was delivered when that was last looked at, and how much that has grown since the start.
+    /// Deliveries by `topic@group` at the last sample, and their growth since the start.
     pub got: HashMap<String, (Delivered, Delivered)>,
-    /// What was stored, and what was delivered to groups that were deleted.
+    /// Counts of stored messages, and of deliveries to deleted groups.
     counted: Sums,
 }
 
@@ -141,7 +142,7 @@ impl Stats {
         *events.entry((name, format!("{topic}@{group}"))).or_default() += 1;
     }
 
-    /// Notes that producers sent to a topic.
+    /// Records that producers sent to a topic.
     pub(crate) fn note_sent_to(&self, topic: &str) {
         let mut sent_to = self.sent_to();
         let name = sent_to.all.get(topic).cloned().unwrap_or_else(|| topic.into());
@@ -180,12 +181,12 @@ impl Stats {
         }
     }
 
-    /// What the broker itself stored in a topic since the start.
+    /// Returns the count of the messages that the broker itself stored in a topic since the start.
     pub(crate) fn own_of(&self, topic: &str) -> OwnCount {
         self.own().counts.get(topic).copied().unwrap_or_default()
     }
 
-    /// Forgets what the broker itself stored in a topic that is removed.
+    /// Removes the counts of a removed topic.
     pub(crate) fn forget_own(&self, topic: &str) {
         self.own().counts.remove(topic);
     }
@@ -199,7 +200,7 @@ impl Stats {
         self.sent_to().all.iter().cloned().collect()
     }
 
-    /// Forgets what was counted of topics that are not there any more.
+    /// Removes the counts of topics that do not exist any more.
     pub(crate) fn forget_sent_to(&self, is_there: impl Fn(&str) -> bool) {
         self.sent_to().all.retain(|topic| is_there(topic));
         self.own().counts.retain(|topic, _| is_there(topic));
@@ -219,12 +220,12 @@ impl Stats {
         self.sent_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rate of a counter per second over the last minute; 0 when it has never counted.
+    /// Returns the rate of a counter per second over the last minute. 0 for an unused counter.
     pub(crate) fn tps(&self, name: Name, key: &str) -> f64 {
         self.minute(name, key).tps
     }
 
-    /// The change of a counter over the last minute; none when it has never counted.
+    /// Returns the change of a counter over the last minute. Zero for an unused counter.
     pub(crate) fn minute(&self, name: Name, key: &str) -> Span {
         self.tables().windows.read(name, key).map_or_else(Span::default, |read| read.minute)
     }
@@ -236,7 +237,8 @@ impl Stats {
 }
 
 impl Stats {
-    /// The rare events counted since the start, by counter and key. Those whose key `is_there` denies are forgotten.
+    /// Returns the rare events counted since the start, by counter and key. Removes the events whose key `is_there`
+    /// denies.
     pub(crate) fn events(&self, is_there: impl Fn(&str) -> bool) -> HashMap<(Name, String), u64> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.retain(|(_, key), _| is_there(key));
@@ -250,8 +252,8 @@ impl Stats {
 }
 
 impl Tables {
-    /// Adds what came since the last call to the counts of topics and groups, and returns the totals. What exists at the first call is
-    /// not counted.
+    /// Adds the growth since the last call to the counts of topics and groups, and returns the totals. Messages that
+    /// exist at the first call are not counted.
     pub(crate) fn look(&mut self, store: &Store, offsets: &Offsets, is_first: bool) -> Sums {
         for (queue, growth) in store.take_grown() {
             if is_first || growth == 0 {
@@ -299,7 +301,7 @@ impl Sums {
         self.put_user += if names::is_system_topic(topic) { 0 } else { messages };
     }
 
-    /// Adds what was delivered to a group; `key` is `topic@group`.
+    /// Adds deliveries to a group. `key` is `topic@group`.
     fn add_got(&mut self, key: &str, total: Delivered) {
         let topic = key.split_once('@').map_or(key, |(topic, _)| topic);
         self.got += total.messages;

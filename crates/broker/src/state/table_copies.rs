@@ -1,5 +1,6 @@
-//! Which versions of the master's tables its slaves have. What an answer says of topics, groups and offsets must outlive the master,
-//! so in controller mode such answers wait for the slaves of the in-sync set, one of which the controllers elect next.
+//! Versions of the master's tables that its slaves have. Topics, groups and offsets in a response must outlive the
+//! master. So in controller mode such responses wait for the slaves of the in-sync set, among which the controllers
+//! elect the next master.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -8,14 +9,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wire::ha::BrokerId;
 
-/// How long answers wait for a slave that has not asked for the tables. Vostok's slaves ask within milliseconds; RocketMQ's never
-/// do, and are not waited for afterwards.
+/// Time for which responses wait for a slave that has not requested the tables. Vostok's slaves request them within
+/// milliseconds. RocketMQ's slaves never do, and later responses do not wait for them.
 const UNHEARD: Duration = Duration::from_millis(1_500);
 
-/// The same for a slave that asked for the tables before: it is Vostok's, unless the operator has replaced its program.
+/// Time for which responses wait for a slave that requested the tables before. It runs Vostok, unless the operator
+/// has replaced its program.
 const UNHEARD_OF_OURS: Duration = Duration::from_secs(30);
 
-/// Most slaves whose copies are known; a master has as many connections for slaves at most.
+/// Most slaves with known copies. A master has at most as many connections for slaves.
 const SLAVES_MAX: usize = 64;
 
 /// Versions of the tables of a master, as its process counts them.
@@ -45,11 +47,11 @@ impl TableVersions {
 #[derive(Default)]
 pub(crate) struct TableCopies {
     copies: watch::Sender<Copies>,
-    /// Counts how often slaves had to say anew what they have.
+    /// Counter of the times at which slaves had to report their versions again.
     expectations: watch::Sender<u64>,
-    /// The slaves for which an answer waited in vain, as the last such answer found them.
+    /// Slaves that made the last response wait until its timeout.
     silent: watch::Sender<Vec<BrokerId>>,
-    /// How many entries of groups and topics the last look for changed offsets went through.
+    /// Number of entries of groups and topics in the last search for changed offsets.
     pub entries: AtomicU64,
 }
 
@@ -63,9 +65,9 @@ pub(crate) struct Copies {
 
 #[derive(Clone, Copy, Default)]
 struct Copy {
-    /// `None` for a slave that has not said what it has since it was expected to.
+    /// Versions of a slave. `None` for a slave without a report since it was expected.
     versions: Option<TableVersions>,
-    /// Since when the slave is expected to say what it has.
+    /// Time since which a report of the slave is expected.
     since: Duration,
     /// Whether the slave has ever asked for the tables.
     is_ours: bool,
@@ -86,13 +88,13 @@ impl Copy {
 }
 
 impl TableCopies {
-    /// This broker becomes master at `now`: what slaves have of its tables is not known.
+    /// Resets the slaves' versions, because this broker becomes master at `now`.
     pub(crate) fn begin(&self, now: Duration) {
         self.copies.send_replace(Copies { since: now, slaves: BTreeMap::new() });
     }
 
-    /// A slave asks at `now` and says that it has these versions. False when that many slaves are known already that this one is left
-    /// out.
+    /// Records that a slave's request at `now` contains these versions. Returns false if the number of known slaves
+    /// is at its limit.
     pub(crate) fn note(&self, slave: BrokerId, versions: TableVersions, now: Duration) -> bool {
         let mut is_known = true;
         self.copies.send_if_modified(|copies| {
@@ -104,8 +106,8 @@ impl TableCopies {
         is_known
     }
 
-    /// What these slaves have is not known any more at `now`: their processes may be new. Questions of slaves that wait are answered,
-    /// so that the slaves ask again.
+    /// Discards these slaves' versions at `now`, because their processes may be new. Waiting requests of slaves are
+    /// answered, so that the slaves ask again.
     pub(crate) fn expect(&self, slaves: &BTreeSet<BrokerId>, now: Duration) {
         self.copies.send_modify(|copies| {
             for slave in slaves {
@@ -121,12 +123,12 @@ impl TableCopies {
         self.expectations.send_modify(|count| *count += 1);
     }
 
-    /// Tells when slaves have to say anew what they have.
+    /// Notifies when slaves have to report their versions again.
     pub(crate) fn expectations(&self) -> watch::Receiver<u64> {
         self.expectations.subscribe()
     }
 
-    /// Notes that changes are looked up for a slave at `now`, and returns when that was done before.
+    /// Records a search for changes for a slave at `now`, and returns the time of the preceding search.
     pub(crate) fn note_look(&self, slave: BrokerId, now: Duration) -> Duration {
         let mut before = Duration::ZERO;
         self.copies.send_if_modified(|copies| {
@@ -150,8 +152,8 @@ impl TableCopies {
         slaves.into_iter().all(|slave| copies.slaves.get(slave).unwrap_or(&unknown).covers(wanted, now))
     }
 
-    /// An answer has waited since `since` for these slaves to have the wanted versions. Those of them that have not even asked meanwhile
-    /// are told to whoever watches [`Self::silent`]; one that asks may be taking a large table.
+    /// Reports slaves for which a response has waited since `since` and that have not even requested the wanted
+    /// versions. Watchers of [`Self::silent`] get them. A slave with a request may be taking a large table.
     pub(crate) fn note_silent(&self, slaves: &[BrokerId], wanted: &TableVersions, since: Duration) {
         let is_silent = |copy: &Copy| {
             copy.asked < since && copy.versions.is_none_or(|versions| wanted.is_newer_than(&versions))
@@ -167,7 +169,7 @@ impl TableCopies {
         }
     }
 
-    /// The slaves for which an answer waited in vain, each time one did.
+    /// Notifies of slaves that made a response wait until its timeout.
     pub(crate) fn silent(&self) -> watch::Receiver<Vec<BrokerId>> {
         self.silent.subscribe()
     }

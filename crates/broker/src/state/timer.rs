@@ -1,4 +1,4 @@
-//! What the timer shares with the request handlers: its progress, and the gate that recalls pass.
+//! State that the timer shares with request handlers: its progress, and the gate for recalls.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
@@ -8,7 +8,8 @@ use store::timer::TimerCheck;
 
 use crate::engine::Wakeup;
 
-/// What decides whether a recall comes in time. Its lock is held while a cancelling message or a delivery is appended.
+/// Gate that decides whether a recall is in time. Its lock is held while a cancelling message or a delivery is
+/// appended.
 #[derive(Default)]
 pub(crate) struct Gate {
     /// Number of cancelling messages that were appended since the broker started.
@@ -19,7 +20,7 @@ pub(crate) struct Gate {
     pub recalled_end: i64,
 }
 
-/// What the timer shares with the request handlers.
+/// State that the timer shares with request handlers.
 #[derive(Default)]
 pub(crate) struct TimerState {
     gate: Mutex<Gate>,
@@ -50,7 +51,7 @@ impl TimerState {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What slaves are told of the delivery; `None` on a slave and until the timer has begun.
+    /// Returns the delivery progress for slaves. `None` on a slave and until the timer has begun.
     pub(crate) fn checkpoint(&self) -> MutexGuard<'_, Option<TimerCheck>> {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,25 +10,26 @@ use super::ClockSetBack;
 /// Most half messages of which is remembered how they ended; the oldest is forgotten first.
 const ENDS_MAX: usize = 1 << 16;
 
-/// What a producer decides about its half message.
+/// Decision of a producer about its half message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Consumers get the message.
     Commit,
-    /// Nobody gets the message.
+    /// The message is discarded.
     Rollback,
 }
 
-/// How a half message ended.
+/// End of a half message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Its producer decided.
+    /// The producer decided.
     Decided(Decision),
-    /// Nobody decided in time; it is in `TRANS_CHECK_MAX_TIME_TOPIC`. Holds its last half offset.
+    /// The producer did not decide in time, and the message is in `TRANS_CHECK_MAX_TIME_TOPIC`. Holds its last half
+    /// offset.
     GivenUp(i64),
 }
 
-/// How half messages ended, by half offset; of the newest of them, since the broker started.
+/// Ends of the newest half messages since the broker started, by half offset.
 #[derive(Debug, Default)]
 struct Ends {
     by_half: HashMap<i64, End>,
@@ -56,7 +57,7 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    /// Locks the state. The lock is held during one append, so that a half message is decided only once.
+    /// Locks the state. The lock is held during an append, so that a half message is decided only once.
     pub(crate) fn lock(&self) -> MutexGuard<'_, HalfMessages> {
         self.half_messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,22 +70,22 @@ pub(crate) struct HalfMessages {
     pub first: i64,
     /// Half offsets at or behind `first` that are decided.
     done: BTreeSet<i64>,
-    /// Op records that still count: each decides a message at or behind `first`, or lies behind one that does. Pairs of op offset
-    /// and half offset.
+    /// Valid op records: each decides a message at or behind `first`, or lies behind such a record. Pairs of op
+    /// offset and half offset.
     records: VecDeque<(i64, i64)>,
     /// Op records before this op offset are no longer needed.
     next_op: i64,
-    /// For undecided messages that were checked: from each half offset such a message had to the present one.
+    /// Present half offset of checked undecided messages, by each former half offset.
     moved: HashMap<i64, i64>,
-    /// For undecided messages that were checked: from the present half offset to all former ones.
+    /// All former half offsets of checked undecided messages, by the present half offset.
     former: HashMap<i64, Vec<i64>>,
-    /// How messages ended, by every half offset that their producers may name. Those that were given up apart, because they may
-    /// be committed long after.
+    /// Ends of messages, by every half offset that their producers may name. Messages that were given up are
+    /// separate, because they may be committed long after.
     decided: Ends,
     given_up: Ends,
     /// Whether the clock was set back behind the store times of half messages.
     pub set_back: ClockSetBack,
-    /// What producers decided since the broker started, by topic.
+    /// Decisions of producers since the broker started, by topic.
     decisions: HashMap<String, Decisions>,
     /// Half and op position at an earlier time, and the end of the log then, which must be flushed before they are committed.
     waiting: Option<(i64, i64, LogOffset)>,
@@ -94,7 +95,7 @@ pub(crate) struct HalfMessages {
 /// (`BrokerMetricsManager.initTransactionMetrics`); a last range has no bound.
 pub(crate) const FINISH_BOUNDS_S: [u64; 6] = [5, 60, 600, 3600, 43_200, 86_400];
 
-/// What producers decided about the messages of one topic.
+/// Decisions of producers about the messages of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decisions {
     pub rollbacks: u64,
@@ -133,7 +134,7 @@ impl HalfMessages {
         self.former.insert(now, former);
     }
 
-    /// Notes how the message ended that has or had these half offsets.
+    /// Records the end of the message with these present or former half offsets.
     pub(crate) fn note_end(&mut self, halves: impl IntoIterator<Item = i64>, end: End) {
         let ends = match end {
             End::Decided(_) => &mut self.decided,
@@ -142,7 +143,7 @@ impl HalfMessages {
         halves.into_iter().for_each(|half| ends.note(half, end));
     }
 
-    /// How the message ended that has or had this half offset, as far as that is remembered.
+    /// Returns the end of the message with this present or former half offset, if it is remembered.
     pub(crate) fn end_of(&self, half: i64) -> Option<End> {
         let decided = |half| self.decided.by_half.get(&half).copied();
         let given_up = self.given_up.by_half.get(&half).copied();
@@ -171,12 +172,12 @@ impl HalfMessages {
         self.decisions.get_mut(topic).expect("inserted above when it was missing")
     }
 
-    /// Forgets what producers decided about messages of a topic that is deleted.
+    /// Removes the decisions about messages of a deleted topic.
     pub(crate) fn forget_topic(&mut self, topic: &str) {
         self.decisions.remove(topic);
     }
 
-    /// What producers decided since the broker started, by topic.
+    /// Returns the decisions of producers since the broker started, by topic.
     pub(crate) fn decisions(&self) -> BTreeMap<String, Decisions> {
         self.decisions.iter().map(|(topic, decisions)| (topic.clone(), *decisions)).collect()
     }
@@ -186,7 +187,8 @@ impl HalfMessages {
         self.former.get(&half).cloned().unwrap_or_default()
     }
 
-    /// The present half offset of the message that has or had this half offset; `None` when the message is decided.
+    /// Returns the present half offset of the message with this present or former half offset, or `None` if the
+    /// message is decided.
     pub(crate) fn undecided(&self, half: i64) -> Option<i64> {
         let now = self.moved.get(&half).copied().unwrap_or(half);
         (now >= self.first && !self.done.contains(&now)).then_some(now)

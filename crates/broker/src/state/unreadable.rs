@@ -1,15 +1,15 @@
-//! How long a message that cannot be read holds up those behind it. Pure.
+//! Patience with an unreadable message that holds up later messages. Pure.
 
 use store::ReadError;
 
 use crate::refusal::PutError;
 
-/// A message that cannot be read for this many milliseconds is skipped, so that it no longer holds up those behind it.
+/// Milliseconds after which an unreadable message is skipped, so that it no longer holds up later messages.
 const PATIENCE_MS: i64 = 60_000;
 /// The time between two attempts counts for at most this many milliseconds, since the clock may have been set.
 const STEP_MAX_MS: i64 = 10_000;
 
-/// How long the first message of a queue has failed to be delivered.
+/// Time since which delivery of a queue's first message fails.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadableSince {
     /// The position of the message that failed last, and the time of that in milliseconds since the epoch.
@@ -18,8 +18,9 @@ pub(crate) struct UnreadableSince {
 }
 
 impl UnreadableSince {
-    /// Whether the message at position `head`, which just failed, is tried again before it is skipped. It is always tried again
-    /// when the log or a table cannot be written, or an index is being rebuilt: the messages behind it would fail as well.
+    /// Whether the message at position `head`, which just failed, is tried again before it is skipped. It is always
+    /// tried again if the log or a table cannot be written, or an index is being rebuilt, because later messages
+    /// would fail as well.
     pub(crate) fn holds(&mut self, head: i64, error: &PutError, now_ms: i64) -> bool {
         match error {
             PutError::Append(_) | PutError::Topic(_) | PutError::Read(ReadError::Rebuilding { .. }) => true,

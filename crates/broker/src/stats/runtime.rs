@@ -8,8 +8,8 @@ use wire::record::RecordView;
 use crate::broker::Broker;
 use crate::state::{Sums, decimal};
 
-/// The entries of the broker's runtime status about messages, with Java's names. Those about request queues and locks of the
-/// page cache are zero, since Vostok has neither.
+/// Returns the entries of the broker's runtime status about messages, with Java's names. Entries about request queues
+/// and locks of the page cache are zero, because Vostok has neither.
 pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let now_ms = broker.now_ms();
     let sums = {

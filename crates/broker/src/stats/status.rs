@@ -11,7 +11,7 @@ const CONFLICTS_NAMED: usize = 50;
 /// Most settings without effect that the runtime table names.
 const SETTINGS_NAMED: usize = 50;
 
-/// Names of the broker's and the store's threads and tasks that ended before they were told to.
+/// Returns the names of the broker's and the store's threads and tasks that ended early.
 fn stopped_threads(broker: &Broker) -> String {
     let mut names = broker.supervisor.names();
     names.extend(broker.store.stopped_threads().into_iter().map(str::to_owned));

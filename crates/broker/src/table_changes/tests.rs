@@ -12,7 +12,7 @@ use crate::testing::Fixture;
 
 const SLAVE: BrokerId = BrokerId::new(2);
 
-/// A broker of a set under controllers that is its master, with one slave in the in-sync set.
+/// Makes a broker that is the master of a set under controllers, with a slave in the in-sync set.
 fn master() -> Fixture {
     appointed(Fixture::with(|config| config.replication.controller.is_enabled = true))
 }
@@ -102,8 +102,8 @@ fn a_master_that_is_deposed_tells_nothing_of_its_tables() {
     assert_eq!(refusal.remark, NOT_MASTER);
 }
 
-/// Takes over what changed at `master` after the versions that `slave` has, and returns the versions it has then, the changes, and in
-/// how many parts they came.
+/// Copies the changes at `master` after the slave's versions. Returns the new versions, the changes, and the number
+/// of parts.
 fn copy(master: &Broker, slave: &Broker, has: TableVersions) -> (TableVersions, TableChanges, usize) {
     let (versions, mut all) = look(master, &has, AnswerPart::after(None).unwrap());
     let mut parts = 1;

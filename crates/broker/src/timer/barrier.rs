@@ -1,10 +1,10 @@
-//! What holds up deliveries: a cancelling message that rolls may cancel a message that is due later. Pure.
+//! Barrier to deliveries: a cancelling message that rolls may cancel a message that is due later. Pure.
 
 use std::collections::BTreeMap;
 
 use store::timer::{Entry, Key};
 
-/// The cancelling messages that are to be rolled and whose copy is not in the timer queue yet. Messages that are due behind
+/// Cancelling messages that must be rolled and whose copy is not in the timer queue yet. Messages that are due behind
 /// the first of them are not delivered.
 #[derive(Default)]
 pub(super) struct Barrier {
@@ -21,18 +21,18 @@ impl Barrier {
         self.rolling.first_key_value().is_some_and(|(first, _)| entry.key() > *first)
     }
 
-    /// Adds a cancelling entry that is to be rolled and whose copy is not in the timer queue yet; it is tried again at `again_ms`
-    /// (milliseconds since the epoch).
+    /// Adds a cancelling entry that must be rolled and whose copy is not in the timer queue yet. It is tried again at
+    /// `again_ms` (milliseconds since the epoch).
     pub(super) fn hold(&mut self, entry: &Entry, again_ms: i64) {
         self.rolling.insert(entry.key(), again_ms);
     }
 
-    /// Removes an entry whose copy is in the timer queue, or which was given up.
+    /// Removes an entry whose copy is in the timer queue, or that was given up.
     pub(super) fn release(&mut self, entry: &Entry) {
         self.rolling.remove(&entry.key());
     }
 
-    /// Has all entries tried again at once. Called when the clock was set back.
+    /// Makes all entries due at once. Runs after the clock was set back.
     pub(super) fn wake(&mut self) {
         self.rolling.values_mut().for_each(|again_ms| *again_ms = i64::MIN);
     }

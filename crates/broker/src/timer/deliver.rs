@@ -15,33 +15,35 @@ use crate::refusal::PutError;
 use crate::schedule::target;
 use crate::topics::Queue;
 
-/// Most messages delivered by one append.
+/// Most messages delivered by an append.
 const BATCH_MAX: usize = 512;
-/// Size in bytes at which no further messages are added to one append.
+/// Size in bytes at which no further messages are added to an append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Pause in milliseconds after a failed read or append.
 const RETRY_AFTER_MS: i64 = 1000;
 /// Pause in milliseconds while the log is busy.
 const BUSY_MS: i64 = 20;
 
-/// What is done with an entry that is due.
+/// Treatment of a due entry.
 enum Fate {
     /// The copy of its message is in the batch, for this queue.
     Put(Arc<Queue>),
     /// The entry is tried again at this time, in milliseconds since the epoch.
     Later(i64),
-    /// The record of its message has to be read from the disk first.
+    /// The record of the message must be read from the disk first.
     Fetch,
-    /// Nothing is delivered, since the message was cancelled; it was subtracted from the count of pending messages then.
+    /// The message was cancelled and is not delivered. It was subtracted from the count of pending messages at the
+    /// cancellation.
     Cancelled,
-    /// Nothing is delivered, since the message cancels another or cannot be delivered at all.
+    /// The message cancels another message or cannot be delivered at all.
     Done,
 }
 
-/// An entry whose copy is in the batch, and the queue the copy goes to.
+/// Entry whose copy is in the batch, and the target queue of the copy.
 type Put = (Entry, Arc<Queue>);
 
-/// What an entry adds to the count of pending messages: a cancelling one takes away the message it cancels.
+/// Returns the change of the count of pending messages for an entry. A cancelling entry subtracts the cancelled
+/// message.
 fn counted(entry: &Entry) -> i64 {
     if entry.cancels { -1 } else { 1 }
 }
@@ -99,7 +101,8 @@ impl Scheduler {
         None
     }
 
-    /// Has an entry tried again at `again_ms`. A cancelling entry that is to be rolled keeps its place before those it holds up.
+    /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled keeps its place
+    /// before the entries that it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
         if entry.cancels {
             self.barrier.hold(&entry, again_ms);
@@ -194,8 +197,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a cancelling message of the entry's slot names its message. Cancelling messages of Java 5.5 contain only the key
-    /// of the message, those of Java 5.3 its topic before the key.
+    /// Whether a cancelling message of the entry's slot names its message. Cancelling messages of Java 5.5 contain
+    /// only the key of the message, those of Java 5.3 its topic before the key.
     fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
         let Some(key) = timed.key.filter(|_| self.due_entries.has_deleted(entry.slot_ms)) else {
             return false;

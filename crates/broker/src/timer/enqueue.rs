@@ -96,7 +96,7 @@ impl Scheduler {
         done
     }
 
-    /// Adds one message of the timer queue to the wheel.
+    /// Adds a message of the timer queue to the wheel.
     fn add(&mut self, unit: &Unit, bytes: &[u8], now_ms: i64) -> io::Result<()> {
         let config = self.files.config();
         let precision_ms = config.precision_ms;

@@ -1,5 +1,5 @@
-//! The fetch engine, which reads from the disk for the timer: chains of slots that begin soon, the keys their
-//! cancelling messages name, and records that are no longer in memory.
+//! Fetch engine, which reads from the disk for the timer. It reads chains of slots that begin soon, the keys in their
+//! cancelling messages, and records that are no longer in memory.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::engine::{Engine, Next, Wakeup};
 
 /// Pause in milliseconds before a chain that could not be read is tried again.
 const RETRY_AFTER_MS: i64 = if cfg!(test) { 0 } else { 1000 };
-/// Attempts after which a read that fails is given up, so that it no longer holds up the rest; about a minute.
+/// Attempts after which a failed read is given up, so that it no longer holds up other reads. About a minute.
 pub(super) const TRIES_MAX: u32 = 60;
-/// Most bytes of old records read ahead for one slot. Records beyond that are read when they are due.
+/// Most bytes of old records read ahead for a slot. Records beyond that are read when they are due.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// What the timer asks the fetch engine for.
+/// Job of the timer for the fetch engine.
 pub(super) enum Job {
     /// Read the chain of a slot.
     Load(Chain),
-    /// Read the record of an entry, so that it is in memory.
+    /// Reads the record of an entry into memory.
     Touch(Entry),
 }
 
@@ -33,18 +33,18 @@ pub(super) enum Job {
 pub(super) enum Fetched {
     /// The entries of a chain, and the keys its cancelling messages name.
     Loaded(Loaded, Vec<Box<[u8]>>),
-    /// The entry whose record was read, or could not be.
+    /// Entry whose record was read, or is unreadable.
     Touched(Entry),
 }
 
-/// A chain that is being read: the units of one slot in the timer log, linked from the newest to the oldest.
+/// Chain that is being read: the units of a slot in the timer log, linked from the newest to the oldest.
 pub(super) struct Chain {
     load: Load,
     /// The entries of the chain, once it was read.
     loaded: Option<Loaded>,
     /// Cancelling messages of the chain whose records are not read yet.
     unread: Vec<Entry>,
-    /// The keys that the cancelling messages read so far name.
+    /// Keys in the cancelling messages read so far.
     keys: Vec<Box<[u8]>>,
     /// Number of failed attempts to read from the disk.
     failed: u32,
@@ -90,13 +90,13 @@ pub(crate) struct Fetcher {
     reader: Reader,
     inbox: Receiver<Job>,
     outbox: Sender<Fetched>,
-    /// Chains that could not be read, and when each is tried again (milliseconds since 1970); no more than the timer asks for
-    /// at the same time.
+    /// Unreadable chains, and the time of the next attempt of each (milliseconds since 1970). Their number is bounded
+    /// by the timer's concurrent jobs.
     refused: VecDeque<(i64, Chain)>,
 }
 
 impl Fetcher {
-    /// The next job: a chain that could not be read and is to be tried again now, or a new one.
+    /// Returns the next job: an unreadable chain whose next attempt is due, or a new job.
     fn next(&mut self, now_ms: i64) -> Option<Job> {
         // A time further ahead than the pause was noted before the clock was set back.
         let is_due = |again_ms: i64| again_ms <= now_ms || again_ms > now_ms + RETRY_AFTER_MS;
@@ -106,11 +106,11 @@ impl Fetcher {
         self.inbox.try_recv().ok()
     }
 
-    /// Performs a job and returns the chain that is to be tried again, if any.
+    /// Performs a job. Returns the chain for another attempt, if any.
     fn serve(&mut self, job: Job) -> Option<Chain> {
         match self.reader.serve(job) {
             Ok(fetched) => {
-                // Sending fails when the timer is gone, and then nobody needs the result.
+                // Sending fails if the timer is gone, and then the result is not needed.
                 let _ = self.outbox.send(fetched);
                 self.reader.broker.timer.wakeup().wake();
                 None
@@ -130,7 +130,7 @@ impl Engine for Fetcher {
         Next::At(now_ms)
     }
 
-    /// Performs the jobs that are left, so that the timer knows which messages are not delivered.
+    /// Performs the remaining jobs, so that the timer knows the undelivered messages.
     fn stop(&mut self) {
         while let Ok(job) = self.inbox.try_recv() {
             self.serve(job);
@@ -153,7 +153,7 @@ impl Reader {
     /// Performs a job.
     ///
     /// # Errors
-    /// The chain that could not be read and is to be tried again.
+    /// The unreadable chain, for another attempt.
     pub(super) fn serve(&mut self, job: Job) -> Result<Fetched, Box<Chain>> {
         match job {
             Job::Touch(entry) => {
@@ -176,7 +176,7 @@ impl Reader {
         }
     }
 
-    /// Whether a chain that cannot be read is to be tried again.
+    /// Whether an unreadable chain gets another attempt.
     fn is_patient(&self, chain: &Chain) -> bool {
         chain.failed < TRIES_MAX && !self.given_up.contains(&chain.load.slot_ms)
     }
@@ -189,7 +189,7 @@ impl Reader {
         self.given_up.insert(chain.load.slot_ms)
     }
 
-    /// Reads the entries of a chain; `None` when the disk fails and the chain is to be tried again.
+    /// Reads the entries of a chain. Returns `None` if the disk fails and the chain gets another attempt.
     fn walk(&mut self, chain: &mut Chain) -> Option<Loaded> {
         let slot_ms = chain.load.slot_ms;
         let (loaded, refused) = walk(&self.log, &chain.load);
@@ -213,7 +213,8 @@ impl Reader {
         Some(loaded)
     }
 
-    /// Reads the keys that the cancelling messages of a chain name. False when the disk fails and the chain is to be tried again.
+    /// Reads the keys in the cancelling messages of a chain. Returns false if the disk fails and the chain gets
+    /// another attempt.
     fn read_cancelling(&mut self, chain: &mut Chain) -> bool {
         let mut refused = Vec::new();
         for entry in std::mem::take(&mut chain.unread) {

@@ -16,7 +16,7 @@ pub(crate) struct Asked<'a> {
     pub deliver_ms: Option<&'a [u8]>,
     /// The message was timed before: it is a delivered copy that a consumer sends back.
     pub was_timed: bool,
-    /// The message cancels another one.
+    /// Whether the message cancels another message.
     pub cancels: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Asked<'a> {
         asked
     }
 
-    /// Records the value of a property, and returns whether it is one of those that ask for a time.
+    /// Records the value of a property. Returns whether the property requests a time.
     pub(crate) fn note(&mut self, name: &[u8], value: &'a [u8]) -> bool {
         let is = |wanted: &str| wanted.as_bytes() == name;
         let field = if is(key::TIMER_DELAY_SEC) {
@@ -65,11 +65,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The wheel time of the message in milliseconds since the epoch; `None` when the message is delivered at once.
+    /// Returns the wheel time of the message in milliseconds since the epoch, or `None` if the message is delivered
+    /// at once.
     ///
     /// # Errors
-    /// Java's refusals: timed messages are disabled, the time is no number, it is too far ahead, it has passed for a cancelling
-    /// message, or its slot has too many messages.
+    /// Java's refusals: timed messages are disabled, the time is no number or too far ahead, the time of a cancelling
+    /// message has passed, or its slot has too many messages.
     pub(crate) fn out_ms(&self, broker: &Broker) -> Result<Option<i64>, Refusal> {
         let first = |name, value: Option<&'a [u8]>| value.map(|value| (name, value));
         let asked = first(key::TIMER_DELAY_SEC, self.delay_s)

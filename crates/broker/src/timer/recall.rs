@@ -29,16 +29,16 @@ pub struct RecallRequest<'a> {
 pub(crate) struct Recall {
     /// Unique key of the recalled message.
     pub message_id: String,
-    /// Earliest time the recalled message may be due, in milliseconds since the epoch. From then on a recall is too late.
+    /// Earliest due time of the recalled message, in milliseconds since the epoch. From then on a recall is too late.
     pub time_ms: i64,
 }
 
 /// Checks a recall and appends the properties of the cancelling message to `out`.
 ///
 /// # Errors
-/// Java's refusals: recalls are disabled, the broker is not writable, the topic does not exist, the handle is invalid or
-/// belongs elsewhere, or the time has passed or is too far ahead. Also when `timerStopEnqueue` is set, since the cancelling
-/// message would not be read.
+/// Java's refusals: recalls are disabled, the broker is not writable, the topic does not exist, the handle is invalid
+/// or belongs to another broker, or the time has passed or is too far ahead. Also with `timerStopEnqueue`, because
+/// the cancelling message would not be read.
 pub(crate) fn check(
     broker: &Broker,
     request: &RecallRequest<'_>,
@@ -92,7 +92,7 @@ pub(crate) fn check(
     Ok(Recall { message_id: handle.message_id, time_ms })
 }
 
-/// The refusal of a recall that comes too late: the message may have been delivered.
+/// Makes the refusal of a late recall: the message may have been delivered.
 pub(crate) fn too_late() -> Refusal {
     Refusal::new(response::ILLEGAL_OPERATION, "recall failed, timestamp invalid")
 }
@@ -102,7 +102,7 @@ fn stopped() -> Refusal {
     Refusal::error("recall failed, timed messages are not added to the wheel, timerStopEnqueue is true")
 }
 
-/// The refusal of a recall whose cancelling message was not stored.
+/// Makes the refusal of a recall whose cancelling message was not stored.
 pub(crate) fn failed() -> Refusal {
     Refusal::error("recall failed, execute error")
 }

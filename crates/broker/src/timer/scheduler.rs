@@ -27,7 +27,7 @@ const LEAD_MS: i64 = 4000;
 const NEAR_MAX: usize = 400_000;
 /// Pause in milliseconds when an entry is due but waits for another engine or the disk.
 const WAIT_MS: i64 = 5;
-/// Interval in milliseconds at which the read time is saved while nothing is added or delivered.
+/// Interval in milliseconds at which the read time is saved while no message is added or delivered.
 const IDLE_SAVE_MS: i64 = 60_000;
 /// Interval in milliseconds between two checks for old files of the timer log that can be removed.
 const RETIRE_MS: i64 = 100;
@@ -45,19 +45,19 @@ pub(crate) struct Scheduler {
     pub(super) fetch: Fetch,
     /// Offset in the timer queue of the next message to add.
     pub(super) next: i64,
-    /// How long the message of the timer queue that cannot be read has held up those behind it.
+    /// Time since which an unreadable message of the timer queue holds up later messages.
     pub(super) patience: UnreadableSince,
-    /// How long entries that are due have failed to be delivered, by position of their unit in the timer log.
+    /// Time since which delivery of due entries fails, by position of their unit in the timer log.
     pub(super) stuck: HashMap<u64, UnreadableSince>,
-    /// The cancelling messages that must be rolled before what is due behind them is delivered.
+    /// Cancelling messages that must be rolled before later due messages are delivered.
     pub(super) barrier: Barrier,
     /// Copies of all cancelling messages that were rolled lie before this offset of the timer queue.
     pub(super) rolled_end: i64,
     /// Messages before this offset of the timer queue that are due before `first_read_ms` were delivered by an earlier run.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
-    /// Messages that came when the slot they are due in was over: the slots where they wait for their delivery, with the offset in
-    /// the timer queue of the first one in each.
+    /// Messages that arrived after their slot was over: the slots in which they wait for delivery, with the timer
+    /// queue offset of the first such message.
     late: VecDeque<(i64, i64)>,
     /// Number of timed messages that are not delivered yet.
     pub(super) pending: i64,
@@ -66,25 +66,25 @@ pub(crate) struct Scheduler {
     pub(super) batch: Batch,
     pub(super) bytes: Vec<u8>,
     pub(super) properties: Vec<u8>,
-    /// Whether something was added or delivered since the last save.
+    /// Whether a message was added or delivered since the last save.
     pub(super) changed: bool,
     saves: Saves,
     retired_ms: i64,
 }
 
-/// The outcome of a save. One that failed returns what it was to write.
+/// Result of a save. A failed save returns its data.
 type Saved = Result<(), Box<(SaveError, TimerSave)>>;
 
 /// The state of saving the timer's files.
 struct Saves {
     position_writer: PositionWriter,
-    /// The save under way: the position in the timer log up to which it saves, and the channel of its outcome.
+    /// Running save: the position in the timer log up to which it saves, and the channel of its result.
     running: Option<(u64, Receiver<Saved>)>,
     /// The position in the timer log up to which the last successful save went.
     done: u64,
     /// When the last save began, in milliseconds since the epoch.
     began_ms: i64,
-    /// A save failed for good; no further ones are made.
+    /// Whether a save failed for good, after which no saves are made.
     failed: bool,
 }
 
@@ -145,7 +145,7 @@ impl Scheduler {
         Ok(clock)
     }
 
-    /// Does everything that is to be done at `now_ms`. True when there may be more to do at once.
+    /// Does all work that is due at `now_ms`. Returns true if more work may be due at once.
     pub(super) fn advance(&mut self, now_ms: i64) -> bool {
         self.take_fetched();
         self.take_saved();
@@ -180,7 +180,7 @@ impl Scheduler {
         busy
     }
 
-    /// Moves the read time back after the clock was set back, so that messages timed from now on do not wait until the clock has
+    /// Moves the read time back after the clock was set back. So new timed messages do not wait until the clock has
     /// caught up with the old read time.
     fn go_back(&mut self, now_ms: i64) -> io::Result<()> {
         let before_ms = self.due_entries.read_ms();
@@ -192,8 +192,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// When there will be more to do, after a round at `now_ms` that left nothing to do at once. A handler that stores a timed
-    /// message wakes the timer earlier, as does the fetch engine with each result.
+    /// Returns the time of the next work, after a round at `now_ms` that left no immediate work. A handler that
+    /// stores a timed message wakes the timer earlier, as does the fetch engine with each result.
     fn next(&self, now_ms: i64) -> Next {
         let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let wake_ms = self.due_entries.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
@@ -234,8 +234,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Longest time in milliseconds a message that is added now waits before it is delivered or rolled: at most half of the time
-    /// the commit log is kept by the present settings.
+    /// Returns the longest time in milliseconds that a message added now waits before it is delivered or rolled: at
+    /// most half of the retention of the commit log by the present settings.
     pub(super) fn window_ms(&self) -> i64 {
         let (config, files) = (&self.broker.config, self.files.config());
         let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
@@ -267,7 +267,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes the outcome of a save up to `position` in the timer log.
+    /// Records the result of a save up to `position` in the timer log.
     fn saved(&mut self, position: u64, done: Saved) {
         let Err(refused) = done else {
             self.saves.done = position;
@@ -306,19 +306,20 @@ impl Scheduler {
         TimerProgress { read_ms, queue_offset, delivered_before: queue_offset, now_ms }
     }
 
-    /// Whether messages that an earlier run, or a master before this one, has processed are still to be read again.
+    /// Whether messages that an earlier run, or a former master, has processed must still be read again.
     fn is_behind(&self) -> bool {
         self.next < self.delivered_before
     }
 
-    /// Notes that the next message of the timer queue waits in a slot behind the one it is due in.
+    /// Records that the next message of the timer queue waits in a slot behind its due slot.
     pub(super) fn note_late(&mut self, slot_ms: i64) {
         if self.late.back().is_none_or(|(slot, _)| *slot != slot_ms) {
             self.late.push_back((slot_ms, self.next));
         }
     }
 
-    /// What slaves are told: messages before this offset of the timer queue that are due before the read time were delivered.
+    /// Returns the progress for slaves: messages before this offset of the timer queue that are due before the read
+    /// time were delivered.
     fn checkpoint(&mut self) -> TimerCheck {
         let read_ms = self.due_entries.read_ms();
         while self.late.front().is_some_and(|(slot_ms, _)| *slot_ms < read_ms) {
@@ -332,7 +333,7 @@ impl Scheduler {
         TimerCheck { read_ms, queue_offset, master_queue_offset: queue_offset, ..TimerCheck::default() }
     }
 
-    /// Takes what is to be saved; `None` when there is nothing.
+    /// Takes the data for the next save, or `None` without changes.
     fn begin_save(&mut self, now_ms: i64) -> io::Result<Option<TimerSave>> {
         self.saves.began_ms = now_ms;
         let progress = self.progress(now_ms);
@@ -387,7 +388,7 @@ impl Scheduler {
         found.first().filter(|unit| !unit.is_blank()).map(|unit| (unit.log_offset, unit.size))
     }
 
-    /// Replaces the chain of a slot by one that holds only the messages that are not delivered yet.
+    /// Replaces the chain of a slot by a chain that holds only its undelivered messages.
     fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
         let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
         let precision_ms = self.files.config().precision_ms;
@@ -408,8 +409,8 @@ impl Engine for Scheduler {
         if self.advance(now_ms) { Next::At(now_ms) } else { self.next(now_ms) }
     }
 
-    /// Saves the files so that no message is delivered again after the next start, be it of Vostok or of Java. The fetch engine
-    /// and the position writer must have done all they were asked for.
+    /// Saves the files so that the next start, of Vostok or of Java, delivers no message again. The fetch engine and
+    /// the position writer must have finished their jobs.
     fn stop(&mut self) {
         self.take_fetched();
         match self.saves.running.as_ref().map(|(_, receiver)| receiver.recv()) {

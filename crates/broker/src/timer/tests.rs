@@ -479,7 +479,8 @@ fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
     scheduler.stop();
 }
 
-/// What slaves are told: messages before this offset of the timer queue that are due before this time were delivered.
+/// Returns the progress for slaves: messages before this offset of the timer queue that are due before this time were
+/// delivered.
 fn told(fixture: &Fixture) -> (i64, i64) {
     let checkpoint = fixture.broker.timer.checkpoint().expect("the timer has begun");
     (checkpoint.read_ms, checkpoint.master_queue_offset)

@@ -1,4 +1,4 @@
-//! The properties of stored timed messages, and those of their copies. Pure.
+//! Properties of stored timed messages, and of their copies. Pure.
 
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -18,7 +18,7 @@ pub(super) struct Timed<'a> {
     pub queue_id: i32,
     /// Unique key of the message.
     pub key: Option<&'a [u8]>,
-    /// For a cancelling message, the key of the message it cancels.
+    /// Key of the cancelled message, if the message cancels another.
     pub cancels: Option<&'a [u8]>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Timed<'a> {
     /// Reads the fields of a record.
     ///
     /// # Errors
-    /// A text that says which property is missing, or that the record is not of the timer topic.
+    /// Text about a missing property, or about a record of another topic.
     pub(super) fn of(record: &RecordView<'a>, precision_ms: i64) -> Result<Self, &'static str> {
         if record.topic() != names::TIMER_TOPIC.as_bytes() {
             return Err("it is not of the timer topic");
@@ -46,10 +46,10 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// When a message is due, in milliseconds since the epoch. Java keeps only the start of the slot, by default a second
-/// (`TIMER_OUT_MS`), at the end of which the time asked for lies at the latest; that time still stands in the properties. A
-/// relative delay counts from the store time, which is slightly later than the time Java counts from, so the result is kept
-/// within the slot.
+/// Returns the due time of a message, in milliseconds since the epoch. Java stores only the start of the slot, by
+/// default a second (`TIMER_OUT_MS`). The requested time lies at the end of the slot at the latest, and is still in
+/// the properties. A relative delay counts from the store time, which is slightly later than Java's start time, so
+/// the result is kept within the slot.
 fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
     let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
     let (first, last) = (out_ms.saturating_add(1), out_ms.saturating_add(precision_ms));
@@ -78,7 +78,7 @@ pub(super) fn asked_ms(name: &str, value: &[u8], now_ms: i64) -> Option<i64> {
     })
 }
 
-/// Writes the properties of a delivered copy, or of a rolled one with `roll`.
+/// Writes the properties of a delivered copy, or with `roll` of a rolled copy.
 pub(super) fn copy_properties(
     out: &mut Vec<u8>,
     text: &[u8],

@@ -14,7 +14,7 @@ use super::{CHANGES_KEPT, Topic, Topics};
 use crate::change::TopicChange;
 use crate::{Refusal, persist};
 
-/// The topics that change, by name; `None` for those that are removed.
+/// Changed topics by name. `None` for removed topics.
 type Staged = BTreeMap<String, Option<Arc<Topic>>>;
 
 /// The content of `topics.json`, borrowed from the table: with 60,000 topics a copy would cost more than writing the text.
@@ -28,8 +28,9 @@ struct File<'a> {
 }
 
 impl Topics {
-    /// Makes changes with one write of the file, and returns the outcome of each list. The changes of one list are made together
-    /// or not at all; a refused list does not affect the others. No change is visible before the file is on disk.
+    /// Applies changes with one write of the file, and returns the outcome of each list. The changes of a list are
+    /// applied together or not at all, and a refused list does not affect the other lists. No change is visible
+    /// before the file is on disk.
     pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut staged = Staged::new();
@@ -53,8 +54,8 @@ impl Topics {
         outcomes
     }
 
-    /// Replaces the table by that of a master, with its version. Topics that the master does not have are removed. Does nothing
-    /// when the version is the same.
+    /// Replaces the table by that of a master, with its version. Removes topics that the master does not have. Does
+    /// nothing if the version is equal.
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.
@@ -72,7 +73,7 @@ impl Topics {
         self.replace(version, removed, configs, &writing)
     }
 
-    /// Takes over what changed in the table of a master, and its version.
+    /// Applies the changes in the table of a master, and takes its version.
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.
@@ -175,7 +176,7 @@ impl Topics {
     }
 }
 
-/// The topic after a change: `None` when nothing changes, `Some(None)` when the topic is removed.
+/// Returns the topic after a change: `None` if nothing changes, `Some(None)` if the topic is removed.
 #[expect(clippy::option_option, reason = "the outer one says whether there is something to write")]
 fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>, Refusal> {
     let config = match change {

@@ -1,10 +1,11 @@
-//! What producers sent to a queue, counted per request. Statistics sample these counts, and metrics are summed from them.
+//! Counts of producers' messages in a queue, per request. Statistics sample these counts, and metrics are summed from
+//! them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What kind of message a producer sent, as metrics name it (`TopicMessageType`).
+/// Kind of a producer's message in metrics (`TopicMessageType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     Normal,
@@ -29,20 +30,20 @@ impl MessageKind {
 /// Upper bounds in bytes of the ranges in which records are counted by size (`BrokerMetricsManager`); a last range has no bound.
 pub(crate) const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
 
-/// What producers sent to one queue since it was opened.
+/// Counts of producers' messages in a queue since the queue was opened.
 #[derive(Default)]
 pub(crate) struct Sent {
-    /// Counts by kind of message. Most queues get messages of one kind only, so each is made on first use.
+    /// Counts by kind of message, each allocated on first use, because most queues get messages of a single kind.
     kinds: [OnceLock<Box<KindCounts>>; MessageKind::NAMES.len()],
-    /// Whether statistics know that there is something to sample.
+    /// Whether the topic is in the list for the next sample of statistics.
     noted: AtomicBool,
     /// Number of requests.
     pub requests: AtomicU64,
-    /// Milliseconds it took to store the messages, of all requests that took at least one.
+    /// Milliseconds of storing the messages, summed over requests that took at least one millisecond.
     pub ms: AtomicU64,
 }
 
-/// Counts of the messages of one kind; together one line of the processor's cache.
+/// Counts of the messages of a kind, in a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
 struct KindCounts {
@@ -52,7 +53,7 @@ struct KindCounts {
     sizes: [AtomicU64; SIZE_BOUNDS.len() + 1],
 }
 
-/// A copy of the counts of one kind.
+/// Copy of the counts of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentOfKind {
     pub bytes: u64,
@@ -66,7 +67,7 @@ impl SentOfKind {
         self.sizes.iter().sum()
     }
 
-    /// Adds what was sent to another queue.
+    /// Adds the counts of another queue.
     pub(crate) fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.sizes.iter_mut().zip(other.sizes).for_each(|(sum, count)| *sum += count);
@@ -74,8 +75,8 @@ impl SentOfKind {
 }
 
 impl Sent {
-    /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns whether statistics are to be told
-    /// ([`crate::state::Stats::note_sent_to`]): nothing was sent since the last sample.
+    /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns true for the first
+    /// request since the last sample, which must be reported to statistics ([`crate::state::Stats::note_sent_to`]).
     pub(crate) fn count(&self, kind: MessageKind, sizes: impl Iterator<Item = u64>, messages: u64) -> bool {
         let counts = self.kinds[kind as usize].get_or_init(Box::default);
         let messages = messages.max(1);
@@ -90,12 +91,12 @@ impl Sent {
         !self.noted.load(Ordering::Relaxed) && !self.noted.swap(true, Ordering::Relaxed)
     }
 
-    /// Has the next request tell statistics again.
+    /// Makes the next request report to statistics again.
     pub(crate) fn take_noted(&self) {
         self.noted.store(false, Ordering::Relaxed);
     }
 
-    /// Adds the time it took to store the messages of one request.
+    /// Adds the duration of storing the messages of a request.
     pub(crate) fn took(&self, time: Duration) {
         self.ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

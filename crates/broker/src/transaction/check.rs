@@ -23,7 +23,7 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Checks that begin one interval after the first round.
+    /// Makes checks that begin an interval after the first round.
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
         Self { broker, checked: Every::default() }
     }
@@ -41,15 +41,15 @@ impl Engine for Checks {
     }
 }
 
-/// What is done with an undecided half message.
+/// Treatment of an undecided half message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The message is too young, and so are all behind it.
+    /// The message is too young, and so are all later messages.
     Stop,
     /// The message is not checked this time.
     Pass,
     GiveUp,
-    /// A producer is asked; this is check number `times`.
+    /// A producer gets check number `times`.
     Ask {
         times: i64,
     },

@@ -20,9 +20,9 @@ pub struct EndTransaction<'a> {
     pub producer_group: &'a str,
     /// Queue offset of the half message in its topic (`tranStateTableOffset`).
     pub half_offset: i64,
-    /// Where the half message's record begins in the log.
+    /// Log offset of the half message's record.
     pub log_offset: LogOffset,
-    /// What was decided.
+    /// Decision of the producer.
     pub decision: Decision,
     /// Whether the producer answers a check.
     pub is_checked: bool,
@@ -42,7 +42,7 @@ fn ended_otherwise() -> Refusal {
     Refusal::error("the transaction has ended: the opposite was decided before")
 }
 
-/// Whether a half message was given up and not committed afterwards, as the key index says.
+/// Whether a half message was given up and not committed afterwards, according to the key index.
 fn was_given_up(broker: &Broker, half: &RecordView<'_>) -> Result<bool, Refusal> {
     let text = |name| properties::get_str(half.properties(), name).unwrap_or_default();
     let holds = |topic| {

@@ -12,7 +12,7 @@ use crate::refusal::PutError;
 use crate::state::HalfMessages;
 use crate::topics::Queue;
 
-/// Most op records read in one step.
+/// Most op records read in a step.
 const STEP: usize = 1024;
 
 /// Reads the op records behind the committed position, and appends the op record that may be missing after a crash.
@@ -122,14 +122,14 @@ fn committed_half(broker: &Broker, last: &RecordView<'_>) -> Option<i64> {
     is_its_own.then(|| half.queue_offset().to_i64())
 }
 
-/// What a half message has in common with its committed message: the unique key and the real topic.
+/// Returns the identity that a half message shares with its committed message: the unique key and the real topic.
 fn identity<'a>(record: &RecordView<'a>) -> (Option<&'a [u8]>, &'a [u8]) {
     let text = record.properties();
     (properties::get(text, key::UNIQ_KEY), properties::get(text, key::REAL_TOPIC).unwrap_or(record.topic()))
 }
 
-/// The former half offset of a message that was stored again or given up: that of the other undecided message with the same
-/// unique key.
+/// Returns the former half offset of a message that was stored again or given up: the half offset of the other
+/// undecided message with its unique key.
 fn moved_half(broker: &Broker, state: &HalfMessages, last: &RecordView<'_>) -> Option<i64> {
     let is_again = last.topic() == names::HALF_TOPIC.as_bytes()
         && properties::get(last.properties(), key::TRANSACTION_CHECK_TIMES).is_some();

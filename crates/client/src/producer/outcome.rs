@@ -7,7 +7,7 @@ use net::Reply;
 use wire::body::MessageQueue;
 use wire::codes::response;
 
-/// How safely a message is stored (`SendStatus`).
+/// Durability of a stored message (`SendStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendStatus {
     /// Stored as the broker's flush and replication modes promise.
@@ -23,9 +23,9 @@ pub enum SendStatus {
 /// Result of a send whose message was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendOutcome {
-    /// How safely the message is stored.
+    /// Durability of the stored message.
     pub status: SendStatus,
-    /// Unique key of the message; those of a batch are separated by commas.
+    /// Unique key of the message. Keys of a batch are separated by commas.
     pub message_id: String,
     /// Id that the broker gave the message: its address and the offset in its commit log.
     pub offset_id: String,

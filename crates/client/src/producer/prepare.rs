@@ -130,7 +130,7 @@ fn check(message: &Message, config: &ProducerConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks what the messages of one batch must have in common (`MessageBatch.generateFromList`).
+/// Checks the properties that the messages of a batch must share (`MessageBatch.generateFromList`).
 fn check_member(message: &Message, first: &Message) -> Result<(), Error> {
     let illegal = |text: &str| Err(Error::Illegal(text.to_owned()));
     if message.topic != first.topic {

@@ -7,14 +7,14 @@ use wire::names::RETRY_PREFIX;
 /// Strategy that allocates the queues of a topic to the members of a group. All members need the same strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Allocation {
-    /// Blocks of neighbouring queues. When they do not divide evenly, the first members get one more
+    /// Blocks of neighbouring queues. If they do not divide evenly, the first members get an additional queue
     /// (`AllocateMessageQueueAveragely`).
     #[default]
     Average,
-    /// One queue to each member in turn (`AllocateMessageQueueAveragelyByCircle`).
+    /// Queues to the members in turn (`AllocateMessageQueueAveragelyByCircle`).
     Circle,
-    /// The given queues, whatever other members there are (`AllocateMessageQueueByConfig`). Queues of retry topics,
-    /// which a client of RocketMQ would leave unread, are always allocated in blocks.
+    /// The given queues, whatever other members exist (`AllocateMessageQueueByConfig`). Queues of retry topics, which
+    /// a client of RocketMQ would leave unread, are always allocated in blocks.
     Config(BTreeSet<MessageQueue>),
     /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the remaining queues one each to the
     /// first members (`AllocateMessageQueueByMachineRoom`).

@@ -76,7 +76,7 @@ impl Drop for ConsumePool {
 }
 
 impl JobQueue {
-    /// Lets the threads end when no job is left.
+    /// Lets the threads end when no jobs remain.
     fn end(&self) {
         self.state().has_ended = true;
         self.woken.notify_all();
@@ -97,7 +97,7 @@ impl JobQueue {
         self.woken.notify_one();
     }
 
-    /// Runs jobs until the pool has ended and no job is left.
+    /// Runs jobs until the pool has ended and no jobs remain.
     fn work(&self) {
         loop {
             let mut state = self.state();

@@ -30,9 +30,9 @@ pub(super) struct State {
     /// Queues of orderly consumption that go to other members, while the listener has not returned yet. They cannot be
     /// taken again.
     pub leaving: Mutex<BTreeSet<MessageQueue>>,
-    /// Notified when one of the `leaving` queues is released; only the shutdown waits for it.
+    /// Notified when any of the `leaving` queues is released. Only the shutdown waits for it.
     pub left: Notify,
-    /// Offsets of a broadcasting consumer, including those of queues that it no longer reads.
+    /// Offsets of a broadcasting consumer, including queues that it no longer reads.
     pub local: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Wakes the rebalancing task.
     pub members_changed: Arc<Notify>,
@@ -50,9 +50,9 @@ impl PushConsumer {
     /// Joins the group, takes its share of the queues and calls `listener` on several threads concurrently.
     ///
     /// # Errors
-    /// [`Error::Illegal`] when the client already has a consumer of this group, [`Error::Connect`] or [`Error::Call`]
-    /// when no name server answers, [`Error::Refused`] when a subscribed topic does not exist or a broker refuses an
-    /// SQL condition, [`Error::System`] when threads cannot be started.
+    /// [`Error::Illegal`] when the client already has a consumer of this group. [`Error::Connect`] or [`Error::Call`]
+    /// when no name server answers. [`Error::Refused`] when a subscribed topic does not exist or a broker refuses an
+    /// SQL condition. [`Error::System`] when threads cannot be started.
     pub async fn start(
         client: &Client,
         config: PushConfig,
@@ -61,10 +61,10 @@ impl PushConsumer {
         Self::begin(client, config, Arc::new(listener), false).await
     }
 
-    /// Like [`PushConsumer::start`], but with orderly consumption: the messages of a queue are passed to the listener
-    /// one call after the other, and to one member of the group at a time. After [`Verdict::Later`] the same messages
-    /// are passed again after a second, before any that follow them; after [`PushConfig::retries`] retries, if that is
-    /// set, they go to the dead letter topic.
+    /// Starts a consumer like [`PushConsumer::start`], but with orderly consumption. The messages of a queue are
+    /// passed to the listener one call after the other, and to one member of the group at a time. After
+    /// [`Verdict::Later`] the same messages are passed again after a second, before later messages. After
+    /// [`PushConfig::retries`] retries, if set, they go to the dead letter topic.
     ///
     /// A member that ends without [`PushConsumer::shutdown`] blocks its queues until its locks expire, a minute after
     /// their last renewal.

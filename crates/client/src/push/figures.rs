@@ -1,4 +1,4 @@
-//! What a consumer has done since its start, by topic. `ConsumerStatsManager.consumeStatus` reports the same for the
+//! Figures of a consumer since its start, by topic. `ConsumerStatsManager.consumeStatus` reports the figures of the
 //! last minute.
 
 use serde_json::{Value, json};

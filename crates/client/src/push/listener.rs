@@ -138,12 +138,12 @@ async fn send_back_each(
 
 impl Client {
     /// Sends a message back, so that the broker delivers it to the group again (`CONSUMER_SEND_MSG_BACK`).
-    /// `delay_level` counts from 1; 0 stands for a delay that grows with every retry, and -1 for the dead letter topic.
-    /// After `retries` retries the message goes to the dead letter topic in any case.
+    /// `delay_level` counts from 1. 0 means a delay that grows with every retry, and -1 the dead letter topic. After
+    /// `retries` retries the message goes to the dead letter topic in any case.
     ///
     /// # Errors
-    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses or no
-    /// longer has the message.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses or
+    /// no longer has the message.
     pub async fn send_back(
         &self,
         group: &str,

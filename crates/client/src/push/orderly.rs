@@ -1,10 +1,10 @@
 //! Orderly consumption: each queue's messages in order (`ConsumeMessageOrderlyService`).
 //!
-//! A queue is consumed by one thread at a time, on the one member of the group that holds the broker's lock on the
-//! queue. The member renews its locks every 20 s and relies on them for 30 s; brokers keep them for 60 s. So no other
-//! member can begin before this one has stopped calling the listener, except while a call that began before lasts
-//! longer than the difference. When a queue goes to another member, this one waits until the listener has returned,
-//! commits the offset, and only then releases the lock, so that the other one begins exactly behind.
+//! A single thread at a time consumes a queue, on the member of the group that holds the broker's lock on the queue.
+//! The member renews its locks every 20 s and relies on them for 30 s. Brokers keep them for 60 s. So no other member
+//! can begin before this member has stopped calling the listener, except while an earlier call lasts longer than the
+//! difference. When a queue moves to another member, this member waits until the listener has returned, commits the
+//! offset, and only then releases the lock. So the other member begins exactly behind.
 
 use super::consume_pool::Job;
 use super::listener::Verdict;
@@ -31,9 +31,9 @@ const TURN_MESSAGES: usize = 1000;
 #[derive(Default)]
 pub(super) struct Line {
     waiting: VecDeque<Received>,
-    /// Whether a job of this queue is in the consume pool, or a pause before one is running.
+    /// Whether a job of this queue is in the consume pool, or a pause before a job is running.
     is_called: bool,
-    /// Time until which the lock counts; `None` when it is lost.
+    /// Time until which the lock counts. `None` if it is lost.
     owned_until: Option<Instant>,
     /// First and last offset, and number, of the messages that the listener is consuming.
     in_hand: Option<(i64, i64, usize)>,
@@ -81,7 +81,7 @@ impl Assigned {
 }
 
 impl Shared {
-    /// Adds messages to those that wait, and submits a job unless the queue has one already.
+    /// Adds messages to the waiting messages, and submits a job unless the queue has one already.
     pub fn line_up(self: &Arc<Self>, queue: &Arc<Assigned>, messages: Vec<Received>) {
         let mut line = queue.line();
         line.waiting.extend(messages);
@@ -96,7 +96,7 @@ impl Shared {
         self.consume_pool.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
     }
 
-    /// Consumes waiting messages in order, until none is left, other queues get the thread, or the queue is given up.
+    /// Consumes waiting messages in order, until none remain, other queues get the thread, or the queue is given up.
     fn take_turn(self: &Arc<Self>, queue: &Arc<Assigned>) {
         // Locked while the listener runs, so that giving up the queue waits for it.
         let _consuming = queue.consuming.blocking_lock();
@@ -130,7 +130,7 @@ impl Shared {
         self.call_for(queue.clone());
     }
 
-    /// Sends messages that failed too often back to the broker, so that the queue can go on.
+    /// Sends messages that failed too often back to the broker, so that the queue can continue.
     fn give_up(&self, queue: &Arc<Assigned>, messages: Vec<Received>) {
         if !messages.is_empty() {
             let _ = self.returns.send(super::listener::Delivery { queue: queue.clone(), messages });

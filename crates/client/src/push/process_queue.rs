@@ -15,7 +15,7 @@ pub(super) struct ProcessQueue {
 }
 
 impl ProcessQueue {
-    /// Makes an empty process_queue whose first pull begins at `offset`.
+    /// Makes an empty process queue whose first pull begins at `offset`.
     pub fn new(offset: i64) -> Self {
         Self { next: offset, ..Self::default() }
     }

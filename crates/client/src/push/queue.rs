@@ -1,4 +1,4 @@
-//! One assigned queue: its process_queue, and the task that pulls from it.
+//! Assigned queue: its process queue, and the task that pulls from it.
 
 use super::consume_pool::ConsumePool;
 use super::figures::Tally;
@@ -100,7 +100,7 @@ pub(super) struct Shared {
     pub client: Client,
     pub config: PushConfig,
     pub consume_pool: ConsumePool,
-    /// The application's listener; `None` after the end, so that what it holds is freed.
+    /// Listener of the application. `None` after the end, so that its memory is freed.
     pub listener: Mutex<Option<Arc<Listener>>>,
     /// Whether the consumer is orderly.
     pub is_orderly: bool,

@@ -25,7 +25,7 @@ pub(super) enum Again {
 type Queues = BTreeMap<MessageQueue, Arc<Assigned>>;
 
 impl State {
-    /// Takes the queues that are allocated to this member now, and gives up those that are not.
+    /// Takes the queues that are allocated to this member now, and gives up all others.
     pub async fn rebalance(self: &Arc<Self>) -> Again {
         let _alone = self.rebalancing.lock().await;
         if self.is_over.load(Ordering::Acquire) {
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Gives up queues that go to other members.
+    /// Gives up queues that move to other members.
     async fn give_up(self: &Arc<Self>, lost: Queues) {
         lost.values().for_each(|queue| queue.drop_queue());
         if !self.shared.needs_locks() {
@@ -207,9 +207,9 @@ impl State {
         while calls.join_next().await.is_some() {}
     }
 
-    /// Starts to commit the offsets of all queues, including unchanged ones, because a one-way request may be lost
-    /// (`RemoteBrokerOffsetStore.persistAll`). Each broker has its own task, so an unreachable one does not delay the
-    /// others.
+    /// Starts to commit the offsets of all queues, including unchanged offsets, because a one-way request may be lost
+    /// (`RemoteBrokerOffsetStore.persistAll`). Each broker has its own task, so an unreachable broker does not delay
+    /// the others.
     pub fn begin_commit(&self, assigned: &Queues, sure: bool) -> JoinSet<()> {
         let mut calls = JoinSet::new();
         if self.shared.config.model == MessageModel::Broadcasting {
@@ -246,14 +246,14 @@ impl State {
     }
 }
 
-/// Commits the offsets of the queues of one broker; the flag of each says whether it had been given up before.
+/// Commits the offsets of the queues of a broker. The flag of each tells whether it had been given up before.
 async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure: bool) {
     let Shared { client, config, .. } = &*shared;
     for (state, was_dropped) in queues {
         let is_lost = shared.needs_locks() && !state.is_owned(Instant::now());
         if is_lost || state.is_dropped() != was_dropped {
-            // Another member may have the queue and have committed a larger offset. Whoever gave the queue up has
-            // committed its offset.
+            // Another member may have the queue and have committed a larger offset. The code that gave the queue up
+            // has committed its offset.
             continue;
         }
         let stored = if sure {

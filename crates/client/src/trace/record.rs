@@ -6,7 +6,7 @@ use std::fmt::Display;
 use wire::header::{Decision, EndTransaction};
 use wire::properties::key;
 
-/// An encoded record with the keys by which it can be queried.
+/// Encoded record with the keys for queries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub text: String,
@@ -27,7 +27,7 @@ impl Record {
     }
 }
 
-/// What RocketMQ's Java client writes for a missing value.
+/// Text that RocketMQ's Java client writes for a missing value.
 const ABSENT: &str = "null";
 
 /// A send that was answered or failed.
@@ -37,7 +37,7 @@ pub struct Published<'a> {
     pub topic: &'a str,
     /// Properties of the message, at least those that traces contain.
     pub properties: &'a BTreeMap<String, String>,
-    /// Region that the broker returned, `null` when it returned none.
+    /// Region that the broker returned, or `null` without a region.
     pub region: &'a str,
     /// Unique key of the message.
     pub message_id: &'a str,
@@ -128,7 +128,7 @@ impl Ending<'_> {
     }
 }
 
-/// One call of the listener.
+/// Call of the listener.
 pub(crate) struct Consumed {
     request_id: String,
     begin_ms: i64,

@@ -1,4 +1,4 @@
-//! What brokers ask of consumers, producers and requesters.
+//! Requests of brokers to consumers, producers and requesters.
 
 use crate::cluster::Cluster;
 use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
@@ -18,7 +18,7 @@ fn client(cluster: &Cluster) -> Client {
     Client::start(client_config(&cluster.address.to_string())).unwrap()
 }
 
-/// A client with a consumer of group `g` that passes bodies on and asks for "bad" ones again.
+/// Makes a client with a consumer of group `g` that passes bodies on and requests "bad" bodies again.
 async fn consumer(cluster: &Cluster) -> (Client, PushConsumer, UnboundedReceiver<String>) {
     let client = client(cluster);
     let (sender, receiver) = unbounded_channel();

@@ -1,5 +1,5 @@
-//! A name server and a broker in one, just enough of both: topics have four queues, groups have members and offsets,
-//! pulls are held, and the next sends can be told to fail.
+//! A name server and a broker in one, with minimal functions. Topics have four queues, groups have members and
+//! offsets, pulls are held, and the next sends can be made to fail.
 
 use net::{ConnectionHandle, Limits, Reply, Service, Workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -40,7 +40,7 @@ pub struct State {
     held: HashMap<QueueName, Vec<Held>>,
     /// Codes the next sends are answered with.
     pub failures: VecDeque<i32>,
-    /// Sends that arrived, failed ones too.
+    /// Number of sends that arrived, including failed sends.
     pub sends: usize,
     /// Log offsets sent back.
     pub sent_back: Vec<i64>,
@@ -50,11 +50,11 @@ pub struct State {
     producers: BTreeMap<String, Arc<ConnectionHandle>>,
     /// Half offsets, decisions, and whether they answer a check-back.
     pub ended: Vec<(i64, i32, bool)>,
-    /// Addresses of brokers that are not here, by name. Queues are read from `b` as well when `a` is one of them.
+    /// Addresses of other brokers, by name. If `a` is one of them, queues are read from `b` as well.
     pub elsewhere: BTreeMap<String, String>,
     /// Brokers have no master.
     pub masterless: bool,
-    /// No queue can be read.
+    /// Whether no queue can be read.
     pub hidden: bool,
     /// Heartbeats that arrived.
     pub beats: usize,
@@ -66,9 +66,9 @@ pub struct State {
     /// Log offsets that cannot be sent back, and how often that was tried.
     pub unreturnable: BTreeSet<i64>,
     pub refused_back: usize,
-    /// How often somebody asked for the members of a group.
+    /// Number of queries for the members of a group.
     pub lists: usize,
-    /// No queue is locked for anybody.
+    /// Whether all locks are refused.
     pub refuses_locks: bool,
     /// The next send waits until the other end is gone, and everything with it.
     pub gate: Option<mpsc::Receiver<()>>,
@@ -115,7 +115,7 @@ impl Cluster {
         member.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }
 
-    /// Tells a member of a consumer group.
+    /// Sends a request to a member of a consumer group.
     pub fn tell(
         &self,
         group: &str,
@@ -127,7 +127,7 @@ impl Cluster {
         self.member(group).push(|out| fields(FrameWriter::begin(out, head)).finish(body)).unwrap();
     }
 
-    /// Tells a producer of a group.
+    /// Sends a request to a producer of a group.
     pub fn tell_producer(
         &self,
         group: &str,
@@ -151,7 +151,7 @@ impl Cluster {
         self.flagged(topic, body, properties, 0)
     }
 
-    /// Stores a message that says to be compressed and is not.
+    /// Stores a message with the compression flag but an uncompressed body.
     pub fn store_unreadable(&self, topic: &str, queue_id: i32) {
         let bytes = self.flagged(topic, b"not zlib", b"", record::sys_flag::COMPRESSED);
         self.state().put(&(topic.to_owned(), queue_id), bytes, 1);
@@ -323,7 +323,7 @@ impl State {
         self.late_beats.len()
     }
 
-    /// Takes the heartbeats that were delayed, and delays no more.
+    /// Processes the delayed heartbeats, and ends the delay.
     pub fn take_late_beats(&mut self) {
         self.delays_beats = false;
         for (peer, opaque, data) in std::mem::take(&mut self.late_beats) {

@@ -18,7 +18,7 @@ fn client(cluster: &Cluster) -> Client {
     Client::start(client_config(&cluster.address.to_string())).unwrap()
 }
 
-/// A server that gives its connections to `take`, and the number of those it has given.
+/// Makes a server that passes its connections to `take`. Returns its address and the number of connections.
 fn server(mut take: impl FnMut(TcpStream) + Send + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, count) = (listener.local_addr().unwrap().to_string(), Arc::<AtomicUsize>::default());
@@ -32,7 +32,7 @@ fn server(mut take: impl FnMut(TcpStream) + Send + 'static) -> (String, Arc<Atom
     (address, count)
 }
 
-/// A server that takes no more connections, with those that fill it up.
+/// Makes a server that accepts no more connections, with the connections that fill it.
 fn full() -> (String, tokio::net::TcpListener, Vec<TcpStream>) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -177,7 +177,7 @@ fn large_sends_wait_for_each_other_instead_of_losing_their_connection() {
     });
 }
 
-/// A producer of bodies that are larger than what the buffers of two sockets take.
+/// Makes a producer of bodies that do not fit into the buffers of two sockets.
 fn large(client: &Client, timeout: Duration) -> (Producer, Message) {
     let config =
         ProducerConfig { timeout, compress: None, body_bytes_max: 15 << 20, ..ProducerConfig::new("pg") };
@@ -303,8 +303,8 @@ fn a_consumer_answers_while_it_cannot_tell_a_broker_its_offsets() {
     });
 }
 
-/// Asks a consumer again and again until it has told the broker that it reaches its offsets. False if an answer came only after an
-/// attempt to connect to the other broker that went on when the consumer was asked: the consumer, or the test, was held up.
+/// Queries a consumer repeatedly until it has reported its offsets to the broker. Returns false if a response came
+/// only after the end of a connect attempt to the other broker. The consumer, or the test, was delayed then.
 async fn answers_during_attempts(cluster: &Cluster, address: &str) -> bool {
     let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
     let mut is_held_up = false;

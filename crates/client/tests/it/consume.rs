@@ -14,7 +14,7 @@ use wire::body::ConsumerStatus;
 use wire::codes::request;
 use wire::json;
 
-/// An address at which nobody listens.
+/// Address without a listener.
 const NOBODY: &str = "127.0.0.1:1";
 
 fn client(cluster: &Cluster) -> Client {
@@ -510,7 +510,7 @@ fn a_broadcasting_consumer_goes_on_where_it_was_when_a_queue_comes_back() {
     });
 }
 
-/// How far a consumer of group `g` is, over all queues.
+/// Returns the progress of a consumer of group `g`, summed over all queues.
 async fn progress(cluster: &Cluster) -> i64 {
     let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
     let asked = cluster.ask("g", code, Vec::new(), |frame| frame.text("group", "g").text("topic", "T"));

@@ -31,7 +31,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Waits for what must come.
+/// Waits until the expected state.
 async fn until(holds: impl AsyncFn() -> bool) {
     let end = std::time::Instant::now() + OUTCOME_CAP;
     while !holds().await {

@@ -19,7 +19,7 @@ struct Node {
     notices: Vec<(BrokerId, String)>,
 }
 
-/// Three controllers in one thread, on disks that lose what was not synced.
+/// Three controllers in one thread, on disks that lose unsynced data.
 struct Group {
     now_ms: u64,
     nodes: Vec<Node>,
@@ -134,7 +134,7 @@ impl Group {
         }
     }
 
-    /// Brings two brokers into the set, the first as master.
+    /// Registers two brokers in the set, the first as master.
     fn two_brokers(&mut self) {
         let leader = self.leader();
         for broker in [1, 2] {

@@ -2,7 +2,7 @@ use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
 
-/// What a request with these fields asks for.
+/// Checks the parsed request with these fields.
 fn check(code: i32, fields: &[(&str, &str)], body: &[u8], expected: Result<Wanted, (i32, &str)>) {
     for encoding in [Encoding::Json, Encoding::Binary] {
         let mut bytes = Vec::new();

@@ -122,7 +122,7 @@ pub struct Digest {
     pub checksum: String,
 }
 
-/// What a message says beside its body and the properties of the application.
+/// Fields of a message beside its body and the properties of the application.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SystemProperties {
     #[prost(string, optional, tag = "1")]
@@ -200,7 +200,7 @@ pub struct Assignment {
     pub message_queue: Option<MessageQueue>,
 }
 
-/// How a call, or an entry of it, ended.
+/// Result of a call, or of an entry of it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
     #[prost(enumeration = "Code", tag = "1")]
@@ -222,7 +222,7 @@ pub struct UA {
     pub hostname: String,
 }
 
-/// What a client is, and how it is to behave.
+/// Settings of a gRPC client: type, retry policy and subscriptions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Settings {
     #[prost(enumeration = "ClientType", optional, tag = "1")]

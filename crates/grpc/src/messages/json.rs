@@ -18,7 +18,7 @@ pub fn settings_json(settings: &Settings) -> Value {
     ])
 }
 
-/// An object of the members that have a value.
+/// Makes an object of the members that have a value.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     let known = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(known.collect::<Map<_, _>>())

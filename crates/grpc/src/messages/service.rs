@@ -277,7 +277,7 @@ pub struct NotifyUnsubscribeLiteCommand {
     pub lite_topic: String,
 }
 
-/// One message of the stream between server and client, in either direction.
+/// Message of the stream between server and client, in either direction.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TelemetryCommand {
     #[prost(message, optional, tag = "1")]

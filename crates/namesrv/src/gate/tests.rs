@@ -26,7 +26,8 @@ fn gate(kind: &str, acls: &str) -> (Gate, TempDir) {
     (Gate::open(&config).unwrap().unwrap(), home)
 }
 
-/// What is answered to a request with fields that RocketMQ's client has signed; no signature covers the code.
+/// Returns the response to a request with fields that RocketMQ's client has signed. The signature does not cover the
+/// code.
 fn ask(gate: &Gate, code: i32, fields: &[(&str, &str)]) -> String {
     let mut frame = Vec::new();
     let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 7));

@@ -17,11 +17,11 @@ use super::{Errand, Refusal, RequestHandler};
 use crate::kv::ORDER_TOPIC_CONFIG;
 use crate::{Content, Departure, Registered, Registration, TopicQueues};
 
-/// Time without heartbeat after which a broker counts as lost, unless it registered another one
+/// Time without heartbeat after which a broker counts as lost, unless it registered another timeout
 /// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The members of `RegisterBrokerBody` that are used; the others are not even allocated.
+/// Used members of `RegisterBrokerBody`. Others are not even allocated.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Body {

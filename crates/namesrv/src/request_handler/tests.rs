@@ -50,7 +50,7 @@ impl Office {
         Self { handler: RequestHandler::new(config, kv, now), now, home }
     }
 
-    /// The same files after a restart.
+    /// Restarts with the same files.
     fn reopen(self) -> Self {
         Self::at(self.home, "")
     }

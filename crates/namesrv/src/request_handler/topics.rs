@@ -19,7 +19,7 @@ struct Names {
     topic_list: Vec<String>,
 }
 
-/// The member of `TopicRouteData` that a registered topic is made of.
+/// Member of `TopicRouteData` that defines a registered topic.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Queues {
@@ -72,7 +72,8 @@ impl RequestHandler {
         }
     }
 
-    /// Answers `GET_BROKER_CLUSTER_INFO`, to those that ask also which brokers run under the name and id of another one.
+    /// Answers `GET_BROKER_CLUSTER_INFO`. On request the response also has brokers whose name and id another address
+    /// took over.
     pub(super) fn clusters(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let wants_replaced = errand.command.fields.flag_or(WITH_REPLACED_BROKERS, false);
         let (body, replaced) = {

@@ -36,7 +36,7 @@ impl Routes {
         }
     }
 
-    /// Removes a topic that has no queues left, and its mappings.
+    /// Removes a topic without queues, and its mappings.
     fn forget_topic(&mut self, shard: usize, topic: &str) {
         let shard = &mut self.shards[shard];
         shard.topics.remove(topic);
@@ -44,8 +44,8 @@ impl Routes {
         self.bytes -= cost::TOPIC + topic.len() + mappings.values().map(cost::mapping).sum::<usize>();
     }
 
-    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is added only if
-    /// all brokers are known. Returns false when the tables have no room.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is
+    /// added only if all brokers are known. Returns false if the tables have no room.
     pub(super) fn add_topic(&mut self, topic: &str, queues: &[QueueData], bytes_max: usize) -> bool {
         let is_known = |data: &&QueueData| self.groups.contains_key(&data.broker_name);
         let known = queues.iter().take_while(is_known).count();

@@ -18,13 +18,13 @@ pub struct Departure {
     pub address: String,
     /// The broker's id in the group.
     pub id: i64,
-    /// The ended connection of a lost broker; it stays if it has registered on another one since. `None` for a broker that
-    /// unregistered.
+    /// Ended connection of a lost broker. The broker stays if it has registered on another connection since. `None`
+    /// for a broker that unregistered.
     pub connection: Option<u64>,
 }
 
-/// Result of departures: the groups whose queues are to be withdrawn, and notices for groups with acting master whose smallest
-/// broker left.
+/// Result of departures: the groups whose queues must be withdrawn, and notices for groups with acting master whose
+/// smallest broker left.
 pub(super) struct Left<'a> {
     removed: BTreeSet<&'a str>,
     read_only: BTreeSet<&'a str>,
@@ -39,7 +39,7 @@ impl Left<'_> {
 }
 
 impl Routes {
-    /// The broker that registered on a connection (`onChannelDestroy`); the first one if there are several.
+    /// Returns the broker that registered on a connection (`onChannelDestroy`), or the first of several.
     pub fn owner(&self, connection: u64) -> Option<Departure> {
         let (key, _) = self.live.iter().find(|(_, live)| live.connection == connection)?;
         Some(self.lost(key, connection))
@@ -111,7 +111,7 @@ impl Routes {
         Left { removed, read_only: reduced, notices }
     }
 
-    /// Forgets the filter servers of a broker.
+    /// Removes the filter servers of a broker.
     pub(super) fn forget_filters(&mut self, key: &Member) {
         self.bytes -= self.filters.remove(key).map_or(0, |servers| cost::servers(&servers));
     }

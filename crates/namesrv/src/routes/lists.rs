@@ -23,7 +23,7 @@ pub struct ClusterView<'a> {
     pub cluster_addr_table: &'a BTreeMap<String, BTreeSet<String>>,
 }
 
-/// One broker group; serializes like `wire::body::BrokerMemberGroup`.
+/// Broker group that serializes like `wire::body::BrokerMemberGroup`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView<'a> {
@@ -68,8 +68,8 @@ impl Routes {
         }
     }
 
-    /// The brokers that count as live while another address has their name and id. Only one that runs registers again, so that a
-    /// broker which came back at another address is here for at most its timeout.
+    /// Returns the brokers that count as live while another address has their name and id. Only a running broker
+    /// registers again, so a broker that moved to another address is here for at most its timeout.
     pub fn replaced(&self) -> Vec<ReplacedBroker> {
         let replaced = self.live.iter().filter_map(|((_, address), live)| {
             let group = self.groups.get(&live.broker)?;
@@ -85,7 +85,7 @@ impl Routes {
         replaced.collect()
     }
 
-    /// One broker group by name; without addresses if it is unknown.
+    /// Returns a broker group by name, without addresses if it is unknown.
     pub fn members<'a>(&'a self, cluster: &'a str, broker: &'a str) -> MemberView<'a> {
         let addresses = self.groups.get(broker).map(|group| Cow::Borrowed(&group.addresses));
         MemberView { broker_addrs: addresses.unwrap_or_default(), broker_name: broker, cluster }
@@ -118,7 +118,7 @@ impl Routes {
 }
 
 impl Units {
-    /// Whether a topic is to be listed. The flags are those of the topic's queues on its first broker.
+    /// Whether a topic must be listed. The flags are those of the topic's queues on its first broker.
     pub(super) fn include(self, placement: &Placement) -> bool {
         let has = |flags: i32| match self {
             Self::Unit => flags & UNIT != 0,

@@ -63,19 +63,20 @@ pub struct Master {
 pub enum Registered {
     /// The broker is in the tables.
     Accepted {
-        /// For a slave: its master, if that is live.
+        /// Master of a slave, if it is live.
         master: Option<Master>,
-        /// A notice, when the broker is the new smallest one of its group.
+        /// Notice, if the broker is the new smallest broker of its group.
         notice: Option<MinBrokerNotice>,
-        /// Address of the broker that had this name and id until now and still counts as live, unless controllers elected
-        /// this one in its place.
+        /// Address of the broker that had this name and id until now and still counts as live, unless controllers
+        /// elected this broker in its place.
         replaced: Option<String>,
     },
-    /// A master of a later epoch has this id. Nothing changed, except that this broker does not count as live.
+    /// A master of a later epoch has this id. The tables are unchanged, except that this broker does not count as
+    /// live.
     Fenced,
-    /// The registration has a single topic, which only a registered broker may send. Nothing changed.
+    /// The registration has a single topic, which only a registered broker may send. The tables are unchanged.
     Incomplete,
-    /// The tables have no room for the registration. Nothing changed.
+    /// The tables have no room for the registration and are unchanged.
     Refused(Excess),
 }
 
@@ -153,7 +154,7 @@ impl Routes {
             match other.map(|(holder, version)| (holder, version.cmp(&content.version.state_version))) {
                 Some((_, Greater)) => return Err(Box::new(Registered::Fenced)),
                 Some((holder, Equal)) => Some(holder.clone()),
-                // Elected, or nobody is replaced.
+                // The broker was elected, or replaces no other broker.
                 Some((_, Less)) | None => None,
             };
         self.check_room(registration, is_first || live.is_none(), brokers_max)

@@ -32,7 +32,7 @@ pub(crate) enum Listed<'a> {
 #[derive(Debug, Default)]
 pub struct SharedRoutes {
     tables: RwLock<Routes>,
-    /// Held during a change of several steps.
+    /// Lock of a change of several steps.
     change: Mutex<()>,
 }
 
@@ -57,7 +57,7 @@ impl SharedRoutes {
         self.write().touch(now, cluster, address);
     }
 
-    /// Adds a broker and its topics to the tables, or changes nothing. With `prune`, topics that the registration does not contain
+    /// Adds a broker and its topics to the tables, or changes nothing. With `prune`, topics outside the registration
     /// are removed.
     pub fn register(
         &self,
@@ -109,8 +109,8 @@ impl SharedRoutes {
         shards
     }
 
-    /// Removes brokers, and the queues of groups without any broker left (`unRegisterBroker`). Returns notices for groups
-    /// with acting master whose smallest broker left.
+    /// Removes brokers, and the queues of groups without remaining brokers (`unRegisterBroker`). Returns notices for
+    /// groups with acting master whose smallest broker left.
     pub fn unregister(&self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
         let _change = self.change();
         let left = self.write().leave(departures);
@@ -126,7 +126,8 @@ impl SharedRoutes {
         self.change_perm(broker, |perm| perm & !PERM_WRITE)
     }
 
-    /// Gives a broker's topics read and write permission; returns the number of topics (`addWritePermOfBrokerByLock`).
+    /// Adds read and write permission to a broker's topics. Returns the number of topics
+    /// (`addWritePermOfBrokerByLock`).
     pub fn add_write_perm(&self, broker: &str) -> usize {
         self.change_perm(broker, |_| PERM_READ | PERM_WRITE)
     }
@@ -142,8 +143,8 @@ impl SharedRoutes {
         self.write().delete_topic(topic, cluster);
     }
 
-    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is added only if
-    /// all brokers are known. Returns false when the tables have no room.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is
+    /// added only if all brokers are known. Returns false if the tables have no room.
     pub fn add_topic(&self, topic: &str, queues: &[QueueData], bounds: &Bounds) -> bool {
         let _change = self.change();
         self.write().add_topic(topic, queues, bounds.bytes)

@@ -10,7 +10,7 @@ use wire::names::SYNC_MEMBER_PREFIX;
 
 use super::{Group, MASTER, Routes, TopicQueues, member};
 
-/// How a client wants to see a route.
+/// Form of a route for a client.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Lens<'a> {
     /// Whether the smallest slave of a group without master is shown as master.
@@ -48,7 +48,7 @@ impl<'a> BrokerView<'a> {
         }
     }
 
-    /// Gives the broker with the smallest id the id 0.
+    /// Sets the id of the broker with the smallest id to 0.
     fn promote(&mut self) {
         if let Some(address) = self.broker_addrs.to_mut().pop_first() {
             self.broker_addrs.to_mut().insert(MASTER, address.1);
@@ -96,7 +96,7 @@ pub struct RouteView<'a> {
 }
 
 impl Routes {
-    /// The route of a topic; `None` if no registered broker has it (`pickupTopicRouteData`).
+    /// Returns the route of a topic, or `None` if no registered broker has it (`pickupTopicRouteData`).
     pub fn route<'a>(&'a self, topic: &str, lens: Lens<'a>) -> Option<RouteView<'a>> {
         let shard = self.shard(topic);
         let placement = shard.topics.get(topic)?;
@@ -140,7 +140,7 @@ impl Routes {
 }
 
 impl RouteView<'_> {
-    /// Shows the smallest slave as master in groups that lost their master and whose queues are read-only.
+    /// Shows the smallest slave as master in groups without a master and with read-only queues.
     fn show_acting_masters(&mut self) {
         for broker in &mut self.broker_datas {
             if broker.broker_addrs.contains_key(&MASTER) || !broker.enable_acting_master {

@@ -57,8 +57,8 @@ pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>,
     }))
 }
 
-/// The configuration of clients of HTTP/2 that trust the authorities in this file, such as those of the system. Authorities that cannot
-/// be read are passed over, because files of systems may have some.
+/// Makes the configuration of HTTP/2 clients that trust the authorities in this file, such as the system's
+/// authorities. Unreadable authorities are skipped, because files of systems may contain some.
 pub(super) fn http2_config(trust: &Path) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     if roots.add_parsable_certificates(certificates(trust)?).0 == 0 {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// `tls.server.mode`: what happens to plain and encrypted connections.
+/// `tls.server.mode`: treatment of plain and encrypted connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     /// A TLS hello ends the connection.
@@ -43,7 +43,7 @@ pub struct Identity {
 /// and dialed connections are plain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// `tls.server.mode`: what happens to plain and TLS connections.
+    /// `tls.server.mode`: treatment of plain and TLS connections.
     pub mode: TlsMode,
     /// `tls.test.mode.enable`: use a certificate created at start, and trust everybody. When not set, it is on while no
     /// certificate is named; RocketMQ would silently ignore a named certificate.
@@ -64,8 +64,8 @@ pub struct TlsSettings {
     pub verify_server: bool,
     /// `tls.client.trustCertPath`: the authorities that sign servers' certificates.
     pub client_trust: Option<PathBuf>,
-    /// `tls.replication.mode`: as `tls.server.mode` for the port of replication, plain when not set, because RocketMQ's brokers
-    /// replicate plain. When it is enforcing, a slave encrypts its connection to the master as well.
+    /// `tls.replication.mode`: like `tls.server.mode`, for the port of replication. Plain when not set, because
+    /// RocketMQ's brokers replicate plain. With `enforcing`, a slave encrypts its connection to the master as well.
     pub replication: Option<TlsMode>,
     /// `tls.ciphers`, separated by commas: allowed cipher suites; all when empty.
     pub ciphers: Vec<String>,
@@ -73,7 +73,7 @@ pub struct TlsSettings {
     pub protocols: Vec<String>,
 }
 
-/// Why the TLS settings cannot be used.
+/// Errors of the TLS settings.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate, key or trust file cannot be used.
@@ -81,7 +81,7 @@ pub enum TlsError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// Error of the file.
         cause: io::Error,
     },
     /// A setting has an invalid value.
@@ -91,7 +91,7 @@ pub enum TlsError {
         key: String,
         /// The invalid value.
         value: String,
-        /// What was expected.
+        /// Description of valid content.
         expected: String,
     },
     /// Certificate and key do not belong together, or cannot be used.

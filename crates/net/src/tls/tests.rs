@@ -239,7 +239,7 @@ fn a_hello_that_is_not_complete_takes_no_handshake_from_others() {
     workers.shutdown();
 }
 
-/// A reload takes new certificates for new connections; those that are open go on.
+/// A reload uses new certificates for new connections. Open connections continue.
 #[test]
 fn a_changed_certificate_ends_no_connection() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(super) fn any_caller(required: bool, provider: Arc<CryptoProvider>) -> Arc<d
     Arc::new(AnyCaller { required, provider })
 }
 
-/// Verifies that servers' certificates are signed by `roots`, whatever their names; accepts all servers without `roots`.
+/// Verifies that servers' certificates are signed by `roots`, with any name. Accepts all servers without `roots`.
 pub(super) fn servers(
     roots: Option<Arc<RootCertStore>>,
     provider: Arc<CryptoProvider>,

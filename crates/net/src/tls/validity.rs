@@ -1,6 +1,6 @@
 //! When a certificate ends: as much of X.509 and DER as that takes.
 
-/// Tag of the version in a certificate, which need not be there.
+/// Tag of the optional version in a certificate.
 const VERSION: u8 = 0xa0;
 /// Tag of a time with a year of two digits.
 const UTC_TIME: u8 = 0x17;
@@ -24,7 +24,7 @@ pub(super) fn ends_ms(certificate: &[u8]) -> Option<i64> {
     time_ms(tag, std::str::from_utf8(time).ok()?)
 }
 
-/// The first element of a DER text: its tag, its content, and what comes behind it.
+/// Splits the first element off a DER text: its tag, its content, and the remaining bytes.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -38,7 +38,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, behind))
 }
 
-/// A time such as `20991231235959Z`, or one of two digits for a year from 1950 to 2049.
+/// Parses a time such as `20991231235959Z`, or a time with a two-digit year from 1950 to 2049.
 fn time_ms(tag: u8, text: &str) -> Option<i64> {
     let number = |from: usize, digits: usize| text.get(from..from + digits)?.parse::<i64>().ok();
     let (year, from) = match tag {

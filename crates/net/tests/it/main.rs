@@ -25,7 +25,7 @@ const PANIC: i32 = 5;
 const SLOW: i32 = 6;
 /// Makes the client known.
 const KNOWN: i32 = 7;
-/// What a slow request is charged with.
+/// Memory charge of a slow request.
 const SLOW_BYTES: usize = 1 << 10;
 
 /// Answers echoes with their body, holds `LATER` until the next echo, never answers `SILENT`,
@@ -38,7 +38,7 @@ struct Probe {
     turns: AtomicUsize,
     frames: AtomicUsize,
     closed: AtomicUsize,
-    /// What the next turn waits for after it is answered.
+    /// Signal that the next turn awaits after its response.
     gate: Mutex<Option<Receiver<()>>>,
     /// Longest frame of clients that sent no `KNOWN` yet.
     frame_bytes_max: Option<usize>,
@@ -410,7 +410,7 @@ impl Probe {
     }
 }
 
-/// Waits for what must come.
+/// Waits until the expected state.
 fn until(holds: impl Fn() -> bool) {
     let end = Instant::now() + OUTCOME_CAP;
     while !holds() {

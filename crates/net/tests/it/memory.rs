@@ -11,7 +11,7 @@ use super::{ECHO, Probe, answer, request, until};
 
 const BUDGET_BYTES: usize = 8 << 20;
 
-/// What two workers may take beyond the bound until they have closed somebody.
+/// Memory that two workers may use beyond the bound until they have closed a connection.
 const STEP_BYTES: usize = 2 << 20;
 
 /// Connections that send the same bytes and read nothing.
@@ -23,7 +23,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Connects, again in place of those that were closed.
+    /// Connects, and replaces closed connections.
     fn connect(&mut self) {
         while self.members.len() < self.count {
             let stream = TcpStream::connect(self.address).unwrap();
@@ -33,7 +33,7 @@ impl Crowd {
         }
     }
 
-    /// Sends what the sockets take. Those that were closed are forgotten.
+    /// Sends as much as the sockets take. Closed connections are removed.
     fn send(&mut self) {
         let bytes = &self.bytes;
         self.members.retain_mut(|(stream, sent)| match stream.write(&bytes[*sent..]) {
@@ -46,7 +46,7 @@ impl Crowd {
     }
 }
 
-/// Lets a crowd send until some of it were closed, and looks after a neighbour and the bound all the time.
+/// Sends from many connections until some of them are closed. Checks another connection and the bound all the time.
 fn check(count: usize, bytes: Vec<u8>) {
     let budget = Budget::new(BUDGET_BYTES);
     let workers =

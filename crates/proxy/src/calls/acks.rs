@@ -1,4 +1,4 @@
-//! What becomes of received messages: AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue.
+//! Calls about received messages: AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,8 @@ use crate::failure::{Failure, common};
 use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
 use crate::renewal::Taken;
 
-/// A message that a client names by topic, group and handle, and one of a lite topic by that as well.
+/// Message that a client names by topic, group and handle. A message of a lite topic is named by the lite topic as
+/// well.
 pub struct Named<'a> {
     pub receipt: Receipt<'a>,
     text: &'a str,
@@ -26,7 +27,7 @@ pub struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Reads a handle that is still good.
+    /// Parses a valid handle.
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` for a handle that is malformed, has expired, or is of another broker.
@@ -41,14 +42,14 @@ impl<'a> Named<'a> {
         Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group, lite_topic })
     }
 
-    /// The message for the broker that it is on.
+    /// Returns the message with its broker.
     pub fn held<'b>(&'b self, call: &'b Call) -> Held<'b> {
         let message = self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text));
         Held { broker: self.receipt.handle.broker_name, message, lite_topic: self.lite_topic }
     }
 }
 
-/// The handle of a message that is not renewed any more: that of its last renewal, else the client's own.
+/// Returns the last handle of a message whose renewal ends: that of its last renewal, else the client's own.
 async fn newest<'a>(call: &Call, handle: &'a str) -> Cow<'a, str> {
     let client = call.proxy.registry.find(&call.client_id);
     let newest = match client.and_then(|client| call.proxy.renewals.take(&client, handle)) {
@@ -59,8 +60,8 @@ async fn newest<'a>(call: &Call, handle: &'a str) -> Cow<'a, str> {
     newest.map_or(Cow::Borrowed(handle), Cow::Owned)
 }
 
-/// What a client is told when a broker did not do `what`. A handle of no broker is named: clients repeat their request for ever with any
-/// other code.
+/// Returns the failure for a client when a broker did not do `what`. The failure of a handle's missing broker keeps
+/// its code, because clients repeat their request for ever with any other code.
 fn abnormal(what: &str, failure: Option<Failure>) -> Failure {
     let text = format!("{what} failed: status is abnormal");
     let invalid = failure.filter(|failure| failure.code == Code::InvalidReceiptHandle);

@@ -23,7 +23,7 @@ fn unrecognized() -> Failure {
     Failure::new(Code::UnrecognizedClientType, "cannot find client settings for this client")
 }
 
-/// The client of a call and what it stated.
+/// Returns the client of a call and its settings.
 ///
 /// # Errors
 /// `UNRECOGNIZED_CLIENT_TYPE` for a client that sent no settings, `UNAUTHORIZED` for the client of another user.
@@ -110,18 +110,18 @@ pub async fn terminate(
     }
     call.proxy.brokers.closed(&client);
     call.proxy.registry.remove(&client);
-    // Its messages are given back at once.
+    // The client's messages are given back at once.
     call.proxy.renewals.given_back.notify_one();
     // Last, because it waits for brokers.
     lite::unsubscribe(&call.proxy.brokers, &client).await;
     Ok(done)
 }
 
-/// Registers a client with the broker as its settings say.
+/// Registers a client with the broker by its settings.
 ///
 /// # Errors
-/// The refusal of the broker; `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created; those of
-/// [`lite::check_member`].
+/// The refusal of the broker. `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created. The
+/// errors of [`lite::check_member`].
 pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
     let brokers = &call.proxy.brokers;
     let now_ms = brokers.now_ms();

@@ -13,7 +13,7 @@ use crate::memory::Charge;
 use crate::registry::Client;
 use crate::renewal::Received;
 
-/// Who receives, and how.
+/// Receiver of messages, and its settings.
 pub struct Recipient {
     pub proxy: Arc<Proxy>,
     pub client: Arc<Client>,
@@ -38,8 +38,8 @@ impl Recipient {
     }
 }
 
-/// What goes to the receiver: a status, the messages, and the time of the delivery, which ends every answer. Messages that are not
-/// taken, because the call or its connection has ended, come again soon.
+/// Response to a receiver: a status, the messages, and the time of the delivery, which ends every response. Messages
+/// that are not taken, because the call or its connection has ended, are delivered again soon.
 #[derive(Default)]
 pub struct Delivery {
     responses: VecDeque<ReceiveMessageResponse>,
@@ -52,7 +52,7 @@ fn response(content: Content) -> ReceiveMessageResponse {
 }
 
 impl Delivery {
-    /// An answer without messages; the time of the delivery is left out where nobody counts on it.
+    /// Makes a response without messages. The time of the delivery is left out if the client does not need it.
     pub fn of_status(status: Status, now_ms: Option<i64>) -> Self {
         let mut delivery = Self::default();
         delivery.responses.push_back(response(Content::Status(status)));

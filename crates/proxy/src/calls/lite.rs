@@ -1,5 +1,6 @@
-//! Lite topics: SyncLiteSubscription, and which consumers they have (`ClientActivity`, `ClientProcessor`, `GrpcClientSettingsManager`).
-//! They are kept by Apache's brokers; this server passes on what it is asked of them, in cluster mode only.
+//! Lite topics: SyncLiteSubscription, and the lite topics of consumers (`ClientActivity`, `ClientProcessor`,
+//! `GrpcClientSettingsManager`). Apache's brokers store them. This server passes requests on to the brokers, in
+//! cluster mode only.
 
 use grpc::messages::{
     Code, LiteSubscriptionAction as Action, OffsetOption, OffsetType, PubSub, Status,
@@ -17,7 +18,7 @@ use crate::failure::Failure;
 use crate::registry::Client;
 use crate::settings::{is_lite, lite_quota};
 
-/// What clients of lite topics are told where those are not served.
+/// Text for clients of lite topics on a server without lite topics.
 const NOT_SERVED: &str = "lite topics are not served by this server";
 
 /// Lite topics of a request above the quota of its client that are still let through.
@@ -81,7 +82,7 @@ fn not_served(code: Code) -> Failure {
     Failure::new(code, NOT_SERVED)
 }
 
-/// Where the reading of an added topic begins.
+/// Converts the start position in an added topic.
 fn offset(option: OffsetOption) -> Result<LiteOffset, Failure> {
     let missing =
         || Failure::new(Code::BadRequest, "expected an offset type in the offset option, found none");
@@ -94,7 +95,7 @@ fn offset(option: OffsetOption) -> Result<LiteOffset, Failure> {
     Ok(LiteOffset { r#type, value })
 }
 
-/// The topic whose lite topics a group consumes; `None` for a group of another kind.
+/// Returns the topic whose lite topics a group consumes, or `None` for a group of another kind.
 pub fn bound_topic(group: &SubscriptionGroupConfig) -> Option<&str> {
     group.attributes.get("lite.bind.topic").map(String::as_str).filter(|topic| !topic.is_empty())
 }
@@ -113,8 +114,8 @@ fn check_bound((config, group): (&SubscriptionGroupConfig, &str), topic: &str) -
 /// Checks that lite consumers are members of lite groups only, and other consumers of other groups.
 ///
 /// # Errors
-/// `UNRECOGNIZED_CLIENT_TYPE` for a lite consumer where lite topics are not served; `ILLEGAL_CONSUMER_GROUP` for a group of the other
-/// kind, and `ILLEGAL_TOPIC` for another topic than the group's.
+/// `UNRECOGNIZED_CLIENT_TYPE` for a lite consumer on a server without lite topics. `ILLEGAL_CONSUMER_GROUP` for a
+/// group of the other kind, and `ILLEGAL_TOPIC` for another topic than the group's.
 pub async fn check_member(call: &Call, consumer: &ConsumerData) -> Result<(), Failure> {
     let is_lite = consumer.message_model == MessageModel::LiteSelective;
     let Brokers::Cluster(cluster) = &call.proxy.brokers else {
@@ -142,7 +143,7 @@ pub async fn check_member(call: &Call, consumer: &ConsumerData) -> Result<(), Fa
 /// Checks that a client may receive further messages of lite topics.
 ///
 /// # Errors
-/// `FORBIDDEN` when it has too many that it did not acknowledge.
+/// `FORBIDDEN` when the client has too many unacknowledged messages.
 pub fn check_unacked(call: &Call, client: &Client) -> Result<(), Failure> {
     let count = call.proxy.renewals.unacked(client);
     if count <= call.proxy.config.lite_unacked_max {

@@ -1,22 +1,22 @@
-//! Where popped messages are in their queues, as handles say it (`ExtraInfoUtil`).
+//! Positions of popped messages in their queues, in the form of handles (`ExtraInfoUtil`).
 
 use wire::pop::{Kind, OffsetTexts};
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
-/// Where a popped message is in its queue.
+/// Position of a popped message in its queue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where the pop began in the queue.
+    /// Queue offset at which the pop began.
     pub start_offset: i64,
     pub queue_id: i32,
     pub offset: i64,
-    /// How often the message was delivered before; `None` for as often as its record says.
+    /// Number of earlier deliveries. `None` for the number in the message's record.
     pub count: Option<i32>,
 }
 
 impl Place {
-    /// The place of a message; `None` when the pop does not say where its queue began.
+    /// Returns the position of a message, or `None` if the pop has no start offset of its queue.
     pub fn of(record: &RecordView<'_>, texts: &OffsetTexts) -> Option<Self> {
         let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
         let prefix = format!("{} {queue_id} ", Kind::of(record.topic_str()?).number());
@@ -29,8 +29,9 @@ impl Place {
         })
     }
 
-    /// The place of a message of a lite topic that was delivered `count` times before; `None` for one that no lite topic has. The queue
-    /// of a lite topic has the id 0, and numbers of its own (`MQClientAPIImpl.processPopLiteResponse`).
+    /// Returns the position of a message of a lite topic with `count` earlier deliveries, or `None` for another
+    /// message. The queue of a lite topic has the id 0, and numbers of its own
+    /// (`MQClientAPIImpl.processPopLiteResponse`).
     pub fn in_lite_topic(record: &RecordView<'_>, count: Option<i32>) -> Option<Self> {
         let [queues, offsets] = [key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET]
             .map(|name| properties::get_str(record.properties(), name).unwrap_or_default());
@@ -41,8 +42,8 @@ impl Place {
     }
 }
 
-/// How often the messages of a pop of lite topics were delivered before, in their order; empty when that is not said of each of them, which
-/// leaves open whom it is said of (`ExtraInfoUtil.parseLiteOrderCountInfo`).
+/// Returns the number of earlier deliveries of each message of a pop of lite topics, in order. Empty if a number is
+/// missing, because then the others cannot be assigned (`ExtraInfoUtil.parseLiteOrderCountInfo`).
 pub fn lite_counts(texts: &OffsetTexts, body: &[u8]) -> Vec<i32> {
     let (mut messages, mut at) = (0, 0);
     while let Ok(record) = RecordView::parse(&body[at..]) {
@@ -53,7 +54,7 @@ pub fn lite_counts(texts: &OffsetTexts, body: &[u8]) -> Vec<i32> {
     Some(counts.collect()).filter(|counts: &Vec<i32>| counts.len() == messages).unwrap_or_default()
 }
 
-/// How often a message of an ordered pop was delivered before; `None` for any other pop.
+/// Returns the number of earlier deliveries of a message of an ordered pop, or `None` for any other pop.
 fn count(texts: &OffsetTexts, queue_id: i32, offset: i64) -> Option<i32> {
     let prefix = format!("{} qo{queue_id}%{offset} ", Kind::Normal.number());
     texts.counts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?.parse().ok()

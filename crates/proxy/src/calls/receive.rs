@@ -39,8 +39,8 @@ pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output
         if is_of_own(&call, &request) {
             return received(&call, &request).await;
         }
-        // A pop that waits at another broker cannot be taken back. When the call is cancelled or the server stops, the messages of the
-        // pop reach the delivery all the same, which gives them back when nobody takes it.
+        // A pop that waits at another broker cannot be cancelled. If the call is cancelled or the server stops, the
+        // messages of the pop still reach the delivery, which gives untaken messages back.
         let failed =
             |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
         let proxy = call.proxy.clone();
@@ -80,8 +80,9 @@ async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {
     }
 }
 
-/// How long the call may wait, in milliseconds. It ends before the client's deadline by a tenth of the time left: otherwise
-/// clients whose deadline is the time of the poll itself (Rust, 5.0.0) report an error whenever there is no message.
+/// Returns the longest wait of the call, in milliseconds. It ends before the client's deadline by a tenth of the
+/// remaining time. Otherwise clients whose deadline equals the polling time (Rust, 5.0.0) report an error whenever no
+/// message arrives.
 pub(super) fn polling_ms(
     call: &Call,
     request: &ReceiveMessageRequest,
@@ -103,7 +104,7 @@ pub(super) fn polling_ms(
     Err(Failure::new(code, text))
 }
 
-/// How long received messages stay invisible, in milliseconds.
+/// Returns the time for which received messages stay invisible, in milliseconds.
 fn invisible_ms(call: &Call, request: &ReceiveMessageRequest) -> Result<i64, Failure> {
     let config = &call.proxy.config;
     if request.auto_renew && config.renews {
@@ -195,8 +196,8 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     }
 }
 
-/// The broker that messages are taken from: the one that the client names, or one whose turn it is when the topic cannot be read from
-/// that one (`ReceiveMessageActivity.ReceiveMessageQueueSelector`).
+/// Returns the broker to pop from: the broker that the client names, or the next in turn if the topic cannot be read
+/// from it (`ReceiveMessageActivity.ReceiveMessageQueueSelector`).
 fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str, Failure> {
     let named = named(request);
     let readable = topic.queues.iter().filter(|queues| queues.is_readable());
@@ -218,8 +219,9 @@ fn no_message(text: impl Into<String>) -> Failure {
     Failure::new(Code::MessageNotFound, text)
 }
 
-/// Whether the client's group consumes in order, and how often its messages are delivered. An operator may have changed the group since the
-/// client was told its settings, which it asks for every few minutes only (`GrpcClientSettingsManager.getClientSettings`).
+/// Returns whether the client's group consumes in order, and its most deliveries of a message. An operator may have
+/// changed the group since the client got its settings, which it requests only every few minutes
+/// (`GrpcClientSettingsManager.getClientSettings`).
 async fn served_now(call: &Call, settings: &Settings) -> (bool, i32) {
     let told_max =
         settings.backoff_policy.as_ref().map_or(i32::MAX, |policy: &RetryPolicy| policy.max_attempts);
@@ -230,7 +232,7 @@ async fn served_now(call: &Call, settings: &Settings) -> (bool, i32) {
     }
 }
 
-/// Who receives popped messages.
+/// Receiver of popped messages.
 struct Receiver<'a> {
     call: &'a Call,
     /// The broker that the messages come from.
@@ -247,14 +249,14 @@ struct Receiver<'a> {
 /// A popped message that the client does not get.
 struct Left {
     receipt: String,
-    /// The lite topic that the message is of; empty for none.
+    /// Lite topic of the message. Empty for none.
     lite_topic: String,
     log_offset: Option<LogOffset>,
 }
 
 impl Receiver<'_> {
-    /// The popped messages for the client. Those with another tag, whose hash is the same, are acknowledged; those that were
-    /// delivered too often go to the dead letter topic.
+    /// Returns the popped messages for the client. Messages with another tag of equal hash are acknowledged. Messages
+    /// with too many deliveries go to the dead letter topic.
     async fn delivery(
         &self,
         popped: Popped,
@@ -359,7 +361,7 @@ impl Receiver<'_> {
         }
     }
 
-    /// Puts a message that was delivered too often into the dead letter topic.
+    /// Moves a message with too many deliveries to the dead letter topic.
     async fn give_up(&self, left: &Left) {
         let (Ok(named), Some(log_offset)) = (self.named(left), left.log_offset) else { return };
         match self.call.proxy.brokers.dead_letter(&named.held(self.call), log_offset).await {

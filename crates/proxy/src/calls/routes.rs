@@ -1,4 +1,4 @@
-//! Where the queues of a topic are: QueryRoute and QueryAssignment (`RouteActivity`).
+//! Routes of topics: QueryRoute and QueryAssignment (`RouteActivity`).
 
 use std::net::IpAddr;
 
@@ -38,8 +38,8 @@ pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<Query
     Ok(QueryRouteResponse { status: Some(Status::ok()), message_queues: brokers.flat_map(queues).collect() })
 }
 
-/// The permissions of a topic's queues, in the order of RocketMQ's proxy. With fewer read than write queues the ids are not those
-/// of the broker; clients need only their number.
+/// Returns the permissions of a topic's queues, in the order of RocketMQ's proxy. With fewer read than write queues,
+/// the ids are not those of the broker. Clients need only their number.
 fn permissions(topic: &QueuesOf) -> Vec<Permission> {
     let count = |count: i32| usize::try_from(count).unwrap_or(0);
     let (read, write) = (count(topic.read), count(topic.write));
@@ -67,7 +67,7 @@ struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// Finds the brokers that have endpoints of their own.
+    /// Finds the brokers with endpoints of their own.
     async fn by(call: &'a Call, dialled: &Option<Endpoints>, topic: &Topic) -> Self {
         let reached = Self { call, here: endpoints(call, dialled) };
         let addresses = topic.queues.iter().filter_map(|of| direct(call, reached.hosts(), of));
@@ -101,9 +101,9 @@ fn is_direct_from<'h>(call: &Call, dialled: impl Iterator<Item = &'h str>, queue
     address.zip(cluster).is_some_and(|(address, cluster)| cluster.listens(address))
 }
 
-/// The address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None` for a client that did
-/// not dial the registered host of the broker of this process. Behind a load balancer or address translation, only the dialled
-/// address is certainly reachable.
+/// Returns the address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None`
+/// for a client that did not dial the registered host of the broker of this process. Behind a load balancer or
+/// address translation, only the dialled address is certainly reachable.
 fn direct<'h, 'q>(
     call: &Call,
     mut dialled: impl Iterator<Item = &'h str>,

@@ -22,7 +22,7 @@ use crate::message_group::bucket;
 use crate::topic::{QueuesOf, Stored, Topic};
 use crate::transaction_id::TransactionId;
 
-/// Topic whose configuration a missing topic gets, and its queues.
+/// Template topic of missing topics, and its number of queues.
 const DEFAULT_TOPIC: (&str, i32) = (wire::names::DEFAULT_TOPIC, 4);
 
 /// SendMessage. Each message is stored for itself and has its own entry; all are in one queue, in the order of the request.
@@ -144,7 +144,8 @@ fn queue<'t>(
     unreachable!("the bucket is below the number of queues")
 }
 
-/// The queue at a place among all queues when those with the lowest id come first, so that neighbours are on different brokers.
+/// Returns the queue at an index among all queues. Queues with the lowest id come first, so that neighbours are on
+/// different brokers.
 fn in_turn<'t>(parts: &[(&'t str, i32)], mut at: usize) -> (&'t str, i32) {
     for id in 0.. {
         let mut level = parts.iter().filter(|(_, queues)| *queues > id).map(|(broker, _)| *broker);

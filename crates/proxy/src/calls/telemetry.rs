@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
 
-/// Serves the stream until one side ends it. A stream lasts as long as its client and takes commands hardly ever, so its state is small:
-/// what takes a command is boxed.
+/// Serves the stream until a side ends it. A stream lasts for its client's life and rarely carries commands. So its
+/// state is small, and the handler of a command is boxed.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async function keeps its arguments twice, and thousands of streams wait"
@@ -41,7 +41,8 @@ pub fn serve(
                 break false;
             }
         };
-        // A client whose stream broke is taken to be gone; one that ended its stream opens another, or says that it goes.
+        // A client with a broken stream counts as gone. A client that ended its stream opens another stream, or
+        // announces that it leaves.
         if let Some(client) = client
             && client.leave(&writer)
             && is_lost
@@ -52,14 +53,14 @@ pub fn serve(
     }
 }
 
-/// Tells a client that its call is refused.
+/// Informs a client that its call is refused.
 pub async fn refuse(failure: &Failure, writer: &Writer) {
     let refused = TelemetryCommand { status: Some(failure.status()), command: None };
     // The stream may have ended meanwhile.
     let _ = writer.send(Ok(Box::new(refused))).await;
 }
 
-/// Takes what a client says; whether the stream goes on.
+/// Processes a command of a client. Returns whether the stream continues.
 async fn take(
     call: &Call,
     client: &mut Option<Arc<Client>>,
@@ -90,7 +91,7 @@ fn ended(failure: &Failure) -> GrpcStatus {
     }
 }
 
-/// What is said of settings of neither a producer nor a consumer.
+/// Text for settings of neither a producer nor a consumer.
 const NO_PUB_SUB: &str = "there is no publishing or subscription data in settings";
 
 async fn perform(
@@ -125,7 +126,7 @@ async fn perform(
     Ok(())
 }
 
-/// How a client consumed a message that an operator sent it.
+/// Converts the result of consuming an operator's message.
 fn verified(status: Option<Status>) -> broker::api::ClientAnswer {
     let code = status.as_ref().and_then(|status| Code::try_from(status.code).ok());
     let result = match code {

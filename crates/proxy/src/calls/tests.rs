@@ -42,12 +42,12 @@ impl Fixture {
         Self::made("", |_| {})
     }
 
-    /// With other settings of gRPC.
+    /// Makes a fixture with other settings of gRPC.
     fn with(change: impl FnOnce(&mut Config)) -> Self {
         Self::made("", change)
     }
 
-    /// With further settings of the broker.
+    /// Makes a fixture with further settings of the broker.
     fn made(settings: &str, change: impl FnOnce(&mut Config)) -> Self {
         Self::reaching("", settings, change)
     }
@@ -110,7 +110,7 @@ impl Fixture {
         self.consume_within(17);
     }
 
-    /// Has the broker serve a request of the remoting protocol.
+    /// Serves a request of the remoting protocol by the broker.
     fn remoting(&self, code: i32, write: impl FnOnce(FrameWriter<'_>)) {
         let mut bytes = Vec::new();
         write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1)));
@@ -229,7 +229,7 @@ fn consumer() -> Settings {
     }
 }
 
-/// What a receive answers, in order.
+/// Returns the parts of a receive's response, in order.
 async fn contents(delivery: Delivery) -> Vec<Received> {
     let responses: Vec<_> = delivery.collect().await;
     responses.into_iter().filter_map(|response| response.unwrap().content).collect()
@@ -243,7 +243,7 @@ fn group() -> Option<Resource> {
     Some(Resource::named("g"))
 }
 
-/// That nothing is received: status and time of the delivery.
+/// Checks an empty response: status and time of the delivery.
 fn nothing(received: &[Received]) {
     let [Received::Status(status), Received::DeliveryTimestamp(_)] = received else { panic!("{received:?}") };
     let text = (status.code, status.message.as_str());
@@ -625,7 +625,7 @@ fn assignments_and_routes() {
     assert_eq!(ids, [-1]);
 }
 
-/// With a user and with rules.
+/// Makes a fixture with a user and with rules.
 fn guarded() -> Fixture {
     let class = |kind: &str, word: &str| {
         format!("org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
@@ -659,7 +659,7 @@ fn admitted<M: Guarded>(
     crate::dispatch::admitted(origin.authenticated::<M>(metadata.as_ref()), message)
 }
 
-/// Lets a future go as far as it comes at once.
+/// Polls a future once.
 fn once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
@@ -755,7 +755,7 @@ fn a_receive_that_waits_is_charged_for_its_request() {
     });
 }
 
-/// What lasts as long as an idle client is counted by the thousand.
+/// Checks the size of values that live as long as an idle client, of which there are thousands.
 #[test]
 fn what_waits_for_a_client_is_small() {
     use tonic::codec::Codec as _;
@@ -789,7 +789,7 @@ fn the_response_to_a_client_begins_when_its_settings_are_known() {
     });
 }
 
-/// With the vector of RocketMQ's signature: user, secret, date-time and what they give.
+/// Checks the test vector of RocketMQ's signature: user, secret, date-time and signature.
 #[test]
 fn calls_of_nobody_are_unauthorized() {
     let fixture = guarded();
@@ -826,7 +826,7 @@ fn calls_of_nobody_are_unauthorized() {
     );
 }
 
-/// Whoever guesses on a new connection each time learns that a guess is right no sooner than that one is wrong.
+/// An attacker who guesses on new connections learns of a right guess no sooner than of a wrong guess.
 #[test]
 fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
     let fixture = guarded();
@@ -869,8 +869,8 @@ fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong()
     assert!(ask(&connection, right).is_ok(), "from now on this is a connection of the user");
 }
 
-/// Names under which RocketMQ's own interceptors keep address and user (`InterceptorConstants`, `GrpcConstants`), and those of
-/// HTTP proxies: clients can send them, too.
+/// Sends the names under which RocketMQ's own interceptors store address and user (`InterceptorConstants`,
+/// `GrpcConstants`), and those of HTTP proxies. Clients can send them, too.
 #[test]
 fn hole_neither_user_nor_address_is_taken_from_metadata() {
     let fixture = guarded();

@@ -11,7 +11,7 @@ use crate::checks;
 use crate::failure::Failure;
 use crate::transaction_id::TransactionId;
 
-/// EndTransaction. A resolution that is neither of both changes nothing.
+/// Serves EndTransaction. A resolution that is neither commit nor rollback changes nothing.
 pub async fn end_transaction(
     call: Call,
     request: EndTransactionRequest,

@@ -1,4 +1,4 @@
-//! What is known of topics, groups and brokers, for a while (`CacheBuilder` with `refreshAfterWrite` and `expireAfterAccess`).
+//! Cache of topics, groups and brokers with expiry (`CacheBuilder` with `refreshAfterWrite` and `expireAfterAccess`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio::task::spawn_local;
 
 use crate::failure::Failure;
 
-/// A value is asked for again after so long (`topicRouteServiceCacheRefreshSeconds`).
+/// Age at which a value is fetched again (`topicRouteServiceCacheRefreshSeconds`).
 const REFRESH_MS: i64 = 20_000;
 
-/// That something is missing is asked again after so long, because it may have been created meanwhile.
+/// Age at which a missing value is fetched again, because it may have been created meanwhile.
 const MISSING_MS: i64 = 1000;
 
 /// A value that could not be refreshed is used for so long (`topicRouteServiceCacheExpiredSeconds`).
@@ -21,16 +21,16 @@ const EXPIRES_MS: i64 = 300_000;
 /// Time between the begin or failure of an attempt to fetch a value and the next attempt.
 const ATTEMPT_MS: i64 = 3000;
 
-/// Most values; further ones are asked for each time (`topicRouteServiceCacheMaxNum`).
+/// Most cached values. Further values are fetched each time (`topicRouteServiceCacheMaxNum`).
 const VALUES_MAX: usize = 20_000;
 
 /// The value of a name; `None` when the servers have none of that name.
 pub type Found<T> = Result<Option<Arc<T>>, Failure>;
 
-/// Values by name. A value that is fetched again is served as it was meanwhile.
+/// Values by name. An old value is served while it is fetched again.
 pub struct Cache<T> {
     entries: Mutex<HashMap<String, Entry<T>>>,
-    /// How long it is believed that something is missing.
+    /// Time for which a value counts as missing.
     missing_ms: i64,
 }
 
@@ -38,7 +38,7 @@ struct Entry<T> {
     /// `None`: there is none of that name.
     value: Option<Arc<T>>,
     fetched_ms: i64,
-    /// When the value is asked for again.
+    /// Time at which the value is fetched again.
     refresh_ms: i64,
     /// Invariant: set if and only if no attempt had an answer; `value` is `None` then. The task of the attempt holds the sender.
     pending: Option<watch::Receiver<()>>,
@@ -51,16 +51,16 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// A cache that asks each time for what is missing.
+    /// Makes a cache that fetches missing values each time.
     pub fn of_what_is_there() -> Self {
         Self { missing_ms: 0, ..Self::default() }
     }
 
-    /// The value of a name; `None` when there is none. One that is older than 20 s, and no older than 300 s, is served as it is while a
-    /// task fetches it again.
+    /// Returns the value of a name, or `None` if it does not exist. A value between 20 s and 300 s old is served
+    /// while a task fetches it again.
     ///
     /// # Errors
-    /// That of `fetch`, when there is no value that is young enough.
+    /// The error of `fetch`, if no value is young enough.
     pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Found<T>
     where
         T: 'static,
@@ -118,12 +118,12 @@ impl<T> Cache<T> {
         let (mut pending, began_ms) = self.entries().get(name).and_then(attempt)?;
         let passed_ms = u64::try_from(client::now_ms() - began_ms).unwrap_or(0);
         let left = limit.saturating_sub(Duration::from_millis(passed_ms));
-        // Nothing is sent: the sender of an attempt that ended is gone.
+        // The channel carries no values: the sender of an ended attempt is gone.
         let _ended = tokio::time::timeout(left, pending.changed()).await;
         self.entries().get(name)?.value.clone()
     }
 
-    /// Starts the task that fetches a value of which nothing is known.
+    /// Starts the task that fetches an unknown value.
     fn begin<F>(self: &Arc<Self>, name: &str, fetch: F, now_ms: i64)
     where
         T: 'static,
@@ -150,7 +150,7 @@ impl<T> Cache<T> {
         });
     }
 
-    /// The value that is fetched, or else the old one.
+    /// Returns the fetched value, or else the old value.
     async fn fetched(
         self: Arc<Self>,
         name: String,
@@ -220,12 +220,12 @@ impl<T> Cache<T> {
     }
 }
 
-/// What is known of a name.
+/// State of a name in the cache.
 enum Known<T> {
     Fresh(Option<Arc<T>>),
-    /// To be fetched again, without anybody waiting.
+    /// Value to be fetched again without a wait of the caller.
     Old(Arc<T>),
-    /// To be fetched again by whoever asked.
+    /// Value to be fetched again by the caller.
     Forgotten(Arc<T>),
     /// An attempt began or failed a short time ago, and there is no answer.
     Pending,

@@ -14,7 +14,7 @@ use wire::body::{
 use wire::codes::response;
 use wire::json;
 
-/// Most consumers; a further one is not shown to operators.
+/// Most consumers. Further consumers are not shown to operators.
 const CONSUMERS_MAX: usize = 200_000;
 
 /// A consumer as its last heartbeat describes it.
@@ -26,7 +26,7 @@ struct Consumer {
     seen_ms: i64,
 }
 
-/// How the client of a heartbeat is connected.
+/// Returns the connection of the client of a heartbeat.
 fn channel(data: &HeartbeatSyncerData) -> RemoteChannel {
     json::from_slice(data.channel_data.as_bytes()).unwrap_or_default()
 }
@@ -40,8 +40,9 @@ pub struct Consumers {
 }
 
 impl Consumers {
-    /// Notes that a consumer is there or left; true when the members of its group changed by that. A client that goes on through
-    /// another proxy is not lost by what its former one tells, and one of remoting not by the end of its former connection.
+    /// Records that a consumer registered or left. Returns true if the members of its group changed. A client that
+    /// moved to another proxy is not removed by its former proxy. A remoting client is not removed by the end of its
+    /// former connection.
     pub fn take(&self, data: HeartbeatSyncerData, now_ms: i64) -> bool {
         let mut groups = self.groups();
         if data.heartbeat_type == HeartbeatType::Register {
@@ -89,7 +90,7 @@ impl Consumers {
         }
     }
 
-    /// Forgets consumers that were last heard of before a time; the groups whose members changed by that.
+    /// Removes consumers without a heartbeat since a time. Returns the groups whose members changed.
     pub fn forget_silent(&self, before_ms: i64) -> Vec<String> {
         let mut changed = Vec::new();
         self.groups().retain(|name, group| {
@@ -103,10 +104,11 @@ impl Consumers {
         changed
     }
 
-    /// What a group consumes of a topic, by the newest that its members say (`PullMessageActivity`).
+    /// Returns the newest subscription of a group to a topic (`PullMessageActivity`).
     ///
     /// # Errors
-    /// `SUBSCRIPTION_NOT_LATEST` when no member of the group is known, `SUBSCRIPTION_NOT_EXIST` when none names the topic.
+    /// `SUBSCRIPTION_NOT_LATEST` when the group has no known member, `SUBSCRIPTION_NOT_EXIST` when no member names
+    /// the topic.
     pub fn subscription(&self, group: &str, topic: &str) -> Result<SubscriptionData, Refusal> {
         let groups = self.groups();
         let text = || format!("the consumer group {group} has no connected member at the proxy");
@@ -123,7 +125,8 @@ impl Consumers {
         self.groups().get(group).map(|group| group.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The members of a group, and what the member that was heard of last consumes; `None` when no member is connected.
+    /// Returns the members of a group, and the subscriptions of the member with the last heartbeat. `None` if no
+    /// member is connected.
     pub fn connections(&self, group: &str) -> Option<ConsumerConnection> {
         let groups = self.groups();
         let members = groups.get(group)?;

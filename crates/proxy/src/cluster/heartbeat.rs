@@ -23,7 +23,7 @@ const CLIENT_ID: &str = "rmq-proxy-producer-client";
 const GROUPS_MAX: usize = 100;
 
 impl Cluster {
-    /// Passes what brokers ask producers, and tell consumers of lite topics, to the clients of a registry from now on.
+    /// Relays brokers' requests to producers, and notices to consumers of lite topics, to the clients of a registry.
     pub(crate) fn relay_requests(self: &Arc<Self>, registry: &Arc<Registry>) {
         let (cluster, registry) = (Arc::downgrade(self), Arc::downgrade(registry));
         self.client.on_request_to_relay(move |command| match command.code {
@@ -32,8 +32,8 @@ impl Cluster {
         });
     }
 
-    /// Tells all masters except `own`, the broker of this process, the groups of transaction producers here. The groups of remoting
-    /// clients are sent. For gRPC clients the group has the name of the topic.
+    /// Sends the groups of transaction producers to all masters except `own`, the broker of this process. Groups of
+    /// remoting clients are sent as they are. For gRPC clients the group has the name of the topic.
     pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry, own: Option<&str>) {
         let Ok(brokers) = self.brokers().await else { return };
         let others = || brokers.values().filter(|broker| Some(broker.broker_name.as_str()) != own);
@@ -67,7 +67,7 @@ impl Cluster {
     }
 }
 
-/// Asks a producer of the message's group for its decision. The broker asks again when nobody answers.
+/// Asks a producer of the message's group for its decision. Without a response, the broker asks again.
 fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'_>) {
     let asked = || {
         let cluster = cluster.upgrade()?;
@@ -97,7 +97,8 @@ fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'
     }
 }
 
-/// Tells a consumer that a broker took a lite topic away from it, for example because another member of its group has it alone.
+/// Notifies a consumer that a broker removed a lite topic from it, for example because another member of its group
+/// has it exclusively.
 fn unsubscribed(registry: &Weak<Registry>, command: &Command<'_>) {
     let text = |name: &str| command.fields.text(name).unwrap_or_default();
     let (client, group, lite_topic) = (text("clientId"), text("consumerGroup"), text("liteTopic"));

@@ -1,7 +1,7 @@
-//! What proxies tell each other of their consumers, on a topic that each reads from its end (`HeartbeatSyncer`).
+//! Reports between proxies about their consumers, on a topic that each proxy reads from its end (`HeartbeatSyncer`).
 //!
-//! Each heartbeat of a consumer is one message, so nothing has to be kept: who misses a message hears of the consumer with the next
-//! one, and forgets it after two minutes.
+//! Each heartbeat of a consumer is one message, so no state must be stored. A proxy that misses a message gets the
+//! consumer's next heartbeat, or removes the consumer after two minutes.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -20,40 +20,40 @@ use super::Cluster;
 use crate::registry::{Client, Stated};
 use grpc::messages::settings_json;
 
-/// How a client speaks, as proxies name it (`ChannelProtocolType`).
+/// Name of a client's protocol between proxies (`ChannelProtocolType`).
 const GRPC: &str = "GRPC_V2";
 pub(super) const REMOTING: &str = "REMOTING";
 
 /// Time between two looks for queues of the topic.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// How soon the topic is looked for after it was created.
+/// Pause before the topic is looked up after its creation.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How soon the topic is looked for again after that failed.
+/// Pause before the topic is looked up again after a failure.
 const LATER: Duration = Duration::from_secs(5);
 
 /// Longest wait for settings of a client that another proxy may have sent.
 const ON_ITS_WAY: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1000 });
 
-/// How long one poll waits.
+/// Duration of a poll.
 const POLL: Duration = Duration::from_secs(15);
 
-/// Messages that wait to be sent; a further one is dropped, because the next heartbeat says the same.
+/// Most messages that wait to be sent. Further messages are dropped, because the next heartbeat repeats them.
 const WAITING_MAX: usize = 4096;
 
 /// Most messages that are sent together.
 const TOGETHER: usize = 64;
 
-/// Largest message; so many of them are no larger than what a broker takes at once.
+/// Largest message in bytes. A full batch of such messages fits into a broker's limit.
 const MESSAGE_BYTES_MAX: usize = 32 << 10;
 
 /// Messages on their way to the topic.
 pub struct Outbox {
     sender: mpsc::Sender<Message>,
-    /// Messages that were dropped because too many wait, and not logged yet.
+    /// Number of dropped messages that are not logged yet.
     lost: AtomicU64,
-    /// Taken by the task that sends.
+    /// Receiver of messages, taken by the sending task.
     waiting: Mutex<Option<mpsc::Receiver<Message>>>,
 }
 
@@ -64,10 +64,10 @@ impl Default for Outbox {
     }
 }
 
-/// A heartbeat of a consumer: who sent it.
+/// Heartbeat of a consumer, with its sender.
 pub(crate) struct ConsumerHeartbeat<'a> {
     pub remote: SocketAddr,
-    /// What a client of gRPC stated; `None` for one of remoting.
+    /// Settings of a gRPC client. `None` for a remoting client.
     pub stated: Option<&'a Stated>,
     pub client_id: &'a str,
     pub language: Option<Language>,
@@ -79,7 +79,7 @@ fn text(json: Vec<u8>) -> String {
 }
 
 impl Cluster {
-    /// Notes the heartbeat of a consumer of this proxy, and tells other proxies.
+    /// Records the heartbeat of a consumer of this proxy, and reports it to other proxies.
     pub(crate) fn consumer_heard(&self, heartbeat: &ConsumerHeartbeat<'_>, consumers: &[ConsumerData]) {
         for consumer in consumers {
             let ConsumerData { consume_from_where, consume_type, message_model, .. } = *consumer;
@@ -105,21 +105,21 @@ impl Cluster {
         }
     }
 
-    /// Notes the heartbeat of a consumer whose settings another proxy has, and tells other proxies; false if no proxy reported the
-    /// consumer. The call waits for a message in flight.
+    /// Records the heartbeat of a consumer whose settings another proxy has, and reports it to other proxies. Returns
+    /// false if no proxy reported the consumer. The call waits for a message in flight.
     pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
         let told = tokio::time::timeout(ON_ITS_WAY, self.consumers.wait_for(group, client_id));
         let told = if self.sync_topic.is_empty() { None } else { told.await.ok() };
         told.map(|data| self.take_over(data)).is_some()
     }
 
-    /// Tells other proxies that this proxy heard from a consumer, with the consumer's last heartbeat.
+    /// Reports to other proxies that this proxy heard from a consumer, with the consumer's last heartbeat.
     fn take_over(&self, data: HeartbeatSyncerData) {
         let (local_proxy_id, last_update_timestamp) = (self.id.clone(), client::now_ms());
         self.publish(HeartbeatSyncerData { local_proxy_id, last_update_timestamp, ..data });
     }
 
-    /// Notes that a client left by this proxy, and tells other proxies.
+    /// Records that a client left by this proxy, and reports it to other proxies.
     pub(crate) fn client_left(&self, client: &Client, group: &str) {
         // Proxies believe the end of a client only of the proxy that heard of the client last.
         if let Some(last) =
@@ -130,7 +130,7 @@ impl Cluster {
         self.gone(self.channel(GRPC, client.remote, None), group.to_owned(), client.id.clone());
     }
 
-    /// Notes that a client of the remoting port left a group, and tells other proxies.
+    /// Records that a client of the remoting port left a group, and reports it to other proxies.
     pub(super) fn consumer_left(&self, remote: SocketAddr, group: String, client_id: String) {
         self.gone(self.channel(REMOTING, remote, None), group, client_id);
     }
@@ -177,8 +177,8 @@ impl Cluster {
         self.take(data);
     }
 
-    /// Notes a report about a consumer. If the consumer is new or has left, the members of its group at the remoting port are
-    /// notified. Returns whether the consumer is new or has left.
+    /// Records a report about a consumer. If the consumer is new or has left, the members of its group at the
+    /// remoting port are notified. Returns whether the consumer is new or has left.
     fn take(&self, data: HeartbeatSyncerData) -> bool {
         let group = data.group.clone();
         let is_change = self.consumers.take(data, client::now_ms());
@@ -188,7 +188,7 @@ impl Cluster {
         is_change
     }
 
-    /// Forgets consumers that were last heard of before a time.
+    /// Removes consumers without a heartbeat since a time.
     pub(crate) fn forget_silent_consumers(&self, before_ms: i64) {
         let changed = self.consumers.forget_silent(before_ms);
         changed.iter().for_each(|group| self.remoting.members_changed(group));
@@ -211,7 +211,8 @@ impl Cluster {
         }
     }
 
-    /// Reads all queues of the topic: those that are new from their end. False when the topic had to be created first.
+    /// Reads all queues of the topic. New queues are read from their end. Returns false if the topic had to be
+    /// created first.
     async fn listen(&self, consumer: &PullConsumer) -> Result<bool, client::Error> {
         let queues = match consumer.queues(&self.sync_topic).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => {
@@ -235,7 +236,8 @@ impl Cluster {
     }
 }
 
-/// Tells and hears until the proxy stops. Calls `left` with the id of each client that left by another proxy.
+/// Sends and receives reports until the proxy stops. Calls `left` with the id of each client that left by another
+/// proxy.
 pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: impl Fn(&str)) {
     let mut stopping = pin!(stopping);
     let waiting = cluster.outbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -268,7 +270,7 @@ pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: im
                     tracing::warn!(%error, topic = cluster.sync_topic, "other proxies do not hear of consumers of this one");
                 }
             }
-            // What fails is asked again after a second.
+            // A failed poll is repeated after a second.
             found = consumer.poll(POLL), if listens => {
                 let found = found.unwrap_or_default();
                 found.iter().filter_map(|message| cluster.hear(&message.body)).for_each(|client| left(&client));

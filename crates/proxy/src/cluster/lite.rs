@@ -1,4 +1,4 @@
-//! What brokers are told of lite topics (`LiteSubscriptionService`).
+//! Requests to brokers about lite topics (`LiteSubscriptionService`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
 use crate::topic::Topic;
 
-/// How long brokers may take for a change of subscriptions (`ClientActivity.syncLiteSubscription`).
+/// Timeout of brokers for a change of subscriptions (`ClientActivity.syncLiteSubscription`).
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is known of lite topics in the cluster.
+/// State of lite topics in the cluster.
 pub struct LiteTopics {
-    /// By the name of a broker, whether it serves them.
+    /// Whether a broker serves lite topics, by its name.
     brokers: Arc<Cache<bool>>,
     /// The current second, and the additions in it.
     additions: Mutex<(i64, u32)>,
@@ -34,8 +34,8 @@ impl LiteTopics {
 }
 
 impl Cluster {
-    /// Whether the brokers of a topic serve lite topics. One that does not know the request for them does not; one that cannot be
-    /// asked is passed over.
+    /// Whether the brokers of a topic serve lite topics. A broker that does not know the request for lite topics does
+    /// not serve them. An unreachable broker is ignored.
     pub(crate) async fn serves_lite(self: &Arc<Self>, topic: &Topic) -> bool {
         for queues in &topic.queues {
             // A request without a change, which changes nothing.
@@ -62,10 +62,10 @@ impl Cluster {
         additions.1 <= self.lite.additions_max
     }
 
-    /// Tells every broker that a topic can be read from which of its lite topics a client has (200071).
+    /// Sends the lite topics of a client to every broker from which the topic can be read (200071).
     ///
     /// # Errors
-    /// The first refusal, once all have answered.
+    /// The first refusal, after all brokers have responded.
     pub(crate) async fn subscribe_lite(
         self: &Arc<Self>,
         topic: &Topic,

@@ -1,5 +1,5 @@
-//! The remoting port of a proxy without a broker (`RemotingProtocolServer`): routes, and who is in which group, are answered here;
-//! what concerns messages, offsets and locks goes to the broker that the request names.
+//! Remoting port of a proxy without a broker (`RemotingProtocolServer`). The proxy answers requests about routes and
+//! group members. Requests about messages, offsets and locks go to the broker that they name.
 
 mod forward;
 
@@ -24,7 +24,7 @@ use forward::{Forward, WAITING_BYTES, give, lacks_subscription, refusal};
 /// Answers the requests of remoting connections.
 pub struct Answers {
     cluster: Arc<Cluster>,
-    /// Address that routes name; `None` for the one that the connection came to.
+    /// Address in routes. `None` for the local address of the connection.
     route_address: Option<Arc<str>>,
 }
 
@@ -32,13 +32,13 @@ pub struct Answers {
 type Answer = Result<Option<Vec<u8>>, Refusal>;
 
 impl Answers {
-    /// Answers at the port of a cluster; routes name `route_address` when it is set.
+    /// Makes the handler of a cluster's port. Routes contain `route_address` if it is set.
     pub fn new(cluster: Arc<Cluster>, route_address: Option<Arc<str>>) -> Self {
         Self { cluster, route_address }
     }
 
-    /// Whether a request may be answered. An address whose users often fail to authenticate loses its connection, where a broker
-    /// would answer late.
+    /// Checks that a request may be answered. An address with many failed authentications loses its connection, where
+    /// a broker would answer late.
     fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), Refusal> {
         let Some(users) = &self.cluster.users else { return Ok(()) };
         users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|refused| {
@@ -93,7 +93,7 @@ impl Answers {
         Ok(Some(Vec::new()))
     }
 
-    /// Lets a client leave its groups (35).
+    /// Removes a client from its groups (35).
     fn unregister(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Option<Vec<u8>> {
         if let Some(group) = command.fields.text("producerGroup") {
             self.cluster.remoting.left(connection.id(), Kind::Producer, group);
@@ -106,7 +106,7 @@ impl Answers {
         Some(Vec::new())
     }
 
-    /// Answers with the route of a topic (105), once the name servers have told it.
+    /// Answers with the route of a topic (105), after the name servers' response.
     fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         let topic = command.fields.need("topic").map_err(Refusal::from)?.to_owned();
         if topic.is_empty() {
@@ -142,7 +142,8 @@ impl Answers {
         Ok(None)
     }
 
-    /// The broker of a half message asks for the decision later: it is to know by then whom to ask.
+    /// Prepares for the later check-back of a half message's broker: the broker must know the producer's group by
+    /// then.
     fn note_half_message(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) {
         let (flags, group) = match command.code {
             request::SEND_MESSAGE => ("sysFlag", "producerGroup"),

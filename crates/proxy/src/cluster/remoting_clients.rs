@@ -12,10 +12,10 @@ use wire::codes::response;
 /// Most groups that one connection may name.
 const GROUPS_MAX: usize = 1000;
 
-/// Most producer groups of transactions that are remembered; those without a connected producer make room for others.
+/// Most remembered producer groups of transactions. Groups without a connected producer make room for others.
 const TRANSACTIONAL_MAX: usize = 10_000;
 
-/// What a client is in a group.
+/// Kind of a client in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Consumer,
@@ -66,10 +66,10 @@ impl State {
 }
 
 impl RemotingClients {
-    /// Notes the groups of a client, all or none.
+    /// Records the groups of a client, all or none.
     ///
     /// # Errors
-    /// `SYSTEM_ERROR` when a name is too long, or the connection names more groups than there is room for.
+    /// `SYSTEM_ERROR` when a name is too long, or the connection names too many groups.
     pub fn enter(&self, connection: &Arc<ConnectionHandle>, data: &HeartbeatData) -> Result<(), Refusal> {
         check_length("client id", &data.client_id, CLIENT_ID_BYTES_MAX)?;
         let consumers = data.consumer_data_set.iter().map(|it| (Kind::Consumer, &it.group_name));
@@ -93,7 +93,7 @@ impl RemotingClients {
         Ok(())
     }
 
-    /// Notes that a producer sent a half message. True when brokers are to be told of its group.
+    /// Records that a producer sent a half message. Returns true if brokers must learn its group.
     pub fn half_sent(&self, connection: &Arc<ConnectionHandle>, group: &str) -> bool {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -109,7 +109,8 @@ impl RemotingClients {
         state.transactional.len() < TRANSACTIONAL_MAX && state.transactional.insert(group.to_owned())
     }
 
-    /// Notes that a client left a group. The client's id, unless another connection of the client is in the group.
+    /// Records that a client left a group. Returns the client's id, unless another connection of the client is in the
+    /// group.
     pub fn left(&self, connection: u64, kind: Kind, group: &str) -> Option<String> {
         let (mut state, place) = (self.state(), (kind, group.to_owned()));
         if let Some(places) = state.connections.get_mut(&connection) {
@@ -118,7 +119,7 @@ impl RemotingClients {
         state.leave(connection, place)
     }
 
-    /// Forgets a connection that has ended. The consumers that are gone with it: group and client id.
+    /// Removes an ended connection. Returns the group and client id of each consumer that left with it.
     pub fn closed(&self, connection: u64) -> Vec<(String, String)> {
         let mut state = self.state();
         let mut gone = Vec::new();
@@ -129,7 +130,7 @@ impl RemotingClients {
         gone
     }
 
-    /// The groups of connected producers that have sent half messages.
+    /// Returns the groups of connected producers that have sent half messages.
     pub fn transactional(&self) -> Vec<String> {
         let state = self.state();
         let is_connected =
@@ -137,13 +138,13 @@ impl RemotingClients {
         state.transactional.iter().filter(is_connected).cloned().collect()
     }
 
-    /// Tells all consumers of a group that its members changed.
+    /// Notifies all consumers of a group that its members changed.
     pub fn members_changed(&self, group: &str) {
         let notice = Notice::ConsumerIdsChanged { group };
         self.of(Kind::Consumer, group).iter().for_each(|connection| link(connection).notify(&notice));
     }
 
-    /// Sends a notice to one of the producers of a group, in turn; false when none is connected.
+    /// Sends a notice to the next producer of a group in turn. Returns false if no producer is connected.
     pub fn notify_producer(&self, group: &str, turn: usize, notice: &Notice<'_>) -> bool {
         let producers = self.of(Kind::Producer, group);
         let chosen = turn.checked_rem(producers.len()).map(|index| link(&producers[index]));

@@ -20,7 +20,7 @@ use crate::receipt::{ChangeInvisibleTime, Changed, Held};
 use crate::topic::Stored;
 use crate::transaction_id::TransactionId;
 
-/// How much longer an answer may take than a pop waits.
+/// Time that a response may take in addition to the pop's wait.
 const MARGIN: Duration = Duration::from_secs(5);
 
 fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N, Failure> {
@@ -65,7 +65,7 @@ impl Cluster {
         Ok(reply.text("msgId").unwrap_or_default().to_owned())
     }
 
-    /// Takes messages, or waits for them (200050); with a client `lite` those of its lite topics (200070).
+    /// Pops messages, or waits for them (200050). With a client `lite`, pops messages of its lite topics (200070).
     pub(crate) async fn pop(
         self: &Arc<Self>,
         broker: &str,
@@ -187,7 +187,7 @@ impl Cluster {
         answers
     }
 
-    /// Puts a copy of a message into the dead letter topic of its group (36).
+    /// Copies a message to the dead letter topic of its group (36).
     pub(crate) async fn dead_letter(
         self: &Arc<Self>,
         &Held { broker, message, .. }: &Held<'_>,
@@ -245,7 +245,8 @@ fn named<'a>(frame: FrameWriter<'a>, &Held { broker, message, lite_topic }: &Hel
         .maybe("liteTopic", Some(lite_topic).filter(|topic| !topic.is_empty()))
 }
 
-/// The new handle's times; `None` for a message of an ordered pop that is acknowledged, of which the answer says nothing.
+/// Returns the new handle's times. `None` for an acknowledged message of an ordered pop, for which the response has
+/// no times.
 fn changed(reply: &Reply) -> Result<Option<Changed>, Failure> {
     if reply.text("popTime").is_none() {
         return Ok(None);

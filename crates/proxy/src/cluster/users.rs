@@ -1,5 +1,5 @@
-//! The users of a proxy without a broker: those that the brokers keep, read again and again (`ProxyAuthenticationMetadataProvider`,
-//! `ProxyAuthorizationMetadataProvider`, which keep each user for 20 s).
+//! Users of a proxy without a broker. The proxy reads the brokers' users periodically
+//! (`ProxyAuthenticationMetadataProvider`, `ProxyAuthorizationMetadataProvider`, which cache each user for 20 s).
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
@@ -23,10 +23,11 @@ use crate::needs::Needs;
 
 /// Time between two looks at the users of the brokers.
 const PERIOD: Duration = Duration::from_secs(5);
-/// The same until they are known for the first time.
+/// Period of reading until the users are known for the first time.
 const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
-/// The brokers whose lists of users are believed without proof. A name server that knows no users lists whatever registers.
+/// Brokers whose lists of users are trusted without proof. A name server without authentication lists every broker
+/// that registers.
 pub(crate) enum Believed {
     /// All brokers, because certificates are checked or by configuration.
     All,
@@ -67,7 +68,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// No users yet; [`run`] reads them.
+    /// Makes an empty set of users. [`run`] reads them.
     ///
     /// # Errors
     /// Settings that stop a start.
@@ -75,7 +76,7 @@ impl Users {
         Ok(Self { auth: Auth::kept_elsewhere(config)?, believed, are_known: AtomicBool::new(false) })
     }
 
-    /// Finds out who makes a call on a connection with this mark.
+    /// Authenticates a call on a connection with this mark.
     pub(crate) fn authenticate(
         &self,
         now_ms: i64,
@@ -88,7 +89,8 @@ impl Users {
         self.verified(attempt, || self.auth.verify_grpc(metadata))
     }
 
-    /// Whether a remoting request is of a user who has what it needs, by the route table of the broker; `cluster` is the name of its cluster.
+    /// Checks the user of a remoting request and its permissions, by the route table of the broker. `cluster` is the
+    /// name of its cluster.
     pub(crate) fn admit(
         &self,
         now_ms: i64,
@@ -113,7 +115,7 @@ impl Users {
         Ok(self.decide((&identity, request), remote, &needed)?)
     }
 
-    /// Has a request verified in its turn, and writes the audit line of a failure.
+    /// Runs a verification under the limit of failures, and writes the audit line of a failure.
     fn verified(
         &self,
         attempt: Attempt<'_>,
@@ -134,7 +136,7 @@ impl Users {
         self.auth.settings().authorization != Switch::Off
     }
 
-    /// Checks what a user needs for a message of this full name.
+    /// Checks the permissions of a user for a message of this full name.
     pub(crate) fn authorize(
         &self,
         (user, message): (&Identity, &str),
@@ -166,7 +168,7 @@ impl Users {
         ruling.refusal.map_or(Ok(()), Err)
     }
 
-    /// Takes the lists of a broker, unless they are those that were taken last.
+    /// Takes the lists of a broker, unless they equal the last lists.
     fn take(&self, lists: &AccessLists, last: &mut Last) -> Result<(), String> {
         let address = &lists.broker;
         let digest = last.hasher.hash_one((&lists.users, &lists.acls));
@@ -179,19 +181,19 @@ impl Users {
     }
 }
 
-/// What was read last, so that nothing is read or made again while it stays the same.
+/// Last state that was read, to avoid reading or converting it again.
 #[derive(Default)]
 struct Last {
-    /// Address of the broker, which is asked first the next time.
+    /// Address of the broker that is asked first the next time.
     broker: String,
-    /// What that broker calls the state that was read ([`AccessLists::version`]).
+    /// Version that the broker gives to the state ([`AccessLists::version`]).
     version: String,
     /// Hash of the user and acl lists that are in use; `None` before the first.
     digest: Option<u64>,
     hasher: RandomState,
 }
 
-/// Reads users and acls from the broker that told them last, or else from the first one that does.
+/// Reads users and acls from the last successful broker, or else from the first broker that responds.
 async fn read(users: &Users, cluster: &Arc<Cluster>, last: &mut Last) -> Result<(), String> {
     let brokers = cluster.brokers().await.map_err(|failure| failure.message)?;
     let mut addresses: Vec<_> = brokers.values().filter_map(preferred).collect();
@@ -213,7 +215,7 @@ async fn read(users: &Users, cluster: &Arc<Cluster>, last: &mut Last) -> Result<
     Err(why)
 }
 
-/// Reads the users of the brokers until the proxy stops, as `stopping` says. While they cannot be read, those of before count.
+/// Reads the users of the brokers until `stopping`. While reading fails, the last users stay valid.
 pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = ()>) {
     let Some(users) = &cluster.users else { return };
     let (mut failed, mut stopping, mut last) = (String::new(), pin!(stopping), Last::default());
@@ -242,7 +244,7 @@ pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = (
     }
 }
 
-/// Connections of gRPC have no number here, so audit lines say 0.
+/// Makes the origin for audit lines. The connection number is 0, because gRPC connections have none.
 fn origin(remote: SocketAddr) -> Origin {
     Origin { address: remote.ip().to_canonical(), connection: 0 }
 }

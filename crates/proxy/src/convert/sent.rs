@@ -48,7 +48,7 @@ impl MessageKind {
     }
 }
 
-/// What the broker stores of a message beside its body.
+/// Parts of a message that the broker stores beside its body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outgoing {
     pub properties: Vec<u8>,

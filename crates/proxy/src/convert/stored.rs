@@ -1,5 +1,5 @@
-//! A stored record as a message of the protocol. The body is not copied, unless it is compressed in a way that 5.x clients do
-//! not know.
+//! Conversion of a stored record to a message of the protocol. The body is not copied, unless 5.x clients do not know
+//! its compression.
 
 use bytes::Bytes;
 use grpc::messages::{
@@ -21,8 +21,8 @@ pub const LITE_TOPIC: &str = "__LITE_TOPIC";
 /// Largest body in bytes that is decompressed for a client.
 const PLAIN_BYTES_MAX: u64 = 16 << 20;
 
-/// The message in `record`, which must be a range of `bytes`. The receipt handle and the number of the delivery are those of the
-/// receiver to set.
+/// Converts the message in `record`, which must be a range of `bytes`. The receiver sets the receipt handle and the
+/// number of the delivery.
 pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
     let properties = record.properties();
     let [tag, keys, message_id, born_host, message_group, trace_context] = texts(
@@ -81,9 +81,10 @@ fn texts<'a, const N: usize>(stored: &'a [u8], names: [&str; N]) -> [Option<&'a 
     properties::get_all(stored, names).map(|value| std::str::from_utf8(value?).ok())
 }
 
-/// A body as 5.x clients can read it. They inflate zlib, which the protocol calls gzip; LZ4 and ZSTD, which producers of the other
-/// protocol may use, are decompressed here (`GrpcConverter.buildMessage` calls them gzip too, and clients fail). What cannot be
-/// decompressed is passed on as it is.
+/// Returns a body that 5.x clients can read, with its encoding. Clients inflate zlib, which the protocol calls gzip.
+/// LZ4 and ZSTD, which producers of the remoting protocol may use, are decompressed here
+/// (`GrpcConverter.buildMessage` calls them gzip too, and clients fail). A body that cannot be decompressed is passed
+/// on unchanged.
 fn readable(body: Bytes, flag: i32) -> (Bytes, Encoding) {
     match sys_flag::compression(flag) {
         None => (body, Encoding::Identity),

@@ -30,7 +30,7 @@ fn back(message: &Message) -> Message {
     stored(message, sys_flag)
 }
 
-/// The message as it comes back from the log, where it has this `sysFlag`.
+/// Returns the message as it returns from the log with this `sysFlag`.
 fn stored(message: &Message, sys_flag: i32) -> Message {
     let outgoing = outgoing(message, &caller(), NOW);
     let fields = Fields {

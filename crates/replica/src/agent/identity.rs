@@ -13,14 +13,14 @@ pub struct Identity {
     pub name: String,
     /// The id.
     pub broker: BrokerId,
-    /// What the broker applies with, as long as the id is not confirmed: `address;milliseconds`.
+    /// Text of the application until the id is confirmed: `address;milliseconds`.
     pub check_code: Option<String>,
 }
 
-/// Why an identity file cannot be used.
+/// Errors of an identity file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentityError {
-    /// The text is not what a broker writes.
+    /// The text has not the format that a broker writes.
     #[error("expected `cluster#broker name#id`, found `{0}`")]
     Format(String),
     /// The file belongs to another broker than the configuration.

@@ -1,5 +1,6 @@
-//! A master whose disk stalls asks the controllers to elect another member of the in-sync set, as an operator would
-//! (`electMaster`). Only a member that has everything that senders were told is stored is asked for. The controllers refuse a member that is not alive, so the role never goes to a lost broker.
+//! Resignation: a master whose disk stalls asks the controllers to elect another member of the in-sync set, as an
+//! operator would (`electMaster`). It names only a member that has all messages reported as stored to senders. The
+//! controllers reject a member that is not alive, so the role never goes to a lost broker.
 //!
 //! Two slow disks must not pass the role back and forth: after each success the broker doubles the pause before the next
 //! resignation.
@@ -14,20 +15,20 @@ const PAUSE_FACTOR: u64 = 20;
 /// Longest pause between two resignations. After a longer time with the role the pause starts again at the first value.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 
-/// The resignations of one broker.
+/// Resignations of a broker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resignation {
     /// The request for an election that is in flight.
     pub(super) call: Option<CallId>,
-    /// The member that was asked for last.
+    /// Member named in the last request.
     heir: Option<BrokerId>,
     pause_ms: u64,
     next_ms: u64,
 }
 
 impl Agent {
-    /// Asks for the election of the first of `heirs` when the disk of this master takes too long, and after a refusal of the next
-    /// one. Without an heir the master stays, and looks again.
+    /// Requests the election of the first of `heirs` if the disk of this master stalls too long, or of the next
+    /// member after a rejection. Without an heir the master stays and retries later.
     pub(super) fn resign(
         &mut self,
         now_ms: u64,
@@ -57,7 +58,7 @@ impl Agent {
         }
     }
 
-    /// Takes the answer to a resignation. Without success the next member is asked while the disk stalls.
+    /// Processes the response to a resignation. After a failure the next member is named while the disk stalls.
     pub(super) fn resigned(&mut self, now_ms: u64, answer: Option<Answer>) {
         self.resignation.call = None;
         // Asks for the master at once, also without an answer.

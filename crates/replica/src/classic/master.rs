@@ -9,23 +9,24 @@ use std::collections::BTreeMap;
 use wire::ha::FrameError;
 use wire::units::LogOffset;
 
-/// The machine that a slave's connection comes from. Several slaves may run on one.
+/// Id of the machine that a slave's connection comes from. Several slaves may run on a machine.
 ///
-/// A slave that has lost its connection comes again before the master notices. So from a connection's first report on, what older
-/// ones of the same machine acknowledged counts for answers only after their next report. A Java master counts such a slave twice.
+/// A slave that lost its connection reconnects before the master notices. So from a connection's first report on,
+/// acknowledgements of older connections from the machine count only after their next report. A Java master counts
+/// such a slave twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(pub u128);
 
-/// How a master serves its slaves.
+/// Settings for serving slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MasterConfig {
-    /// What is sent when.
+    /// Settings of frames and heartbeats.
     pub transfer: TransferConfig,
-    /// What sends wait for.
+    /// Conditions for the response to a send.
     pub acks: AckConfig,
 }
 
-/// What happened to a master.
+/// Event of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterEvent {
     /// A connection came in.
@@ -34,7 +35,7 @@ pub enum MasterEvent {
     Counted(PeerId, bool),
     /// The newest report of a slave, as `wire::ha::classic` reads it.
     Reported(PeerId, LogOffset),
-    /// What a slave sent is no report.
+    /// Bytes from a slave are no valid report.
     Malformed(PeerId, FrameError),
     /// The connection took the frame it was given last.
     Sent(PeerId),
@@ -48,19 +49,19 @@ pub enum MasterEvent {
     Configured(MasterConfig),
     /// The timer has fired.
     Timer,
-    /// This broker stops, or is no master any more.
+    /// The broker stops, or is no longer master.
     Stop,
 }
 
-/// What the shell of a master has to do.
+/// Action for the shell of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
-    /// Write a header and this piece of the log to the connection, and say [`MasterEvent::Sent`] when the connection took it.
-    /// No bytes mean a heartbeat.
+    /// Write a header and this piece of the log to the connection. Report [`MasterEvent::Sent`] when the connection
+    /// took it. A piece without bytes is a heartbeat.
     Send {
         /// The connection.
         peer: PeerId,
-        /// Where the piece begins.
+        /// Start of the piece.
         from: LogOffset,
         /// Size of the piece in bytes.
         bytes: u32,
@@ -75,14 +76,14 @@ pub enum MasterAction {
     WakeAt(u64),
 }
 
-/// What operators are told of one slave (`HARuntimeInfo.HAConnectionRuntimeInfo`).
+/// State of a slave for operators (`HARuntimeInfo.HAConnectionRuntimeInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The connection.
     pub peer: PeerId,
-    /// What the slave acknowledged last; `None` before its first report.
+    /// Last acknowledged position. `None` before the slave's first report.
     pub acknowledged: Option<LogOffset>,
-    /// What is sent next; `None` before the slave's first report.
+    /// Next position to send. `None` before the slave's first report.
     pub next: Option<LogOffset>,
     /// Whether the slave counts as in sync.
     pub is_in_sync: bool,
@@ -94,7 +95,8 @@ struct Peer {
     link: Link,
     /// Whether the connection is that of a slave of this group, as far as the shell knows.
     is_counted: bool,
-    /// Whether another connection of the same host reported for the first time since this one's last report: this one may be dead.
+    /// Whether this connection may be dead, because another connection of the same host made its first report since
+    /// this connection's last report.
     is_doubtful: bool,
 }
 
@@ -103,7 +105,8 @@ struct Peer {
 pub struct Master {
     config: MasterConfig,
     log: LogRange,
-    /// Behind this position no slave can have this log: where it ended when this broker became master, or what was sent since.
+    /// Position behind which no slave can have this log: its end when this broker became master, or the end of the
+    /// bytes sent since.
     had_max: LogOffset,
     peers: BTreeMap<PeerId, Peer>,
     waits: Waits,
@@ -111,15 +114,15 @@ pub struct Master {
 }
 
 impl Master {
-    /// A master without slaves, whose log can be read in `log`.
+    /// Makes a master without slaves. `log` is the readable range of its log.
     #[must_use]
     pub fn new(config: MasterConfig, log: LogRange) -> Self {
         let (peers, waits, timer) = Default::default();
         Self { config, log, had_max: log.end, peers, waits, timer }
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done. Events of connections that the machine has closed
-    /// or never seen are ignored.
+    /// Processes an event at `now_ms` and appends the resulting actions. Ignores events of connections that the
+    /// machine has closed or never seen.
     pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
         match event {
             MasterEvent::Connected(peer, host) => {
@@ -165,30 +168,31 @@ impl Master {
         }
     }
 
-    /// Replicas in sync, the master included: connections that are less than `haMaxGapNotInSync` behind
-    /// (`DefaultHAService.inSyncReplicasNums`). Java also counts slaves that have not reported yet; here they do not count.
+    /// Number of replicas in sync, the master included: connections that lag less than `haMaxGapNotInSync`
+    /// (`DefaultHAService.inSyncReplicasNums`). Java also counts slaves that have not reported yet, which do not
+    /// count here.
     #[must_use]
     pub fn in_sync(&self) -> u32 {
         let in_sync = self.peers().filter(|status| status.is_in_sync).count();
         1 + u32::try_from(in_sync).expect("connections are few")
     }
 
-    /// Who must have the next message; see [`AckConfig::need`]. `alive` is the number of brokers of this group that the name
-    /// servers know, `totalReplicas` as long as they were not asked.
+    /// Returns the replicas that the next message needs. See [`AckConfig::need`]. `alive` is the number of brokers of
+    /// this group that the name servers know, or `totalReplicas` before the first answer of a name server.
     ///
     /// # Errors
-    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
     pub fn need(&self, alive: u32) -> Result<Need, AckStatus> {
         self.config.acks.need(Replicas { alive, in_sync: self.in_sync() })
     }
 
-    /// Whether who must have the next message depends on how many brokers are in sync ([`Mode::ActingMaster`]).
+    /// Whether the need of the next message depends on the number of brokers in sync ([`Mode::ActingMaster`]).
     #[must_use]
     pub fn counts_in_sync(&self) -> bool {
         self.config.acks.mode == Mode::ActingMaster
     }
 
-    /// What operators are told of the slaves, by connection.
+    /// Returns the state of the slaves for operators, by connection.
     pub fn peers(&self) -> impl Iterator<Item = PeerStatus> {
         let gap_max = self.config.acks.max_gap_bytes;
         self.peers.iter().map(move |(peer, it)| PeerStatus {
@@ -200,7 +204,7 @@ impl Master {
         })
     }
 
-    /// Up to where the log meets a need; `None` while too few slaves have reported.
+    /// Returns the position up to which the log meets a need, or `None` while too few slaves have reported.
     #[must_use]
     pub fn reached(&self, need: Need) -> Option<LogOffset> {
         let acks = self.acks();
@@ -211,13 +215,13 @@ impl Master {
         }
     }
 
-    /// The end of the log as the machine was told last.
+    /// Returns the last end of the log that the machine knows.
     #[must_use]
     pub fn log_end(&self) -> LogOffset {
         self.log.end
     }
 
-    /// What slaves have acknowledged, each at most once.
+    /// Returns the acknowledgements of slaves, at most one per slave.
     fn acks(&self) -> impl Iterator<Item = LogOffset> {
         self.peers
             .values()
@@ -285,7 +289,7 @@ impl Master {
         }
     }
 
-    /// Whoever still waits learns that the message is stored, not that it is replicated.
+    /// Stops the machine. Waiting senders learn that the message is stored, not that it is replicated.
     fn stop(&mut self, out: &mut Vec<MasterAction>) {
         self.waits.take_late(u64::MAX, |ticket, _| {
             out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));

@@ -1,12 +1,13 @@
-//! The slave's side: `DefaultHAClient`.
+//! Slave's side of classic HA: `DefaultHAClient`.
 //!
-//! A Java slave reports first when its heartbeat interval is over, up to 5 s after it has connected; this one reports at once.
-//! With sync flush it reports only what is flushed, so that a master's answer never depends on the slave's memory.
+//! A Java slave reports first when its heartbeat interval is over, up to 5 s after it has connected. This slave
+//! reports at once. With sync flush it reports only flushed bytes, so that a master's response never depends on the
+//! slave's memory.
 //!
-//! The protocol has no epochs: a master that lost the end of its log, or another one, may have other records where this slave
-//! has some. So the first report of a connection is not the log's end, as a Java slave's, but where its last record begins. Any
-//! master sends its bytes from there on; the slave compares those of the record, reports its end, and follows. A master's bytes
-//! that differ end the connection, and nothing is appended.
+//! The protocol has no epochs. A master that lost the end of its log, or a new master, may have other records than
+//! this slave at the same positions. So the first report of a connection is the start of the last record, not the
+//! log's end as from a Java slave. Any master sends its bytes from there on. The slave compares the bytes of the
+//! record, reports its end, and follows. Different bytes end the connection, and the slave appends nothing.
 
 use crate::close::CloseReason;
 use crate::slave_log::{Attempt, SlaveConfig, SlaveLog, within_file};
@@ -16,66 +17,69 @@ use wire::ha::FrameError;
 use wire::ha::classic::Header;
 use wire::units::LogOffset;
 
-/// Where the comparison of a record at the log's beginning starts: a first report of 0 says that the log is empty.
+/// Position at which the comparison of a record at the log's beginning starts. A first report of 0 means an empty
+/// log.
 const FIRST_COMPARED: LogOffset = LogOffset::new(1);
 
-/// What happened to a slave.
+/// Event of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveEvent {
-    /// Where the master's HA port is; `None` as long as nobody knows.
+    /// Address of the master's HA port. `None` while it is unknown.
     Master(Option<String>),
-    /// The connection is there.
+    /// The connection is established.
     Connected(Attempt),
     /// The connection could not be made, or has ended.
     Closed(Attempt),
     /// A whole frame was received.
     Frame(Attempt, Header),
-    /// How the comparison of a [`SlaveAction::Compare`] ended: the first position at which the master's bytes are others.
+    /// Result of a [`SlaveAction::Compare`]: the first position at which the master's bytes differ.
     Compared(Option<LogOffset>),
     /// Bytes were received that do not end a frame yet.
     Part(Attempt),
-    /// What the master sent is no frame.
+    /// Bytes from the master are no valid frame.
     Malformed(Attempt, FrameError),
-    /// Before a connection is made: the log ends with a whole record, or with the blank record behind it.
+    /// The log ends with a whole record, or with the blank record behind it. Sent before a connection is made.
     Settled {
         /// End of the log.
         end: LogOffset,
-        /// Where its last record lies; `None` in a log without records.
+        /// Range of the last record. `None` in a log without records.
         last_record: Option<Range<LogOffset>>,
     },
-    /// The log now ends here, with all that was to be appended.
+    /// The log ends here, with all requested bytes appended.
     Appended(LogOffset),
     /// The log is on disk up to here.
     Flushed(LogOffset),
-    /// The flush mode was changed: whether only what is on disk may be reported from now on.
+    /// The flush mode changed: whether only bytes on disk may be reported from now on.
     SyncFlush(bool),
     /// The log refused to append, or cannot be read.
     LogFailed,
     /// The timer has fired.
     Timer,
-    /// This broker stops, or is no slave any more.
+    /// The broker stops, or is no longer slave.
     Stop,
 }
 
-/// What the shell of a slave has to do.
+/// Action for the shell of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveAction {
-    /// Drop the beginning of a record at the log's end, say [`SlaveEvent::Settled`], and connect to this address.
+    /// Drop the beginning of a record at the log's end, report [`SlaveEvent::Settled`], and connect to this address.
     Connect(Attempt, String),
-    /// Send a report of this offset. It may replace a report that has not left yet.
+    /// Send a report of this offset. It may replace an unsent report.
     Report(Attempt, LogOffset),
-    /// Compare the first bytes of the frame's body with those of the log at this offset, and say [`SlaveEvent::Compared`].
+    /// Compare the first bytes of the frame's body with the log at this offset, and answer with
+    /// [`SlaveEvent::Compared`].
     Compare {
-        /// Where the bytes lie in the log.
+        /// Position of the bytes in the log.
         at: LogOffset,
-        /// How many of the body are compared.
+        /// Number of bytes of the body to compare.
         bytes: u32,
     },
-    /// Append the last bytes of the frame's body at this offset, and say [`SlaveEvent::Appended`]. An empty log begins there.
+    /// Append the last bytes of the frame's body at this offset, and report [`SlaveEvent::Appended`]. An empty log
+    /// begins at this offset.
     Append {
-        /// Where the bytes go: the end of the log, or where an empty log begins.
+        /// Position for the bytes: the end of the log, or the start of an empty log.
         at: LogOffset,
-        /// How many bytes of the body are appended.
+        /// Number of bytes of the body to append.
         bytes: u32,
     },
     /// Close the connection and log the reason.
@@ -86,7 +90,7 @@ pub enum SlaveAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody knows the master, or the broker stopped.
+    /// The master is unknown, or the broker stopped.
     Idle,
     /// The next attempt is due at this time.
     Paused(u64),
@@ -132,7 +136,7 @@ impl Slave {
         }
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     pub fn step(&mut self, now_ms: u64, event: SlaveEvent, out: &mut Vec<SlaveAction>) {
         match event {
             SlaveEvent::Master(master) if master != self.master => {
@@ -183,7 +187,7 @@ impl Slave {
         }
     }
 
-    /// Whether this slave is connected to its master and has told it where to start (`HAConnectionState.TRANSFER`).
+    /// Whether this slave is connected to its master and has sent the start position (`HAConnectionState.TRANSFER`).
     #[must_use]
     pub fn is_following(&self) -> bool {
         self.stage == Stage::Following
@@ -211,7 +215,7 @@ impl Slave {
         }
     }
 
-    /// Tells the master where to start, once the log is as safe as every later acknowledgement says.
+    /// Reports the start position to the master, when the log is as safe as every later acknowledgement claims.
     fn start(&mut self, now_ms: u64, out: &mut Vec<SlaveAction>) {
         if self.stage == Stage::Starting && self.log.is_durable() {
             self.stage = match &self.last_record {
@@ -256,7 +260,7 @@ impl Slave {
         }
     }
 
-    /// Takes bytes that go on where the log ends.
+    /// Takes bytes that continue the log at its end.
     fn take(&mut self, now_ms: u64, at: LogOffset, bytes: u32, out: &mut Vec<SlaveAction>) {
         match self.log.take(at, bytes, self.config.file_bytes) {
             Ok(()) if bytes > 0 => out.push(SlaveAction::Append { at, bytes }),
@@ -265,7 +269,8 @@ impl Slave {
         }
     }
 
-    /// Has bytes compared with those of the last record. What lies behind the record in its file is blank and may differ.
+    /// Requests a comparison of bytes with those of the last record. Bytes behind the record in its file are blank
+    /// and may differ.
     fn compare(&mut self, now_ms: u64, at: LogOffset, bytes: u32, out: &mut Vec<SlaveAction>) {
         if let Err(reason) = within_file(at, bytes, self.config.file_bytes) {
             return self.close(now_ms, reason, out);

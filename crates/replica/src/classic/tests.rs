@@ -196,8 +196,8 @@ fn chance() -> impl Strategy<Value = Chance> {
 }
 
 proptest! {
-    /// Whatever slaves report: none is believed beyond what was sent to it, an answer leaves once, in time, and says that
-    /// replicas have the message only when as many distinct slaves said so.
+    /// Sends arbitrary reports of slaves. The master trusts no report beyond the sent bytes. Every response leaves
+    /// once and in time. A response confirms replicas only if as many distinct slaves reported the message.
     #[test]
     fn no_report_completes_an_answer_falsely(chances in proptest::collection::vec(chance(), 1..80)) {
         let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(0) });

@@ -1,12 +1,12 @@
-//! What a controller has of the replicated log: the entries behind the newest snapshot, all in memory. The shell keeps the same
-//! on disk as [`Record`]s.
+//! Part of the replicated log that a controller has in memory: the entries behind the newest snapshot. The shell
+//! stores them on disk as [`Record`]s.
 
 use super::record::{Entry, Hard, Record, Snapshot};
 use raft::eraftpb::{self, ConfState};
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use std::collections::VecDeque;
 
-/// The log of one controller.
+/// Log of a controller.
 pub(super) struct Log {
     voters: Vec<u64>,
     hard: Hard,
@@ -68,7 +68,7 @@ impl Log {
         self.snapshot = Snapshot { index, term, state };
     }
 
-    /// Everything that has to be on disk.
+    /// Returns all records that must be on disk.
     pub(super) fn records(&self) -> Vec<Record> {
         let entries = self.entries.iter().cloned().map(Record::Entry);
         let mut records = vec![Record::Snapshot(self.snapshot.clone())];
@@ -82,7 +82,7 @@ impl Log {
         &self.snapshot
     }
 
-    /// Notes how far the log is committed.
+    /// Records the committed end of the log.
     pub(super) fn commit(&mut self, index: u64) {
         self.hard.commit = index;
     }
@@ -137,7 +137,7 @@ impl raft::Storage for Log {
         let mut entries: Vec<_> =
             self.entries.range(from..to).take_while(fits).cloned().map(Into::into).collect();
         if entries.is_empty() {
-            // One entry goes whatever its size is.
+            // The first entry is sent whatever its size is.
             entries.extend(self.entries.range(from..to).take(1).cloned().map(Into::into));
         }
         Ok(entries)

@@ -1,5 +1,5 @@
-//! What controllers keep and send, and its bytes. The layout is ours: the parser of raft's own protocol buffers is never
-//! reached, since anybody who can connect could feed it.
+//! Records and messages of controllers, and their bytes. The layout is Vostok's own. The parser of raft's own
+//! protocol buffers is never used, because any host that can connect could feed it.
 //!
 //! Integers are little-endian. A text of bytes is its length in 4 bytes and the bytes.
 //! ```text
@@ -19,28 +19,28 @@ const LAYOUT: u8 = 1;
 const REJECTS: u8 = 1;
 const HAS_SNAPSHOT: u8 = 2;
 
-/// Most entries of one message; more than the library ever sends.
+/// Most entries of a message. More than the library ever sends.
 const ENTRIES_MAX: u32 = 100_000;
 
-/// How far a controller has voted and knows the log to be committed.
+/// Vote of a controller, and its committed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Hard {
     /// The newest term that the controller knows.
     pub term: u64,
-    /// Whom it voted for in that term; zero for nobody.
+    /// Id of the voted controller in that term. Zero for no vote.
     pub vote: u64,
-    /// Index of the last entry that is known to be committed.
+    /// Index of the last known committed entry.
     pub commit: u64,
 }
 
 /// An entry of the replicated log.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// Its place in the log, from 1.
+    /// Index in the log, from 1.
     pub index: u64,
     /// The term of the leader that made it.
     pub term: u64,
-    /// What was proposed; empty for the entry with which a leader begins.
+    /// Proposed data. Empty for the entry with which a leader begins.
     pub data: Vec<u8>,
 }
 
@@ -55,10 +55,10 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// What has to be durable, in the order in which it came.
+/// Durable record, in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Replaces the one before.
+    /// Term, vote and commit. Replaces the preceding value.
     Hard(Hard),
     /// Replaces the entries from its index on.
     Entry(Entry),
@@ -85,7 +85,7 @@ impl Record {
         }
     }
 
-    /// Reads the records of one save, one or more; `None` if the bytes are not records.
+    /// Decodes the records of a save. Returns `None` if the bytes are not records.
     #[must_use]
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
         let (mut rest, mut records) = (Rest(bytes), Vec::new());
@@ -184,7 +184,7 @@ pub(super) fn encode(message: &eraftpb::Message) -> Vec<u8> {
     out
 }
 
-/// The message that a peer sent; `None` when the bytes are none, or one that a peer never sends.
+/// Decodes the message of a peer. `None` if the bytes are invalid, or a peer never sends such a message.
 pub(super) fn decode(bytes: &[u8], voters: &ConfState) -> Option<eraftpb::Message> {
     let mut rest = Rest(bytes);
     if rest.byte()? != LAYOUT {
@@ -205,7 +205,7 @@ pub(super) fn decode(bytes: &[u8], voters: &ConfState) -> Option<eraftpb::Messag
     message.context = rest.bytes()?.into();
     let entries = rest.length().filter(|entries| *entries <= ENTRIES_MAX)?;
     for place in 1..=u64::from(entries) {
-        // Entries follow the one that the message names.
+        // The entries follow the index in the message.
         let entry = rest.entry().filter(|entry| Some(entry.index) == message.index.checked_add(place))?;
         message.entries.push(entry.into());
     }

@@ -14,9 +14,9 @@ struct Group {
 #[derive(Default)]
 struct Node {
     consensus: Option<Consensus>,
-    /// What survives a crash.
+    /// Records that survive a crash.
     saved: Vec<Record>,
-    /// What was applied, as the state that snapshots hold.
+    /// Applied data, as the state in snapshots.
     applied: Vec<u8>,
     own: Vec<ProposalId>,
     refused: Vec<ProposalId>,

@@ -113,8 +113,8 @@ fn the_consistent_point_is_that_of_java() {
     }
 }
 
-/// A log as the epoch in which each byte was written; mastership goes from broker to broker at random, and each new master
-/// cuts nothing while each follower cuts to the consistent point.
+/// Log of a broker as the epoch of each written byte. Mastership moves between brokers at random. A new master cuts
+/// nothing, and each follower cuts to the consistent point.
 #[derive(Clone, Debug, Default)]
 struct Broker {
     log: Vec<u32>,
@@ -154,8 +154,8 @@ fn an_empty_first_epoch_makes_no_two_logs_the_same() {
 }
 
 proptest! {
-    /// Whatever was written by whom: below the consistent point the two logs are the same, and it is not below what both have
-    /// in common by more than the last common epoch needs.
+    /// Checks after arbitrary writes that two logs are equal below the consistent point. The point is below the
+    /// common part by no more than the last common epoch requires.
     #[test]
     fn logs_are_equal_below_the_consistent_point(
         turns in proptest::collection::vec((0..3_usize, 0..20_usize, 0..3_usize, 0..20_usize, 0..6_usize), 1..30),

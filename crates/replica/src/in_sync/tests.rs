@@ -283,9 +283,9 @@ fn chance() -> impl Strategy<Value = Chance> {
 }
 
 proptest! {
-    /// Whatever the controller commits without telling, and whoever comes and goes: nothing is confirmed that a member of the
-    /// controller's set has not acknowledged on its present connection, nor, when the master has become its only member, anything
-    /// that is not on the master's disk.
+    /// Commits sets without notice and lets members come and go at random. The confirm offset never passes a member
+    /// of the controller's set that has not acknowledged on its present connection. If the master is the only member,
+    /// the confirm offset never passes the master's disk.
     #[test]
     fn confirm_never_passes_an_unknown_member(chances in proptest::collection::vec(chance(), 1..120)) {
         let mut in_sync = InSync::new(0, id(1), InSyncConfig::default(), committed(&[1, 2], 1), at(0));

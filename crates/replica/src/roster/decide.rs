@@ -9,20 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
 
-/// A broker's wish to be known under its id (request 1003).
+/// Registration of a broker under its id (request 1003).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// Name of the broker set.
     pub name: String,
     /// The broker.
     pub broker: BrokerId,
-    /// Its address.
+    /// Address of the broker.
     pub address: String,
-    /// Whether the broker stopped in a way that may have cost it the end of its log. Brokers of ours say so with a field that
-    /// Java controllers ignore; a Java broker never does.
+    /// Whether the last stop of the broker may have cost the end of its log. Vostok's brokers report it in a field
+    /// that Java controllers ignore. Java brokers never report it.
     pub may_have_lost: bool,
-    /// The last epoch of the broker's log as it is now: whether the broker has led with the epoch that it was elected with.
-    /// `None` when it does not say, as Java brokers.
+    /// Last epoch of the broker's log now. It shows whether the broker led with the epoch of its election. `None` if
+    /// the broker does not send it, like Java brokers.
     pub log_epoch: Option<Epoch>,
 }
 
@@ -31,13 +31,13 @@ pub struct Registration {
 pub struct AlterSet {
     /// Name of the broker set.
     pub name: String,
-    /// Who asks.
+    /// Id of the requesting master.
     pub master: BrokerId,
-    /// With which epoch it is master.
+    /// Epoch of its mastership.
     pub master_epoch: Epoch,
     /// The members it wants.
     pub members: BTreeSet<BrokerId>,
-    /// Which set is to be replaced.
+    /// Epoch of the set to replace.
     pub epoch: SetEpoch,
 }
 
@@ -59,14 +59,16 @@ pub struct Clean {
     pub name: String,
     /// The ids, separated by semicolons; blank for the whole set (`brokerControllerIdsToClean`).
     pub ids: String,
-    /// Whether living brokers go too (`isCleanLivingBroker`). Java then removes the whole set, whatever the ids are.
+    /// Whether living brokers are removed too (`isCleanLivingBroker`). Java then removes the whole set, whatever the
+    /// ids are.
     pub is_forced: bool,
 }
 
-/// Who is master of a broker set, as answers tell it.
+/// Master of a broker set, for responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mastership {
-    /// The master and its address; `None` when nobody is, or when it is not alive and the answer is to a registration.
+    /// Master and its address. `None` if the set has no master, or if a response to a registration finds the master
+    /// not alive.
     pub master: Option<(BrokerId, Option<String>)>,
     /// Number of the last election.
     pub epoch: Epoch,
@@ -81,7 +83,7 @@ pub struct Mastership {
 pub struct ReplicaStatus {
     /// The broker.
     pub broker: BrokerId,
-    /// Its address.
+    /// Address of the broker.
     pub address: String,
     /// Whether its heartbeats come.
     pub is_alive: bool,
@@ -89,16 +91,16 @@ pub struct ReplicaStatus {
     pub is_in_sync: bool,
 }
 
-/// What an answer carries beside its code.
+/// Content of a response beside its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing.
+    /// No content.
     None,
     /// The id to apply for.
     NextId(BrokerId),
     /// The in-sync set.
     Set(CommittedSet),
-    /// Who is master.
+    /// Master of the set.
     Master(Mastership),
     /// The broker sets asked for that exist, with their brokers.
     Replicas(BTreeMap<String, (Mastership, Vec<ReplicaStatus>)>),
@@ -111,11 +113,11 @@ pub struct Answer {
     pub code: i32,
     /// The remark of an answer that is no success.
     pub remark: Option<String>,
-    /// What the answer carries. Some refusals carry something too.
+    /// Content of the response. Some rejections have content too.
     pub content: Content,
 }
 
-/// An answer, and what must be committed before it leaves.
+/// Response, and the changes that must be committed before it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The answer.
@@ -149,7 +151,7 @@ fn not_registered(name: &str, broker: BrokerId) -> Decision {
     refuse(response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark)
 }
 
-/// What changes when a broker of a set registers that may have lost the end of its log.
+/// Returns the changes when a broker of a set registers after a possible loss of its log's end.
 fn after_loss(set: &BrokerSet, request: &Registration) -> Vec<Change> {
     let Registration { name, broker, log_epoch, .. } = request;
     let lost = Change::MemberLost { name: name.clone(), broker: *broker };
@@ -158,7 +160,8 @@ fn after_loss(set: &BrokerSet, request: &Registration) -> Vec<Change> {
     match &set.former {
         _ if is_member && members.len() > 1 => vec![lost],
         Some(former) if former.members.contains(broker) => vec![lost],
-        // It won by its heartbeats from before the loss and has not led: it acknowledged nothing, and the others have everything.
+        // The broker won by its heartbeats from before the loss and has not led. So it acknowledged nothing, and the
+        // others have everything.
         Some(former) if is_member && log_epoch.is_some_and(|epoch| epoch < former.epoch) => {
             let members = former.members.union(members).copied().collect();
             vec![Change::SetAltered { name: name.clone(), members }, lost]
@@ -183,7 +186,7 @@ impl Roster {
         Answer::ok(Content::NextId(self.set(name).map_or(BrokerId::FIRST, |set| set.next_id)))
     }
 
-    /// Gives a broker its id (request 1013). Applying again with the same check code succeeds.
+    /// Assigns an id to a broker (request 1013). A repeated request with the same check code succeeds.
     #[must_use]
     pub fn apply_id(&self, cluster: &str, name: &str, broker: BrokerId, check_code: &str) -> Decision {
         let invalid = |remark| refuse(response::CONTROLLER_BROKER_ID_INVALID, remark);
@@ -208,7 +211,7 @@ impl Roster {
         Decision { answer: Answer::ok(Content::None), changes: vec![change] }
     }
 
-    /// Registers a broker (request 1003). The answer names the master only when it is alive.
+    /// Registers a broker (request 1003). The response names the master only if it is alive.
     #[must_use]
     pub fn register(&self, now_ms: u64, lives: &Lives, request: &Registration) -> Decision {
         let Registration { name, broker, address, .. } = request;
@@ -327,7 +330,7 @@ impl Roster {
         }
     }
 
-    /// Tells who is master (request 1004).
+    /// Returns the master (request 1004).
     #[must_use]
     pub fn replica_info(&self, name: &str) -> Answer {
         match self.set(name) {
@@ -339,7 +342,7 @@ impl Roster {
         }
     }
 
-    /// Tells all about the broker sets with these names; unknown ones are left out (request 1006).
+    /// Returns the state of the broker sets with these names (request 1006). Unknown sets are left out.
     #[must_use]
     pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> Answer {
         let known = names.iter().filter_map(|name| self.set(name).map(|set| (name, set)));
@@ -389,7 +392,7 @@ impl Roster {
         Decision { answer: Answer::ok(Content::None), changes }
     }
 
-    /// Takes over what another group of controllers knows of a set. One that is here already with a newer election stays: its
+    /// Imports a set from another group of controllers. An existing set with a newer election stays, because its
     /// brokers have roles by it.
     #[must_use]
     pub fn import(&self, name: &str, set: &BrokerSet) -> Decision {
@@ -404,7 +407,7 @@ impl Roster {
         Decision { answer: Answer::ok(Content::None), changes }
     }
 
-    /// A set as it will be when the changes are committed.
+    /// Returns a set with the changes applied.
     fn set_after(&self, name: &str, changes: &[Change]) -> BrokerSet {
         let set = self.set(name).expect("the caller has found it").clone();
         let mut after = Self::new(BTreeMap::from([(name.to_owned(), set)]));

@@ -1,8 +1,8 @@
-//! The controller that leads (`ControllerManager`, `ReplicasInfoManager` behind `DLedgerController`). Every controller runs one;
-//! while it does not lead it refuses requests, listens to heartbeats and applies what the leader proposes.
+//! Leading controller (`ControllerManager`, `ReplicasInfoManager` behind `DLedgerController`). Every controller runs
+//! this machine. While it does not lead, it rejects requests, processes heartbeats and applies the leader's changes.
 //!
-//! Requests about one broker set are decided one after the other, each when the changes of the one before are committed, so
-//! that no decision is made on a table that is about to change.
+//! Requests about a broker set are decided one after the other. Each waits until the changes of the preceding request
+//! are committed, so that every decision is based on a current table.
 
 use super::decide::{AlterSet, Answer, Clean, Decision, Election, Mastership, Registration};
 use super::live::{ConnectionId, Heartbeat, Lives};
@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
 
-/// Most requests about one broker set that wait for their turn; further ones are refused as busy.
+/// Most requests about a broker set that wait for their turn. Further requests are refused as busy.
 const QUEUE_MAX: usize = 1_000;
 
-/// How a controller decides.
+/// Settings of a controller's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderConfig {
     /// Whether a broker outside the in-sync set may win when no member can (`enableElectUncleanMaster`). It loses messages.
     pub may_lose: bool,
-    /// How often sets are looked for whose master is gone, in milliseconds (`scanInactiveMasterInterval`). Elections start
-    /// without it when a master's heartbeats end; it repeats those that failed.
+    /// Interval of scans for sets whose master is gone, in milliseconds (`scanInactiveMasterInterval`). An election
+    /// starts at once when a master's heartbeats end. The scan repeats failed elections.
     pub scan_interval_ms: u64,
-    /// Whether brokers are told of an election, and do not have to ask (`notifyBrokerRoleChanged`).
+    /// Whether brokers get a notice of an election instead of asking (`notifyBrokerRoleChanged`).
     pub notifies: bool,
 }
 
@@ -34,7 +34,7 @@ impl Default for LeaderConfig {
     }
 }
 
-/// Names a request that waits for its answer. The shell chooses the numbers and never uses one twice.
+/// Id of a waiting request. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
@@ -42,7 +42,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProposalId(pub u64);
 
-/// What a broker or operator asks a controller.
+/// Request of a broker or operator to a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The next id of the broker set with this name.
@@ -64,17 +64,17 @@ pub enum Request {
     AlterSet(AlterSet),
     /// An election.
     Elect(Election),
-    /// Who is master of the set with this name.
+    /// Query for the master of the set with this name.
     ReplicaInfo(String),
     /// All about the sets with these names.
     SyncState(Vec<String>),
     /// Brokers are removed.
     Clean(Clean),
-    /// What another group of controllers knows of a set is taken over.
+    /// Import of a set that another group of controllers knows.
     Import(String, BrokerSet),
 }
 
-/// What happened to a controller.
+/// Event of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaderEvent {
     /// A broker's heartbeat; leaders and followers get them.
@@ -89,20 +89,20 @@ pub enum LeaderEvent {
     /// Consensus will never commit this proposal. When that is not certain, this controller must stop to lead instead: the
     /// next decision about the set needs to know.
     Dropped(ProposalId),
-    /// This controller leads now, or does not any more.
+    /// Whether this controller leads from now on.
     Leads(bool),
     /// The timer has fired.
     Timer,
 }
 
-/// What the shell of a controller has to do.
+/// Action for the shell of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaderAction {
     /// Send the answer.
     Answer(RequestId, Answer),
-    /// Put the changes to consensus, and say what came of it.
+    /// Propose the changes to consensus, and report the result.
     Propose(ProposalId, Vec<Change>),
-    /// Tell this broker at this address who is master now (request 1008).
+    /// Notify the broker at this address of the current master (request 1008).
     Notify(BrokerId, String, Mastership),
     /// Log that an election outside the in-sync set loses messages, and which.
     Lost(String),
@@ -110,10 +110,11 @@ pub enum LeaderAction {
     WakeAt(u64),
 }
 
-/// The requests about one broker set.
+/// Requests about a broker set.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    /// The proposal under way, whose answer leaves when it is committed. `None` as the request stands for the controller's own.
+    /// Proposal in flight, and the response that leaves when it is committed. The request is `None` for the
+    /// controller's own proposal.
     under_way: Option<(ProposalId, Option<RequestId>, Answer)>,
     waiting: VecDeque<(Option<RequestId>, Request)>,
 }
@@ -162,7 +163,7 @@ impl Leader {
         &self.roster
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     pub fn step(&mut self, now_ms: u64, event: LeaderEvent, out: &mut Vec<LeaderAction>) {
         match event {
             LeaderEvent::Heartbeat(heartbeat) => self.lives.beat(now_ms, heartbeat),
@@ -176,7 +177,8 @@ impl Leader {
             LeaderEvent::Asked(id, request) => self.ask(now_ms, id, request, out),
             LeaderEvent::Committed(proposal, changes) => self.commit(now_ms, proposal, changes, out),
             LeaderEvent::Dropped(proposal) => self.drop_proposal(now_ms, proposal, out),
-            // A controller that begins to lead may not have heard of all brokers: nobody is replaced before one interval.
+            // A new leading controller may not have heard of all brokers, so it replaces no master before one
+            // interval.
             LeaderEvent::Leads(true) => self.scan_at_ms = Some(now_ms + self.config.scan_interval_ms),
             LeaderEvent::Leads(false) => self.resign(out),
             LeaderEvent::Timer => {
@@ -230,7 +232,7 @@ impl Leader {
         self.work_off(now_ms, &name, out);
     }
 
-    /// Decides the requests of a set until one needs changes.
+    /// Decides the requests of a set until a request needs changes.
     fn work_off(&mut self, now_ms: u64, name: &str, out: &mut Vec<LeaderAction>) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         while queue.under_way.is_none() {
@@ -241,7 +243,7 @@ impl Leader {
             let Decision { answer, changes } =
                 decide(&self.roster, &self.lives, now_ms, &request, self.config);
             if let Request::Register(Registration { name, broker, may_have_lost: true, .. }) = &request {
-                // Its heartbeats from before tell of a log that it may not have any more.
+                // Heartbeats from before the loss describe a log that the broker may no longer have.
                 self.lives.forget(name, *broker);
             }
             if changes.is_empty() {
@@ -295,7 +297,7 @@ impl Leader {
         }
     }
 
-    /// Tells the living brokers of a set who was elected (`ControllerManager.notifyBrokerRoleChanged`).
+    /// Notifies the living brokers of a set of the elected master (`ControllerManager.notifyBrokerRoleChanged`).
     fn notify(&self, now_ms: u64, name: &str, out: &mut Vec<LeaderAction>) {
         let Some(set) = self.roster.set(name) else { return };
         let elected = Mastership::of(set);
@@ -306,7 +308,7 @@ impl Leader {
         }
     }
 
-    /// Starts elections in the sets whose masters are among those that are gone.
+    /// Starts elections in the sets whose masters are in `gone`.
     fn replace_masters(&mut self, now_ms: u64, gone: &[(String, BrokerId)], out: &mut Vec<LeaderAction>) {
         if self.scan_at_ms.is_none() {
             return;
@@ -323,7 +325,7 @@ impl Leader {
         self.enqueue(now_ms, name, None, Request::Elect(election), out);
     }
 
-    /// Looks for sets whose master is gone while another broker is alive (`scanNeedReelectBrokerSets`).
+    /// Searches sets whose master is gone while another broker is alive (`scanNeedReelectBrokerSets`).
     fn scan(&mut self, now_ms: u64, out: &mut Vec<LeaderAction>) {
         if self.scan_at_ms.is_none_or(|scan_at_ms| now_ms < scan_at_ms) {
             return;
@@ -371,7 +373,7 @@ fn not_leader() -> Answer {
     Answer::refuse(response::CONTROLLER_NOT_LEADER, "The controller is not in leader state")
 }
 
-/// What an election costs whose winner is not in the in-sync set.
+/// Returns the loss that an election with a winner outside the in-sync set causes.
 fn lost(roster: &Roster, lives: &Lives, change: &Change) -> Option<LeaderAction> {
     let Change::Elected { name, master: Some(winner) } = change else { return None };
     let set = roster.set(name).filter(|set| set.master_epoch > Epoch::ZERO)?;

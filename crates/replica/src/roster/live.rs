@@ -1,17 +1,17 @@
-//! Who has sent heartbeats lately (`DefaultBrokerHeartbeatManager`).
+//! Brokers with recent heartbeats (`DefaultBrokerHeartbeatManager`).
 //!
-//! Two things differ from Java. The newest heartbeat counts, also when its offset is smaller: a broker that was cut does not
-//! keep the offset it had. And the connection of the newest heartbeat counts, so that the close of an old one, noticed late,
-//! does not take a living broker away.
+//! Two differences from Java. The newest heartbeat counts even if its offset is smaller, because a broker whose log
+//! was cut has a smaller offset. The connection of the newest heartbeat counts, so that the late close of an old
+//! connection does not remove a living broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
-/// Most brokers whose heartbeats are kept; those of further ones are ignored.
+/// Most brokers with stored heartbeats. Heartbeats of further brokers are ignored.
 const LIVES_MAX: usize = 100_000;
 
-/// Names a connection to a controller. The shell chooses the numbers and never uses one twice.
+/// Id of a connection to a controller. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -26,11 +26,11 @@ pub struct Heartbeat {
     pub connection: ConnectionId,
     /// The broker is gone when no heartbeat came for longer, in milliseconds (`heartbeatTimeoutMills`, 10,000 when missing).
     pub timeout_ms: u64,
-    /// Last epoch of the broker's log; `None` when it has none.
+    /// Last epoch of the broker's log. `None` if the log has no epoch.
     pub epoch: Option<Epoch>,
     /// End of the broker's log.
     pub end: LogOffset,
-    /// Which of equal brokers is elected: the one with the smallest number (`electionPriority`, `i32::MAX` when missing).
+    /// Election priority among equal brokers: the smallest number wins (`electionPriority`, `i32::MAX` when missing).
     pub priority: i32,
 }
 
@@ -40,7 +40,7 @@ pub struct Lives {
     brokers: BTreeMap<String, BTreeMap<BrokerId, (Heartbeat, u64)>>,
     /// The last moment of each broker. Invariant: the same brokers as in `brokers`.
     deadlines: BTreeSet<(u64, String, BrokerId)>,
-    /// Where the log of each broker ended by its last heartbeat, also of those that are gone.
+    /// Log end of each broker in its last heartbeat, including brokers that are gone.
     ends: BTreeMap<(String, BrokerId), LogOffset>,
 }
 
@@ -61,18 +61,18 @@ impl Lives {
         self.brokers.entry(name).or_default().insert(broker, (heartbeat, deadline_ms));
     }
 
-    /// Where a broker's log ended when it was last heard of, however long ago.
+    /// Returns the log end in a broker's last heartbeat, however old.
     #[must_use]
     pub fn last_end(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
         self.ends.get(&(name.to_owned(), broker)).copied()
     }
 
-    /// Drops what is known of brokers that no table has any more.
+    /// Drops the log ends of brokers that are in no table.
     pub fn keep_ends(&mut self, is_kept: impl Fn(&str, BrokerId) -> bool) {
         self.ends.retain(|(name, broker), _| is_kept(name, *broker));
     }
 
-    /// Forgets a broker; whether it was known.
+    /// Removes a broker. Returns whether it was known.
     pub fn forget(&mut self, name: &str, broker: BrokerId) -> bool {
         let Some(set) = self.brokers.get_mut(name) else { return false };
         let Some((_, deadline_ms)) = set.remove(&broker) else { return false };
@@ -82,7 +82,7 @@ impl Lives {
         self.deadlines.remove(&(deadline_ms, name.to_owned(), broker))
     }
 
-    /// Takes out the brokers whose heartbeats came on a connection that has ended.
+    /// Removes the brokers whose heartbeats came on a closed connection.
     pub fn disconnect(&mut self, connection: ConnectionId) -> Vec<(String, BrokerId)> {
         let on_it = |(heartbeat, _): &&(Heartbeat, u64)| heartbeat.connection == connection;
         let gone: Vec<(String, BrokerId)> = self
@@ -98,7 +98,7 @@ impl Lives {
         gone
     }
 
-    /// Takes out the brokers that were silent for too long.
+    /// Removes the brokers that were silent for too long.
     pub fn expire(&mut self, now_ms: u64) -> Vec<(String, BrokerId)> {
         let mut gone = Vec::new();
         while let Some((_, name, broker)) = self.deadlines.first().filter(|first| first.0 < now_ms).cloned() {
@@ -108,7 +108,7 @@ impl Lives {
         gone
     }
 
-    /// When [`Lives::expire`] finds the next one.
+    /// Returns the time at which [`Lives::expire`] finds the next silent broker.
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         self.deadlines.first().map(|first| first.0.saturating_add(1))

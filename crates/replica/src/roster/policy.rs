@@ -1,17 +1,17 @@
-//! Who becomes master (`DefaultElectPolicy`).
+//! Election policy: chooses the new master (`DefaultElectPolicy`).
 
 use super::live::Heartbeat;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use wire::ha::BrokerId;
 
-/// What an election is about.
+/// Candidates and rules of an election.
 pub(super) struct Candidates<'a> {
     /// The brokers that may win.
     pub(super) brokers: &'a BTreeSet<BrokerId>,
-    /// The master so far; it stays when it can.
+    /// Previous master. It stays master if possible.
     pub(super) former: Option<BrokerId>,
-    /// The broker that an operator wants; then it wins or nobody.
+    /// Broker that an operator chose. Either this broker wins, or the election fails.
     pub(super) designated: Option<BrokerId>,
 }
 

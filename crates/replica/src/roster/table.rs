@@ -9,13 +9,14 @@ use wire::ha::{BrokerId, Epoch};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Broker {
-    /// Where its clients and other brokers reach it.
+    /// Address for clients and other brokers.
     pub address: String,
-    /// What it gave when it applied for its id: `address;milliseconds`. It proves that the id is its own.
+    /// Text of the broker's application for its id: `address;milliseconds`. It proves that the id belongs to the
+    /// broker.
     pub check_code: String,
 }
 
-/// Brokers with one name, of which one is master.
+/// Broker set: brokers with a common name, among them the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrokerSet {
@@ -25,24 +26,24 @@ pub struct BrokerSet {
     pub brokers: BTreeMap<BrokerId, Broker>,
     /// The id that the next broker should apply for.
     pub next_id: BrokerId,
-    /// The master; `None` before the first election, and when one found nobody.
+    /// Master. `None` before the first election, and after an election without a winner.
     pub master: Option<BrokerId>,
     /// Number of the last election. Zero when there was none.
     pub master_epoch: Epoch,
-    /// The brokers that have everything that was acknowledged.
+    /// Brokers that have all acknowledged messages.
     pub in_sync: CommittedSet,
-    /// Who else has everything, as long as the winner of the last election may not have led. Invariant: with one, the winner is
-    /// the only member of `in_sync`.
+    /// Former members that have all acknowledged messages too, while the winner of the last election may not have
+    /// led. Invariant: if present, the winner is the only member of `in_sync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<FormerSet>,
 }
 
-/// The losers of an election: the other members of the in-sync set before. They have everything that was acknowledged until the
-/// winner leads, so that one of them can take its place when it turns out that the winner lost the end of its log before it led.
+/// Losers of an election: the other members of the preceding in-sync set. They have all acknowledged messages until
+/// the winner leads. So one of them can replace a winner that lost the end of its log before it led.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FormerSet {
-    /// The epoch with which the winner was elected. A broker that has led with it has it in its log.
+    /// Epoch of the winner's election. A broker that led with it has it in its log.
     pub epoch: Epoch,
     /// The other members of the set before the election. Never empty.
     pub members: BTreeSet<BrokerId>,
@@ -97,11 +98,12 @@ impl BrokerSet {
     }
 }
 
-/// A change of the table. Changes of one broker set must be decided one after the other: each when the one before is applied.
+/// Change of the table. Changes of a broker set must be decided one after the other, each after the preceding change
+/// is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// A broker has got its id; with the first one the set comes into being.
+    /// A broker got its id. The first id of a set creates the set.
     IdApplied {
         /// Cluster of the set.
         cluster: String,
@@ -118,25 +120,25 @@ pub enum Change {
         name: String,
         /// The broker.
         broker: BrokerId,
-        /// Its address.
+        /// Address of the broker.
         address: String,
     },
-    /// The in-sync set has other members.
+    /// The in-sync set changed.
     SetAltered {
         /// Name of the set.
         name: String,
         /// The members.
         members: BTreeSet<BrokerId>,
     },
-    /// A member may have lost the end of its log: it leaves the in-sync set, and that from before the election, and is master no
-    /// more.
+    /// A member may have lost the end of its log. It leaves the in-sync set and the set before the election, and is
+    /// no longer master.
     MemberLost {
         /// Name of the set.
         name: String,
         /// The member.
         broker: BrokerId,
     },
-    /// There was an election. A winner is the only member of the in-sync set; without one the members stay.
+    /// An election took place. A winner is the only member of the in-sync set. Without a winner the members stay.
     Elected {
         /// Name of the set.
         name: String,
@@ -150,11 +152,11 @@ pub enum Change {
         /// The brokers; all of them when empty.
         brokers: BTreeSet<BrokerId>,
     },
-    /// A set of another group of controllers was taken over; it replaces one with this name.
+    /// A set of another group of controllers was imported. It replaces a set with this name.
     Imported {
         /// Name of the set.
         name: String,
-        /// What the other group knew of it.
+        /// State of the set in the other group.
         set: BrokerSet,
     },
 }
@@ -171,7 +173,7 @@ impl Change {
         to_json(changes)
     }
 
-    /// Reads what [`Change::encode`] wrote.
+    /// Decodes the output of [`Change::encode`].
     ///
     /// # Errors
     /// [`UnreadableTable`] for other bytes.
@@ -217,7 +219,7 @@ impl Roster {
         to_json(self)
     }
 
-    /// Reads what [`Roster::encode`] wrote; no bytes are an empty table.
+    /// Decodes the output of [`Roster::encode`]. Empty input is an empty table.
     ///
     /// # Errors
     /// [`UnreadableTable`] for other bytes.
@@ -240,7 +242,7 @@ impl Roster {
         &self.sets
     }
 
-    /// Performs a change. One of a set that is gone changes nothing.
+    /// Applies a change. A change of a missing set has no effect.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::IdApplied { cluster, name, broker, details } => {
@@ -265,7 +267,7 @@ impl Roster {
                 }
             }
             Change::SetAltered { name, members } => self.change(&name, |set| {
-                // Its master leads.
+                // The master of the set leads.
                 set.former = None;
                 set.set_members(members);
             }),

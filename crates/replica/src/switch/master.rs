@@ -12,33 +12,33 @@ use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, TransferHea
 use wire::ha::{BrokerId, Epoch, FrameError};
 use wire::units::LogOffset;
 
-/// How an elected master serves its slaves.
+/// Settings for serving slaves of an elected master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MasterConfig {
-    /// What is sent when.
+    /// Settings of frames and heartbeats.
     pub transfer: TransferConfig,
-    /// What sends wait for.
+    /// Conditions for the response to a send.
     pub acks: AckConfig,
     /// When members come and go.
     pub in_sync: InSyncConfig,
 }
 
-/// What a broker has when it becomes master.
+/// State of a broker that becomes master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterStart {
-    /// This broker's id at the controller.
+    /// Id of this broker at the controller.
     pub own: BrokerId,
     /// The in-sync set that the controller committed with the election.
     pub committed: CommittedSet,
     /// The epochs of the log; the master's own epoch has begun ([`EpochList::begin`]).
     pub epochs: EpochList,
-    /// What of the log can be read.
+    /// Readable range of the log.
     pub log: LogRange,
-    /// Up to where the log is confirmed.
+    /// Confirm offset of the log.
     pub confirm: LogOffset,
 }
 
-/// What happened to a master.
+/// Event of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterEvent {
     /// A connection came in.
@@ -47,7 +47,7 @@ pub enum MasterEvent {
     Handshake(PeerId, Handshake),
     /// A slave reported the end of its log.
     Reported(PeerId, LogOffset),
-    /// What a slave sent is no frame.
+    /// Bytes from a slave are no valid frame.
     Malformed(PeerId, FrameError),
     /// The connection took the frame it was given last.
     Sent(PeerId),
@@ -55,15 +55,16 @@ pub enum MasterEvent {
     Closed(PeerId),
     /// The log has grown: all below its end can be read. Also when its minimum has risen.
     Log(LogRange),
-    /// A flush that was asked for with [`MasterAction::Flush`] has ended or takes long; the log is on disk up to here.
+    /// A flush that [`MasterAction::Flush`] requested has ended or takes long. The log is on disk up to this
+    /// position.
     Flushed(LogOffset),
     /// An answer waits for replicas.
     Wait(Wait),
     /// The controller has committed an in-sync set, in its answer to a proposal or seen by a poll.
     SetCommitted(CommittedSet),
-    /// The controller has refused the proposal, and said so.
+    /// The controller has refused the proposal explicitly.
     SetRefused,
-    /// There was no answer to the proposal, or one that leaves open whether it was committed.
+    /// The proposal got no response, or a response that does not tell whether it was committed.
     SetUnknown,
     /// This broker was elected again, with a new epoch.
     Elected(Epoch),
@@ -71,16 +72,17 @@ pub enum MasterEvent {
     Configured(MasterConfig),
     /// The timer has fired.
     Timer,
-    /// This broker stops, or is no master any more.
+    /// The broker stops, or is no longer master.
     Stop,
 }
 
-/// What the shell of a master has to do.
+/// Action for the shell of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
     /// Write the reply to the connection, in one write.
     Reply(PeerId, HandshakeReply),
-    /// Write this header and the piece of the log that it names, and say [`MasterEvent::Sent`] when the connection took it.
+    /// Write this header and the piece of the log that it names. Report [`MasterEvent::Sent`] when the connection
+    /// took it.
     Send(PeerId, TransferHeader),
     /// Close the connection and log the reason. The machine has forgotten it.
     Close(PeerId, CloseReason),
@@ -90,26 +92,26 @@ pub enum MasterAction {
     Warn(PeerId, Warning),
     /// Let consumers see the log up to here.
     Confirm(LogOffset),
-    /// Flush the log up to its end, and say [`MasterEvent::Flushed`]; nothing after a flush that failed.
+    /// Flush the log up to its end, and report [`MasterEvent::Flushed`]. Report nothing after a failed flush.
     Flush,
-    /// Ask the controller to replace the set with this epoch (request 1001), and say what came of it.
+    /// Ask the controller to replace the set with this epoch (request 1001), and report the result.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
-    /// Make the epoch file say this.
+    /// Write these epochs to the epoch file.
     SaveEpochs(EpochList),
     /// Send [`MasterEvent::Timer`] at this time.
     WakeAt(u64),
 }
 
-/// What operators are told of one slave (`HARuntimeInfo.HAConnectionRuntimeInfo`).
+/// State of a slave for operators (`HARuntimeInfo.HAConnectionRuntimeInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The connection.
     pub peer: PeerId,
     /// The slave; `None` before its handshake.
     pub broker: Option<BrokerId>,
-    /// What the slave acknowledged last; `None` before its first report.
+    /// Last acknowledged position. `None` before the slave's first report.
     pub acknowledged: Option<LogOffset>,
-    /// What is sent next; `None` before the slave's first report.
+    /// Next position to send. `None` before the slave's first report.
     pub next: Option<LogOffset>,
     /// Whether the slave is in the committed set.
     pub is_in_sync: bool,
@@ -143,7 +145,7 @@ pub struct Master {
     log: LogRange,
     peers: BTreeMap<PeerId, Peer>,
     in_sync: InSync,
-    /// End of the log that senders may have been told is stored.
+    /// End of the log that may be reported as stored to senders.
     answered: LogOffset,
     waits: Waits,
     timer: Timer,
@@ -162,15 +164,15 @@ impl Master {
             log: start.log,
             peers: BTreeMap::new(),
             in_sync: InSync::new(now_ms, start.own, config.in_sync, start.committed, start.confirm),
-            // Of what the log has, the former masters may have answered for everything.
+            // The former masters may have acknowledged everything in the log.
             answered: start.log.end,
             waits: Waits::default(),
             timer: Timer::default(),
         }
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done. Events of connections that the machine has closed
-    /// or never seen are ignored.
+    /// Processes an event at `now_ms` and appends the resulting actions. Ignores events of connections that the
+    /// machine has closed or never seen.
     pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
         match event {
             MasterEvent::Connected(peer) => {
@@ -209,7 +211,8 @@ impl Master {
         self.conclude(now_ms, out);
     }
 
-    /// What every event may have changed: what is confirmed, who is answered, who belongs to the set, and the next timer.
+    /// Updates everything that an event may have changed: the confirm offset, waiting responses, members of the set,
+    /// and the next timer.
     fn conclude(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
         let end = self.log.end;
         let reached = if self.config.acks.is_all_ack { self.in_sync.reached(end) } else { Some(end) };
@@ -231,10 +234,10 @@ impl Master {
         }
     }
 
-    /// Who must have the next message; see [`AckConfig::need`].
+    /// Returns the replicas that the next message needs. See [`AckConfig::need`].
     ///
     /// # Errors
-    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
     pub fn need(&self) -> Result<Need, AckStatus> {
         let in_sync = u32::try_from(self.in_sync.size()).expect("brokers are few");
         self.config.acks.need(Replicas { alive: in_sync, in_sync })
@@ -258,7 +261,7 @@ impl Master {
         &self.epochs
     }
 
-    /// What operators are told of the slaves, by connection.
+    /// Returns the state of the slaves for operators, by connection.
     pub fn peers(&self) -> impl Iterator<Item = PeerStatus> {
         self.peers.iter().map(|(peer, it)| {
             let broker = it.handshake.map(|handshake| handshake.broker_id);
@@ -272,8 +275,8 @@ impl Master {
         })
     }
 
-    /// A Java slave repeats its handshake when the reply is late, so those before the first report are answered once only: a
-    /// second reply would make it close.
+    /// Answers a handshake. A Java slave repeats its handshake if the reply is late, so handshakes before the first
+    /// report get a single reply. A second reply would make the slave close the connection.
     fn greet(&mut self, now_ms: u64, id: PeerId, handshake: Handshake, out: &mut Vec<MasterAction>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.link.read(now_ms);
@@ -346,7 +349,7 @@ impl Master {
         self.waits = waits;
     }
 
-    /// Up to where the log meets a need; `None` when too few replicas are known to have any of it.
+    /// Returns the position up to which the log meets a need, or `None` if too few replicas are known.
     #[must_use]
     pub fn reached(&self, need: Need) -> Option<LogOffset> {
         let end = self.log.end;
@@ -362,14 +365,14 @@ impl Master {
         }
     }
 
-    /// End of the log as far as this machine was told.
+    /// Returns the last end of the log that the machine knows.
     #[must_use]
     pub fn log_end(&self) -> LogOffset {
         self.log.end
     }
 
-    /// The slaves that may become master without loss: connected members of the in-sync set that have everything that senders
-    /// were told is stored. The slave with the longest log comes first, as in an election.
+    /// Returns the slaves that may become master without loss: connected members of the in-sync set that have all
+    /// messages reported as stored to senders. The slave with the longest log comes first, as in an election.
     #[must_use]
     pub fn heirs(&self) -> Vec<BrokerId> {
         let members = self.peers().filter(|status| status.is_in_sync);
@@ -379,7 +382,7 @@ impl Master {
         heirs.into_iter().map(|(_, broker)| broker).collect()
     }
 
-    /// Up to where consumers may see the log.
+    /// Returns the confirm offset: consumers see only the log before it.
     #[must_use]
     pub fn confirm(&self) -> LogOffset {
         self.in_sync.confirm()
@@ -439,7 +442,7 @@ impl Master {
         }
     }
 
-    /// Whoever still waits learns that the message is stored, not that it is replicated.
+    /// Stops the machine. Waiting senders learn that the message is stored, not that it is replicated.
     fn stop(&mut self, out: &mut Vec<MasterAction>) {
         self.waits.take_late(u64::MAX, |ticket, _| {
             out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));

@@ -1,8 +1,8 @@
-//! The slave's side: `AutoSwitchHAClient`.
+//! Slave's side of auto-switch HA: `AutoSwitchHAClient`.
 //!
-//! Each attempt begins with the log: an incomplete last record goes, then the epochs are compared, then what the master does
-//! not have is cut. Until that is done this broker must not serve its log, which may hold what was never confirmed
-//! ([`SlaveAction::Consistent`] says when it is).
+//! Each attempt begins with the log. An incomplete last record is removed, then the epochs are compared, then the
+//! bytes that the master does not have are cut. Before that, the log may hold unconfirmed bytes, so this broker must
+//! not serve it. [`SlaveAction::Consistent`] allows serving.
 
 use crate::close::CloseReason;
 use crate::epochs::EpochList;
@@ -12,13 +12,13 @@ use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
 use wire::ha::{EpochStart, FrameError};
 use wire::units::LogOffset;
 
-/// Pause in milliseconds beside the usual one when no epoch is common to both logs (`processReadResult`).
+/// Additional pause in milliseconds if the logs have no common epoch (`processReadResult`).
 const NO_COMMON_EPOCH_PAUSE_MS: u64 = 2_000;
 
-/// What a broker has when it becomes slave.
+/// State of a broker that becomes slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlaveStart {
-    /// How this broker introduces itself.
+    /// Handshake of this broker.
     pub handshake: Handshake,
     /// The epochs of its log.
     pub epochs: EpochList,
@@ -26,18 +26,18 @@ pub struct SlaveStart {
     pub end: LogOffset,
     /// The log is on disk up to here.
     pub flushed: LogOffset,
-    /// Up to where the log is confirmed, as far as this broker knows.
+    /// Confirm offset of the log, as far as this broker knows.
     pub confirm: LogOffset,
 }
 
-/// What happened to a slave.
+/// Event of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveEvent {
-    /// Where the master's HA port is; `None` as long as nobody knows.
+    /// Address of the master's HA port. `None` while it is unknown.
     Master(Option<String>),
-    /// The log was cut as asked, durably, and now ends here: at a record's start, or at zero when nothing is left.
+    /// The log was cut durably as requested, and ends here: at a record's start, or at zero if it is empty.
     Cut(LogOffset),
-    /// The connection is there.
+    /// The connection is established.
     Connected(Attempt),
     /// The connection could not be made, or has ended.
     Closed(Attempt),
@@ -47,43 +47,44 @@ pub enum SlaveEvent {
     Transfer(Attempt, TransferHeader),
     /// Bytes were received that do not end a frame yet.
     Part(Attempt),
-    /// What the master sent is no frame.
+    /// Bytes from the master are no valid frame.
     Malformed(Attempt, FrameError),
-    /// The log now ends here, with all that was to be appended.
+    /// The log ends here, with all requested bytes appended.
     Appended(LogOffset),
     /// The log is on disk up to here.
     Flushed(LogOffset),
-    /// The flush mode was changed: whether only what is on disk may be reported from now on.
+    /// The flush mode changed: whether only bytes on disk may be reported from now on.
     SyncFlush(bool),
     /// The log refused to append or to be cut.
     LogFailed,
     /// The timer has fired.
     Timer,
-    /// This broker stops, or is no slave any more.
+    /// The broker stops, or is no longer slave.
     Stop,
 }
 
-/// What the shell of a slave has to do.
+/// Action for the shell of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveAction {
-    /// Cut an incomplete record off the end of the log, and say [`SlaveEvent::Cut`].
+    /// Cut an incomplete record off the end of the log, and report [`SlaveEvent::Cut`].
     CutIncomplete,
     /// Connect to this address.
     Connect(Attempt, String),
     /// Send the handshake, in one write.
     Handshake(Attempt, Handshake),
-    /// Cut the log, its queues and index to this offset, or to the start of the record that lies across it: zero and sync what
-    /// goes first, so that it does not come back after a crash. Then say [`SlaveEvent::Cut`].
+    /// Cut the log, its queues and index to this offset, or to the start of the record that crosses the offset. Zero
+    /// and sync the removed bytes first, so that they do not return after a crash. Then report [`SlaveEvent::Cut`].
     Cut(LogOffset),
-    /// Make the epoch file say this.
+    /// Write these epochs to the epoch file.
     SaveEpochs(EpochList),
-    /// The log holds nothing any more that this master does not have. This broker may serve what is confirmed.
+    /// The log is a part of the master's log. This broker may serve the confirmed part.
     Consistent,
-    /// Send a report of this offset. It may replace a report that has not left yet.
+    /// Send a report of this offset. It may replace an unsent report.
     Report(Attempt, LogOffset),
-    /// Append the body of the transfer at this offset, and say [`SlaveEvent::Appended`]. An empty log begins there.
+    /// Append the body of the transfer at this offset, and report [`SlaveEvent::Appended`]. An empty log begins at
+    /// this offset.
     Append {
-        /// Where the body goes: the end of the log, or where an empty log begins.
+        /// Position for the body: the end of the log, or the start of an empty log.
         at: LogOffset,
         /// Size of the body in bytes.
         bytes: u32,
@@ -98,7 +99,7 @@ pub enum SlaveAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody knows the master, or the broker stopped.
+    /// The master is unknown, or the broker stopped.
     Idle,
     /// The next attempt is due at this time.
     Paused(u64),
@@ -106,9 +107,9 @@ enum Stage {
     Preparing,
     Connecting,
     Greeting,
-    /// What the master does not have is being cut: everything from this offset on.
+    /// The bytes that the master does not have are being cut: everything from this offset on.
     Cutting(LogOffset),
-    /// With sync flush the first report waits until the log is on disk.
+    /// The first report waits until the log is on disk, because of sync flush.
     Starting,
     Following,
 }
@@ -154,7 +155,7 @@ impl Slave {
         }
     }
 
-    /// Takes in what happened at `now_ms` and appends what has to be done.
+    /// Processes an event at `now_ms` and appends the resulting actions.
     pub fn step(&mut self, now_ms: u64, event: SlaveEvent, out: &mut Vec<SlaveAction>) {
         match event {
             SlaveEvent::Master(master) if master != self.master => {
@@ -231,7 +232,7 @@ impl Slave {
         self.prepare(out);
     }
 
-    /// Begins an attempt. What is still to be appended of the one before comes first, in the order of the actions.
+    /// Begins an attempt. Pending appends of the preceding attempt come first, in the order of the actions.
     fn prepare(&mut self, out: &mut Vec<SlaveAction>) {
         self.stage = Stage::Idle;
         if self.master.is_some() {
@@ -270,7 +271,7 @@ impl Slave {
         }
     }
 
-    /// Finds what of this log the master has too (`doTruncate`).
+    /// Finds the part of this log that the master has too (`doTruncate`).
     fn compare(&mut self, now_ms: u64, reply: HandshakeReply, out: &mut Vec<SlaveAction>) {
         self.last_read_ms = now_ms;
         if self.stage != Stage::Greeting {
@@ -280,7 +281,7 @@ impl Slave {
         self.master_epochs = EpochList::new(reply.epochs).expect("decoding checks that epochs rise");
         let end = self.log.appended();
         let point = match self.epochs.consistent_point(end, &self.master_epochs, reply.end) {
-            // Nobody was told of a message of this log, and the set has elected a master that knows none of it.
+            // No message of this log was acknowledged, and the set has elected a master without any of it.
             Err(_) if self.confirm == LogOffset::ZERO => Ok(Some(LogOffset::ZERO)),
             point => point,
         };
@@ -308,8 +309,8 @@ impl Slave {
         self.start(now_ms, out);
     }
 
-    /// Tells the master where to start, once the log is as safe as every later acknowledgement says. A Java slave keeps silent
-    /// when nothing was behind the consistent point, for up to 5 s.
+    /// Reports the start position to the master, when the log is as safe as every later acknowledgement claims. A
+    /// Java slave stays silent for up to 5 s if it had no bytes behind the consistent point.
     fn start(&mut self, now_ms: u64, out: &mut Vec<SlaveAction>) {
         if self.stage == Stage::Starting && self.log.is_durable() {
             self.stage = Stage::Following;
@@ -347,8 +348,8 @@ impl Slave {
         self.raise_confirm(out);
     }
 
-    /// Notes the epoch of a piece. A Java master names the next epoch with the last piece of an epoch; then the piece belongs to
-    /// the one before, which its reply has told.
+    /// Records the epoch of a piece. A Java master sends the next epoch with the last piece of an epoch. The piece
+    /// then belongs to the preceding epoch, which the master's reply named.
     fn enter(&mut self, header: TransferHeader, out: &mut Vec<SlaveAction>) {
         let begins_before = |epoch: &EpochStart| epoch.start <= header.offset;
         let of_piece = Some(header.epoch).filter(begins_before);

@@ -41,7 +41,7 @@ fn members(word: &str) -> BTreeSet<BrokerId> {
     word.split(',').map(id).collect()
 }
 
-/// Files of 1,000 bytes, frames of at most 100, every member has to acknowledge.
+/// Configuration with files of 1,000 bytes and frames of at most 100, in which every member must acknowledge.
 fn config() -> MasterConfig {
     let transfer = TransferConfig { batch_bytes: 100, file_bytes: 1_000, ..TransferConfig::default() };
     let acks = AckConfig { mode: Mode::Controller, is_all_ack: true, ..AckConfig::default() };
@@ -241,7 +241,7 @@ fn a_log_of_which_nothing_was_confirmed_goes_where_the_master_has_none_of_it() {
     run_slave("switch/scripts/slave_nothing_common.txt", false, "1:0,3:0", 1);
 }
 
-/// What a peer may send, with numbers at their limits.
+/// Offsets that a peer may send, including the limits.
 fn any_offset() -> impl Strategy<Value = LogOffset> {
     let limit = i64::MAX.cast_unsigned();
     prop_oneof![0..300_u64, Just(999), Just(1_000), limit - 3..=limit].prop_map(LogOffset::new)
@@ -275,8 +275,8 @@ fn any_frame() -> impl Strategy<Value = SlaveEvent> {
 }
 
 proptest! {
-    /// Whatever a master sends, and in whatever order: a slave appends only at its end, cuts only what it has, and confirms
-    /// only what it has.
+    /// Sends arbitrary frames of a master in any order. A slave appends only at its end, and cuts and confirms only
+    /// bytes that it has.
     #[test]
     fn no_master_breaks_a_slave(frames in proptest::collection::vec((any_frame(), 0..6_000_u64), 1..60)) {
         let handshake = Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false };
@@ -311,8 +311,8 @@ proptest! {
         }
     }
 
-    /// Whatever slaves report: none is believed beyond what was sent to it, and nothing is confirmed that a member of the set
-    /// has not reported.
+    /// Sends arbitrary reports of slaves. No report is trusted beyond the sent bytes. No position is confirmed that a
+    /// member of the set has not reported.
     #[test]
     fn no_slave_breaks_a_master(chances in proptest::collection::vec((0..8_u32, 1..4_u64, any_offset()), 1..80)) {
         let committed = CommittedSet { members: members("1,2"), epoch: SetEpoch(1) };

@@ -1,7 +1,7 @@
 //! Three brokers, one controller, one client.
 //!
-//! A byte of a log is a number that says which message wrote it, so that two logs can be compared. The client knows what was
-//! acknowledged; consumers are a prefix of the log that may only grow.
+//! A byte of a log is the number of the message that wrote it, so that two logs can be compared. The client knows the
+//! acknowledged messages. Consumers see a prefix of the log that may only grow.
 
 use replica::acks::{AckConfig, AckStatus, Mode, Need, Ticket, Wait};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
@@ -21,7 +21,7 @@ use wire::ha::Epoch;
 use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
 use wire::units::LogOffset;
 
-/// What a crash does to a broker.
+/// Effect of a crash on a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crashes {
     /// The process is killed, or the log is flushed before it is acknowledged.
@@ -42,7 +42,7 @@ enum Role {
 
 struct Broker {
     is_up: bool,
-    /// Changes with each start and each role, so that what belonged to the one before is ignored.
+    /// Number that changes with each start and each role, so that events of an earlier life are ignored.
     life: u64,
     role: Role,
     agent: Agent,
@@ -62,7 +62,7 @@ enum Frame {
     Transfer(TransferHeader, Vec<u32>),
 }
 
-/// One connection from a slave to a master.
+/// Connection from a slave to a master.
 struct Connection {
     slave: usize,
     slave_life: u64,
@@ -104,13 +104,13 @@ struct Group {
     /// Calls that the controller has not answered: broker, life, call.
     calls: BTreeMap<RequestId, (usize, u64, CallId)>,
     connections: BTreeMap<PeerId, Connection>,
-    /// Until when the link between two of brokers and controller (the last number) is cut.
+    /// Time until which the link between two nodes is cut. The last number is the controller.
     cuts: BTreeMap<(usize, usize), u64>,
     next_message: u32,
     /// Messages whose senders wait, by ticket: message, offset.
     waiting: BTreeMap<Ticket, (u32, usize)>,
     acked: BTreeMap<usize, u32>,
-    /// What consumers have seen.
+    /// Bytes that consumers have seen.
     seen: Vec<u32>,
     last_ack_ms: u64,
     last_bad_stop_ms: u64,
@@ -641,7 +641,7 @@ impl Group {
         }
     }
 
-    /// What consumers see never changes.
+    /// Checks that the bytes that consumers have seen never change.
     fn confirm(&mut self, broker: usize, confirm: LogOffset) {
         let it = &mut self.brokers[broker];
         it.confirm = index(confirm);

@@ -1,5 +1,6 @@
-//! Whole groups on one thread: the machines of brokers and of a controller, a network that cuts and delays, crashes, clients,
-//! and checks of what must hold. A failure names its seed; `SEEDS=100..200` runs others than the usual ones.
+//! Tests of whole groups on a single thread: the machines of brokers and of a controller, a network that cuts and
+//! delays, crashes, clients, and checks of the promises. A failure names its seed. `SEEDS=100..200` runs other seeds
+//! than the usual ones.
 
 mod group;
 

@@ -20,7 +20,7 @@ const EPOCHS: &str = "epochFileCheckpoint";
 /// Pause before an identity that could not be written is written again, as in the broker.
 const SAVE_PAUSE_MS: u64 = 1_000;
 
-/// The controller at an address that a controller or the configuration told.
+/// Returns the controller at an address from a controller or the configuration.
 fn controller_at(address: &str) -> NodeId {
     NodeId::of_controller(address).expect("a controller's name")
 }
@@ -29,7 +29,7 @@ impl Broker {
     pub(super) fn start_agent(&mut self) {
         let saved = self.files.load(EPOCHS).and_then(|text| EpochList::from_file(&text).ok());
         self.epochs = saved.unwrap_or_default();
-        // What begins behind the end of the log went with it.
+        // Epochs behind the end of the log were lost with it.
         self.epochs.cut(self.store.appended() + 1);
         let config = AgentConfig {
             cluster: "cluster".to_owned(),
@@ -84,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// Writes the identity; false when that failed and is to be tried again.
+    /// Saves the identity. Returns false if that failed and must be tried again.
     pub(super) fn save_identity(&mut self, identity: Identity) -> bool {
         let is_saved = self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok();
         self.unsaved = (!is_saved).then(|| (self.now.ms + SAVE_PAUSE_MS, identity));
@@ -143,7 +143,7 @@ impl Broker {
         }
     }
 
-    /// What the store says is confirmed; nothing when nobody ever said.
+    /// Returns the store's confirm offset, or zero if it was never set.
     fn confirmed(&self, end: LogOffset) -> LogOffset {
         self.store.confirmed().unwrap_or_default().min(end)
     }
@@ -209,7 +209,7 @@ impl Broker {
         self.out.push(Output::Lookup(master));
     }
 
-    /// The name server told where the HA port of the master is.
+    /// Takes the address of the master's HA port from the name server.
     pub(super) fn master_at(&mut self, node: NodeId) {
         if self.followed != Some(node) {
             return;

@@ -184,7 +184,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Before a connection is made: drops the beginning of a record at the log's end, and finds the last record.
+    /// Drops the beginning of a record at the log's end, and finds the last record, before a connection is made.
     fn settled(&mut self) -> SlaveEvent {
         let end = self.store.drop_unfinished();
         if self.settings.is_sync_flush() {
@@ -207,7 +207,7 @@ impl Broker {
         self.store.when_flushed(self.store.appended(), Box::new(report));
     }
 
-    /// What the log had when somebody asked is on disk, or not yet.
+    /// Processes the end or the timeout of a requested flush.
     pub(super) fn log_flushed(&mut self) {
         self.flush_is_awaited = false;
         let flushed = self.store.flushed();

@@ -40,7 +40,7 @@ impl Broker {
         }
     }
 
-    /// The report as it came; with the planted bug as if all that was sent had come.
+    /// Returns the report unchanged. With the planted bug, returns the end of the sent bytes.
     fn believed(&self, id: PeerId, offset: LogOffset) -> LogOffset {
         let Role::Elected(master) = &self.role else { return offset };
         let sent = master.peers().find(|status| status.peer == id).and_then(|status| status.next);
@@ -99,7 +99,7 @@ impl Broker {
         }
         let shrinks = members.len() < master.committed().members.len();
         let early = CommittedSet { members: members.clone(), epoch: SetEpoch(epoch.0 + 1) };
-        // Through the same queue as everything else that the agent is told.
+        // Through the queue of all events of the agent.
         self.step_agent(AgentEvent::ProposeSet(members, epoch));
         (shrinks && self.settings.has(Bug::EarlyShrink)).then_some(MasterEvent::SetCommitted(early))
     }

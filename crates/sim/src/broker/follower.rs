@@ -106,7 +106,7 @@ impl Broker {
     }
 }
 
-/// What a log file holds behind a position, for a planted bug.
+/// Content of a log file behind a position, for a planted bug.
 struct Tail {
     path: PathBuf,
     at: u64,
@@ -122,7 +122,7 @@ impl Tail {
         Some(Self { path, at, bytes })
     }
 
-    /// Puts the bytes back below the store, as a truncation does that moves positions in memory only.
+    /// Restores the bytes below the store, like a truncation that moves positions in memory only.
     fn restore(self, disk: &FakeDisk) {
         if let Ok(file) = disk.open(&self.path)
             && file.length().is_ok_and(|length| length >= self.at + self.bytes.len() as u64)

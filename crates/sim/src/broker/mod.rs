@@ -1,8 +1,8 @@
-//! One broker: a real store without threads, the machines of `replica`, and the shells between them. A broker gets inputs and
-//! gives outputs; it knows nothing of the network's faults.
+//! Broker: a real store without threads, the machines of `replica`, and the shells between them. A broker gets inputs
+//! and returns outputs. It does not know the network's faults.
 //!
-//! The shells do what those of the crate `broker` do, in the same order: `classic` mirrors its `replication`, `elected` and
-//! `follower` what `replica`'s ARCHITECTURE.md demands of the shells of controller mode.
+//! The shells do the work of the crate `broker`'s shells, in the same order. `classic` mirrors its `replication`.
+//! `elected` and `follower` follow the rules of `replica`'s ARCHITECTURE.md for the shells of controller mode.
 
 mod agent;
 mod classic;
@@ -34,20 +34,20 @@ use wire::units::LogOffset;
 /// The time as a broker reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Its clock that never goes back.
+    /// Clock that never goes back.
     pub ms: u64,
-    /// Its time of day.
+    /// Time of day.
     pub wall_ms: i64,
 }
 
-/// What happens to a broker.
+/// Input of a broker.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A time has come that the broker asked for.
     Wake,
     /// A slave has connected.
     Accepted(PeerId, NodeId),
-    /// The connection to the master is there.
+    /// The connection to the master is established.
     Opened(Attempt, PeerId),
     /// The master cannot be reached.
     NotOpened(Attempt),
@@ -61,28 +61,28 @@ pub enum Input {
     Send(u64, Sending),
     /// A reader wants messages of a queue from an offset on.
     Read(u64, i32, u64),
-    /// A controller told who leads.
+    /// A controller named the leader.
     Leader(CallId, Option<String>),
     /// A controller answered.
     Answered(CallId, Option<Answer>),
-    /// A controller told who was elected.
+    /// A controller notified the broker of an election.
     Notified(Epoch),
-    /// The name server told where the master's HA port is.
+    /// The name server sent the address of the master's HA port.
     MasterAt(NodeId),
 }
 
-/// How a send ended for its producer.
+/// Result of a send for its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
     /// `SEND_OK`.
     Acknowledged,
-    /// Nothing is stored.
+    /// The message is not stored.
     Refused,
     /// The message may be stored or not.
     Unknown,
 }
 
-/// What a broker does.
+/// Output of a broker.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Connect to the HA port of another broker.
@@ -91,7 +91,7 @@ pub enum Output {
     Write(PeerId, Vec<u8>),
     /// End a connection.
     End(PeerId),
-    /// Ask a controller who leads.
+    /// Ask a controller for the leader.
     AskLeader(CallId, NodeId),
     /// Ask the controller that leads.
     Ask(CallId, NodeId, Request),
@@ -101,22 +101,22 @@ pub enum Output {
     Lookup(NodeId),
     /// Answer a producer.
     Sent(u64, SendOutcome),
-    /// Answer a reader: the messages as (queue offset, number), and where to go on.
+    /// Answer a reader: the messages as (queue offset, number), and the next position.
     Found(u64, Vec<(u64, u64)>),
-    /// Something that the checks have to know.
+    /// Note for the checks.
     Note(Note),
 }
 
-/// What the checks have to know.
+/// Note for the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A send is answered with success.
     Acknowledged {
         /// The message's number.
         number: u64,
-        /// Where its record ends.
+        /// End of the message's record.
         end: u64,
-        /// Its queue and queue offset.
+        /// Queue and queue offset of the message.
         place: (i32, u64),
         /// The epoch of the master; zero in classic mode.
         epoch: Epoch,
@@ -133,7 +133,7 @@ pub enum Note {
     Cut(u64, u64),
     /// A slave's log is longer than its classic master's, or has another last record.
     Diverged(NodeId),
-    /// The broker must not go on.
+    /// The broker must stop.
     Broken(String),
 }
 
@@ -157,10 +157,10 @@ pub struct Broker {
     role: Role,
     agent: Option<Agent>,
     epochs: EpochList,
-    /// What a crash may have cost the end of the log; until the broker has a role again.
+    /// Whether a crash may have cost the end of the log. Reset when the broker has a role again.
     may_have_lost: bool,
     is_fenced: bool,
-    /// Whether a slave's log holds nothing that its master does not have.
+    /// Whether a slave's log is a part of its master's log.
     is_consistent: bool,
     peers: Peers,
     link: Option<Link>,
@@ -168,10 +168,10 @@ pub struct Broker {
     followed: Option<NodeId>,
     role_wake_ms: Option<u64>,
     agent_wake_ms: Option<u64>,
-    /// An identity that could not be written, and when it is written again.
+    /// Identity that could not be written, and the time of the next attempt.
     unsaved: Option<(u64, Identity)>,
     store_wake_ms: Option<u64>,
-    /// How long the disk needs for a round of flushes, and when the present one ends.
+    /// Duration of a round of flushes on the disk, and the end of the present round.
     slow_ms: u64,
     disk_free_ms: u64,
     /// Start time of the present round.
@@ -180,7 +180,7 @@ pub struct Broker {
     waiting: BTreeMap<u64, Waiting>,
     last_ticket: u64,
     flush_is_awaited: bool,
-    /// End of the log that the machine was told last.
+    /// Last end of the log that the machine knows.
     published: LogOffset,
     out: Vec<Output>,
 }
@@ -249,7 +249,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Takes an input and gives what the broker does.
+    /// Processes an input and returns the broker's outputs.
     pub fn take(&mut self, now: Now, input: Input) -> Vec<Output> {
         self.now = now;
         match input {
@@ -273,7 +273,7 @@ impl Broker {
         std::mem::take(&mut self.out)
     }
 
-    /// What the broker did when it started.
+    /// Returns the outputs of the broker's start.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.out)
     }
@@ -302,7 +302,7 @@ impl Broker {
         self.slow_ms > 0 || self.now.ms < self.disk_free_ms
     }
 
-    /// Milliseconds for which the disk has held up the flush that has not ended.
+    /// Returns the milliseconds for which the disk has held up the unfinished flush.
     fn stalled_ms(&self) -> u64 {
         if self.now.ms < self.disk_free_ms { self.now.ms - self.disk_busy_ms } else { 0 }
     }
@@ -325,7 +325,7 @@ impl Broker {
         self.agent.as_ref().and_then(Agent::broker)
     }
 
-    /// Whether what a crash may have cost is still untold.
+    /// Whether a possible loss by a crash is still unreported.
     #[must_use]
     pub fn may_have_lost(&self) -> bool {
         self.may_have_lost
@@ -335,8 +335,8 @@ impl Broker {
         self.out.push(Output::Note(note));
     }
 
-    /// What of the log the machine of a master may send. With sync flush an elected master sends only what is on disk: after a
-    /// loss of power it must not find slaves that have more of its epoch than itself.
+    /// Returns the range of the log that the machine of a master may send. With sync flush an elected master sends
+    /// only bytes on disk. After a loss of power it must not find slaves with more of its epoch than itself.
     fn range(&self) -> LogRange {
         let minimum = self.store.min();
         let waits = self.settings.mode == Mode::Controller && self.settings.is_sync_flush();
@@ -347,7 +347,7 @@ impl Broker {
         LogRange { minimum, end: end.max(minimum) }
     }
 
-    /// Tells the machine of a master that the log has grown.
+    /// Notifies the machine of a master that the log has grown.
     fn publish(&mut self) {
         let log = self.range();
         if log.end <= self.published {
@@ -391,7 +391,7 @@ impl Broker {
         }
     }
 
-    /// Lets the store work, and takes in what it says, until nothing more happens now.
+    /// Runs the store, and processes its events, until no more happen now.
     fn settle(&mut self) {
         loop {
             self.run_store();
@@ -436,13 +436,13 @@ fn time(base: Instant, ms: u64) -> Instant {
     base + Duration::from_millis(ms)
 }
 
-/// Where a log of this length ends for the machines.
+/// Returns the end and the flushed end of the log for the machines.
 fn flushed_of(store: &Store) -> (LogOffset, LogOffset) {
     let end = store.followed();
     (end, store.flushed().min(end))
 }
 
-/// How a send ended whose replicas ended with this status.
+/// Converts the replicas' status to the result of a send.
 fn outcome_of(status: AckStatus) -> SendOutcome {
     match status {
         AckStatus::Ok => SendOutcome::Acknowledged,

@@ -1,4 +1,4 @@
-//! Connections as a broker sees them: those of slaves at a master, and a slave's one to its master.
+//! Connections of a broker: those of slaves at a master, and a slave's connection to its master.
 
 use super::{Broker, Output, Role};
 use crate::settings::NodeId;
@@ -44,7 +44,7 @@ impl Broker {
         }
     }
 
-    /// Bytes came from a slave or from the master. What a frame leads to may end the connection.
+    /// Processes bytes from a slave or from the master. A frame may end the connection.
     pub(super) fn received(&mut self, id: PeerId, bytes: &[u8]) {
         if let Some(peer) = self.peers.0.get_mut(&id) {
             peer.received.extend_from_slice(bytes);
@@ -61,7 +61,7 @@ impl Broker {
         }
     }
 
-    /// Writes a frame to a slave; whether there is room for the next one.
+    /// Writes a frame to a slave. Returns whether there is room for the next frame.
     pub(super) fn write(&mut self, id: PeerId, bytes: Vec<u8>) -> bool {
         let Some(peer) = self.peers.0.get_mut(&id) else { return false };
         peer.unsent += bytes.len();
@@ -136,13 +136,13 @@ impl Broker {
         }
     }
 
-    /// Takes the next bytes of a connection that `size` finds whole in what was received.
+    /// Takes the next frame of a connection, of the size that `size` finds in the received bytes.
     pub(super) fn split(received: &mut Vec<u8>, size: usize) -> Vec<u8> {
         let rest = received.split_off(size);
         std::mem::replace(received, rest)
     }
 
-    /// The body of a frame as the log holds it; `None` when it cannot be read.
+    /// Returns the body of a frame from the log, or `None` if it is unreadable.
     pub(super) fn body_of(&self, from: wire::units::LogOffset, bytes: u32) -> Option<Vec<u8>> {
         let mut body = Vec::new();
         if bytes > 0 {

@@ -1,4 +1,4 @@
-//! Sends and reads: what `durability` of the crate `broker` does, on the same watermarks.
+//! Sends and reads, on the same watermarks as `durability` of the crate `broker`.
 
 use super::{Broker, Note, Output, Role, SendOutcome, outcome_of};
 use crate::message::{self, Sending, TOPIC};
@@ -11,7 +11,7 @@ use store::{AppendError, FlushOutcome, WaitOutcome};
 use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
 
-/// How long a send waits for replicas (`slaveTimeout`).
+/// Longest wait of a send for replicas (`slaveTimeout`).
 const SLAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most messages of one read.
 const READ_MAX: usize = 8;
@@ -22,7 +22,7 @@ pub(super) enum StoreEvent {
     Flushed(u64, FlushOutcome),
     /// Enough slaves have a send's message, or not.
     Replicated(u64, WaitOutcome),
-    /// What the log had when somebody asked is on disk, or not yet.
+    /// A requested flush ended or timed out.
     LogFlushed,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct Waiting {
     number: u64,
     end: LogOffset,
     place: (i32, u64),
-    /// How the flush ended, and what the replicas did, once each is known.
+    /// Results of the flush and of the replicas, when they are known.
     flushed: Option<AckStatus>,
     replicated: Option<AckStatus>,
 }
 
 impl Broker {
-    /// Who must have the next message; `None` when nothing may be stored.
+    /// Returns the replicas that the next message needs, or `None` if the message must not be stored.
     fn need(&self) -> Option<Need> {
         match &self.role {
             Role::ClassicMaster(_) => Some(Need::Master),
@@ -135,7 +135,7 @@ impl Broker {
         self.store.when_replicated(end, SLAVE_TIMEOUT, Box::new(report));
     }
 
-    /// The replicas have a message, or will not have it in time.
+    /// Processes the replicas' result for a message.
     pub(super) fn replicas_answered(&mut self, ticket: u64, status: AckStatus) {
         if let Some(waiting) = self.waiting.get_mut(&ticket) {
             waiting.replicated = Some(status);
@@ -162,7 +162,7 @@ impl Broker {
         }
     }
 
-    /// Serves what consumers may see.
+    /// Serves the messages that consumers may see.
     pub(super) fn read(&mut self, call: u64, queue: i32, from: u64) {
         let serves = match self.role {
             Role::None => false,

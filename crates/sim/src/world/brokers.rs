@@ -1,4 +1,4 @@
-//! Processes of brokers, what they do, and what clients are told.
+//! Processes of brokers, their outputs, and the responses to clients.
 
 use super::{Event, SENDS_END_MS, World};
 use crate::broker::{Broker, Input, Note, Output, SendOutcome};
@@ -26,7 +26,7 @@ impl World {
         self.after(node, outputs);
     }
 
-    /// What follows a step of a broker.
+    /// Processes the outputs of a broker's step.
     fn after(&mut self, node: NodeId, outputs: Vec<Output>) {
         let it = &mut self.nodes[node.0];
         let Some(broker) = &mut it.broker else { return };
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// An acknowledged message is on as many brokers as its mode says.
+    /// Checks that an acknowledged message is on as many brokers as its mode promises.
     fn copies_of(&self, end: u64) -> Result<(), String> {
         let needed = self.settings.copies() as usize;
         let has = self.nodes.iter().filter(|node| node.end_max >= end).count();
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// A broker that becomes master has everything that clients were told.
+    /// Checks that a broker that becomes master has everything that clients were told.
     fn check_master(&self, node: NodeId) -> Result<(), String> {
         let Some(broker) = &self.nodes[node.0].broker else { return Ok(()) };
         let log = check::derived(node, broker.store())?;
@@ -181,8 +181,8 @@ impl World {
         }
     }
 
-    /// A classic master is back: has it lost more than its mode allows? Slaves that have more are emptied, as the operator must;
-    /// those that are down find out themselves.
+    /// Checks after the return of a classic master that its loss is within its mode. Slaves with more of the log are
+    /// emptied, as the operator must. Slaves that are down find out themselves.
     fn master_is_back(&mut self) {
         let Some(broker) = &self.nodes[0].broker else { return };
         let (end, begin) = (broker.store().appended().get(), broker.store().min().get());
@@ -271,7 +271,7 @@ impl World {
         let count = bytes.len();
         self.trace.event(self.now_ms, &[peer.0, from.0 as u64, count as u64]);
         let Some(receiver) = receiver.filter(|receiver| self.is_alive(*receiver)) else {
-            // Nobody is there: the machine says so, when it is up.
+            // The process is gone. Its machine reports it, if the machine is up.
             if self.is_up(to) {
                 self.travel(to, from, Event::Ended(peer, direction.back()));
             }

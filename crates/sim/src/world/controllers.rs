@@ -16,7 +16,7 @@ pub(super) struct Station {
     life: u64,
     armed_ms: Option<u64>,
     pub(super) paused_ms: Option<u64>,
-    /// How the process ends at a write to come.
+    /// Crash of the process at a coming write.
     pub(super) dies: Option<Crash>,
 }
 
@@ -32,7 +32,7 @@ impl World {
         &mut self.stations[node.0 - BROKERS]
     }
 
-    /// The controller's process on a node, as long as it is up.
+    /// Returns the controller's process on a node, if it is up.
     fn controller(&mut self, node: NodeId) -> Option<&mut Controller> {
         self.station(node).controller.as_deref_mut()
     }
@@ -126,7 +126,7 @@ impl World {
         ConnectionId(life * NODES as u64 + node.0 as u64)
     }
 
-    /// What follows a step of a controller.
+    /// Processes the actions of a controller's step.
     fn follow(&mut self, node: NodeId, actions: Option<Vec<Action>>) {
         for action in actions.into_iter().flatten() {
             match action {
@@ -186,7 +186,7 @@ impl World {
         known.map(|controller| controller.members()).max().unwrap_or_default().1
     }
 
-    /// One controller leads at the end, and all have the same table.
+    /// Checks that a single controller leads at the end, and that all have equal tables.
     pub(super) fn check_controllers(&self) -> Result<(), String> {
         if !self.has_controllers() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What must hold at the end of a run, long after the last fault.
+//! Checks at the end of a run, long after the last fault.
 
 use super::{SENDS_END_MS, SERVICE_MS, World};
 use crate::broker::Broker;

@@ -8,7 +8,7 @@ use crate::settings::{CLIENTS, Faults, NODES, NodeId};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
-/// For so long after a loss of power no other broker may lose data, when brokers flush later than they answer.
+/// Time after a loss of power in which no other broker may lose data, if brokers flush later than they respond.
 const LOSSES_APART_MS: u64 = 30_000;
 /// The longest time that a message stays unflushed with asynchronous flush, and a little more.
 const UNFLUSHED_MS: u64 = 650;
@@ -108,8 +108,8 @@ impl World {
         }
     }
 
-    /// Somebody connects to a broker's HA port who is no slave: a handshake of the broker `b` where one is expected, and a report;
-    /// and tells the broker of an election that never was.
+    /// Connects to a broker's HA port without being a slave: sends a handshake of the broker `b` if expected, and a
+    /// report. Also sends the broker a notice of a false election.
     fn stranger(&mut self, node: NodeId, offset: u64) {
         if !self.is_up(node) {
             return;
@@ -130,7 +130,7 @@ impl World {
         self.feed(node, Input::Received(peer, bytes));
     }
 
-    /// A broker's disk has space again and is quick.
+    /// Frees a broker's disk, so that it has space and is quick again.
     pub(super) fn free_disk(&mut self, node: NodeId) {
         let it = &mut self.nodes[node.0];
         it.disk.faults(|faults| faults.space_left = None);
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Whether a broker may lose what it did not flush, without breaking what its mode promises for that.
+    /// Whether a broker may lose unflushed bytes without breaking its mode's promise.
     fn may_lose(&self, node: NodeId) -> bool {
         if self.settings.is_sync_flush() || !self.has_controllers() {
             return true;
@@ -207,7 +207,7 @@ impl World {
         self.schedule(down_ms, Event::Start(node));
     }
 
-    /// A process was killed, and its machine tells so. A machine without power tells nobody.
+    /// Disconnects the peers of a killed process. A machine without power sends no notice.
     fn disconnect_peers(&mut self, process: (NodeId, u64)) {
         for peer in self.network.of(process) {
             self.end(peer, process);

@@ -22,7 +22,7 @@ use wire::units::{LogOffset, QueueOffset};
 /// [`Batch::clear`] frees a buffer that grew beyond this size in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// What the sender of a message chooses; topic and queue come from the queue handle.
+/// Fields of a message that its sender chooses. Topic and queue come from the queue handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The body as it will be stored.
@@ -37,20 +37,20 @@ pub struct Message<'a> {
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
-    /// This broker's address.
+    /// Address of this broker.
     pub store_host: SocketAddr,
-    /// How often delivery of the message was retried before.
+    /// Number of earlier delivery retries of the message.
     pub reconsume_times: i32,
     /// Log position of the half message, for a committed transactional message; otherwise zero.
     pub prepared_transaction_offset: i64,
 }
 
-/// Where a message of an appended batch is stored.
+/// Position of a message after its batch was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Log position of the message's record.
     pub log_offset: LogOffset,
-    /// Queue offset of the message; zero when it is in no queue (half and rolled-back messages).
+    /// Queue offset of the message. Zero for a message in no queue (half and rolled-back messages).
     pub queue_offset: QueueOffset,
     /// Size of the message's record in bytes.
     pub size: u32,
@@ -64,7 +64,7 @@ impl Placed {
     }
 }
 
-/// One encoded record of a batch.
+/// Encoded record of a batch.
 pub(crate) struct Item {
     pub(crate) queue: Arc<Queue>,
     /// Position of the record in the batch's buffer.
@@ -73,9 +73,10 @@ pub(crate) struct Item {
     pub(crate) tags: Tags,
     /// Whether the record gets a unit in its queue.
     pub(crate) queued: bool,
-    /// Index behind the record's hashes in the batch's list; they begin behind those of the record before.
+    /// Index behind the record's hashes in the batch's list. The hashes begin at the `keys_end` of the preceding
+    /// record.
     pub(crate) keys_end: usize,
-    /// Whether the record must directly follow the one before it, in the same file.
+    /// Whether the record must directly follow the preceding record, in the same file.
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
@@ -83,18 +84,18 @@ pub(crate) struct Item {
     pub(crate) numbered: Option<Numbered>,
     /// Further queues that receive the record (multi-dispatch).
     pub(crate) multi: Option<Multi>,
-    /// [`sum::unplaced`] of the record, and its digest once the position is known. `None` where more than the position is
-    /// filled in under the appender's lock, or no digests are kept.
+    /// [`sum::unplaced`] of the record, and its digest after the position is known. `None` if no digests are kept, or
+    /// if more than the position is filled in under the appender's lock.
     pub(crate) digest: Option<u32>,
 }
 
 impl Item {
-    /// How many queue offsets the record takes in its queue.
+    /// Number of queue offsets that the record takes in its queue.
     pub(crate) fn count(&self) -> u16 {
         self.numbered.map_or(1, |numbered| numbered.count)
     }
 
-    /// What the appended record adds to its queues; the units are not pushed yet.
+    /// Returns the queue units of the appended record, before they are pushed.
     pub(crate) fn dispatches(&self, store_timestamp: i64) -> impl Iterator<Item = Dispatch<&Arc<Queue>>> {
         let own = (&self.queue, self.queue_offset.get(), self.count());
         let Self { log_offset: at, size, tags, .. } = *self;
@@ -123,7 +124,7 @@ pub struct Batch {
     pub(crate) crc_property: bool,
     digests: bool,
     key_index: bool,
-    /// Where further queues are looked up; `None` without multi-dispatch.
+    /// Registry for further queues. `None` without multi-dispatch.
     multi: Option<Arc<Queues>>,
     /// Whether a record has further queues.
     pub(crate) has_multi: bool,
@@ -309,7 +310,7 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Where a message is stored. Valid only after a successful append.
+    /// Returns the position of a message. Valid only after a successful append.
     #[must_use]
     pub fn placed(&self, index: usize) -> Placed {
         assert!(self.appended, "only an appended batch knows where its messages are");

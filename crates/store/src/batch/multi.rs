@@ -1,9 +1,9 @@
-//! Multi-dispatch: one record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
+//! Multi-dispatch: a record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
 //!
-//! The property `INNER_MULTI_DISPATCH` names further queues, separated by commas. A name that begins with `%LMQ%` is a light
-//! queue, which has only queue id 0; any other name is a topic, and the queue has the message's queue id. The appender
-//! assigns the record a queue offset in each of them and writes these offsets, in the order of the names, to
-//! `INNER_MULTI_QUEUE_OFFSET`; recovery reads them there. The units in all the queues are equal.
+//! The property `INNER_MULTI_DISPATCH` names further queues, separated by commas. A name that begins with `%LMQ%` is
+//! a light queue, which has only queue id 0. Any other name is a topic, and the queue has the message's queue id. The
+//! appender assigns the record a queue offset in each queue and writes these offsets, in the order of the names, to
+//! `INNER_MULTI_QUEUE_OFFSET`. Recovery reads them there. The units in all the queues are equal.
 //!
 //! The offsets are text of varying length, so such a record gets its final size only under the appender's lock. Space for the
 //! longest text is reserved when the message is pushed, so that this cannot fail. Without [`crate::Config::multi_dispatch`]
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
 
-/// Ends a property; some clients omit it behind the last one.
+/// End of a property. Some clients omit it behind the last property.
 const SEPARATOR: u8 = 2;
 /// Bytes of the longest offset and its separator.
 const OFFSET_BYTES_MAX: usize = 20;
 
 /// The further queues of a record that is being encoded.
 pub(crate) struct Multi {
-    /// In the order of the names; `None` for an invalid queue name.
+    /// Queues in the order of the names. `None` for an invalid queue name.
     named: Vec<Option<Arc<Queue>>>,
-    /// The same queues, each once, without the record's own queue.
+    /// Distinct queues, without the record's own queue.
     queues: Vec<Arc<Queue>>,
     /// Size in bytes of the offsets property in the record.
     text_bytes: usize,
@@ -58,7 +58,8 @@ impl Multi {
         key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
     }
 
-    /// Refuses a record whose offsets might not fit; returns the bytes that they may take.
+    /// Reserves space for the queue offsets and returns its size in bytes. Rejects a record whose offsets might not
+    /// fit.
     pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
         let bytes = self.text_bytes_max();
         if properties + bytes > PROPERTIES_BYTES_MAX {
@@ -117,7 +118,7 @@ pub(super) fn write_offsets(batch: &mut Batch) {
 }
 
 impl Multi {
-    /// The offsets property of the next record. A queue that is named twice gets the record once, at one offset.
+    /// Returns the offsets property of the next record. A repeated queue gets the record once, at a single offset.
     fn text(&self, own: (&Arc<Queue>, u64), taken: &mut Taken) -> Vec<u8> {
         let mut offsets = HashMap::from([(Arc::as_ptr(own.0), own.1)]);
         offsets.extend(self.queues.iter().map(|queue| (Arc::as_ptr(queue), taken.next(queue))));

@@ -11,16 +11,16 @@ use std::io;
 use wire::record::peek_store_timestamp;
 use wire::units::{LogOffset, QueueOffset};
 
-/// Units read in one step: more than a record can hold messages.
+/// Units read in a step: more than a record can hold messages.
 const STEP_UNITS: usize = 1 << 16;
-/// Bytes at a record's start that hold its store time, whatever the size of its host fields.
+/// Bytes at a record's start that contain its store time, for every size of the host fields.
 const HEAD_BYTES: usize = 76;
 
 impl Checkpointer<'_> {
-    /// Brings RocketMQ's batch consume queue files up to date with Vostok's and makes them durable, before the checkpoint
+    /// Updates RocketMQ's batch consume queue files from Vostok's and makes them durable, before the checkpoint
     /// commits.
     pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
-        // What an interrupted round wrote is made durable by a later one.
+        // A later round makes the writes of an interrupted round durable.
         let touched = &mut *lock(&self.checkpoints.touched);
         for queue in self.state.queues.batched() {
             match self.export(&queue, touched) {
@@ -62,7 +62,7 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Store time in ms of the record at a log position; zero when it is deleted or unreadable.
+    /// Returns the store time in ms of the record at a log position, or zero if the record is deleted or unreadable.
     fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         match self.reader.read(at, HEAD_BYTES, &mut head, false) {

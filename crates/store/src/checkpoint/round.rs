@@ -1,5 +1,5 @@
-//! One round of the checkpoint: announces in the queue table what will be written to the queue files, writes it, and later
-//! commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
+//! Round of the checkpoint: announces the pending changes of queue files in the queue table, writes the files, and
+//! later commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
 
 use super::Checkpointer;
 use super::forget_removed;
@@ -14,12 +14,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// State that one round leaves to the next.
+/// State that a round passes to the next round.
 #[derive(Default)]
 pub(crate) struct Rounds {
     /// The queue table's file; `None` before the first announcement and after a failed write.
     journal: Option<Journal>,
-    /// The newest generation number used, whether or not its file counts.
+    /// Newest used generation number, with or without a valid file.
     pub(crate) generation: u64,
     /// Number of times the store was opened, this opening included.
     pub(crate) openings: u64,
@@ -28,11 +28,11 @@ pub(crate) struct Rounds {
     /// Topics removed since the `checkpoint` file was last saved, with the log position of the removal; their files must be
     /// deleted.
     pub(crate) removed: Vec<(Box<str>, u64)>,
-    /// Queues in whose files a crash may have left units that do not count.
+    /// Queues whose files may hold invalid units after a crash.
     pub(crate) dirty: Vec<Dirty>,
 }
 
-/// A queue whose units `from..until` do not count.
+/// Queue with invalid units `from..until`.
 pub(crate) struct Dirty {
     pub(crate) queue: Arc<Queue>,
     pub(crate) from: u64,
@@ -74,7 +74,7 @@ impl Checkpointer<'_> {
         rounds.planned.retain(|(queue, _)| !queue.is_removed());
         let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
         if !rounds.planned.is_empty() {
-            // An earlier round did not finish: what it wrote is committed with this one.
+            // An earlier round did not finish. Its writes are committed with this round.
             let known: HashSet<_> = queues.iter().map(Arc::as_ptr).collect();
             let others = rounds.planned.drain(..).filter(|(queue, _)| !known.contains(&Arc::as_ptr(queue)));
             plan.extend(others.map(|(queue, _)| (queue.clone(), queue.plan(end))));
@@ -115,7 +115,7 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Wipes the units that a crash left in queue files, before anything else is written.
+    /// Wipes invalid units that a crash left in queue files, before any other write.
     fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
         if rounds.dirty.is_empty() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Checkpointer<'_> {
             let wiped = queue.wipe(*from, *until, touched);
             wiped.map_err(|error| self.state.failed("wiping queue files", error))?;
         }
-        // Sync now: the next queue table does not list these units any more.
+        // Sync now, because the next queue table no longer lists these units.
         self.sync_touched(touched)?;
         rounds.dirty.clear();
         Ok(())

@@ -1,5 +1,5 @@
-//! Writes entries of the unit journal: between two checkpoints, units that wait for many queue files are made durable in one
-//! file. See [`crate::queue::journal`] for its format.
+//! Writes entries of the unit journal. Between two checkpoints, units that wait for many queue files become durable
+//! in a single file. See [`crate::queue::journal`] for its format.
 
 use super::Checkpointer;
 use crate::error::is_lack;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What one round of the unit journal leaves to the next.
+/// State that a round of the unit journal passes to the next round.
 #[derive(Default)]
 pub(crate) struct JournalState {
     began: bool,
 }
 
 impl Checkpointer<'_> {
-    /// One round of the unit journal: writes an entry every checkpoint interval while the last checkpoint is older than 1.5
-    /// intervals.
+    /// Runs a round of the unit journal. Writes an entry every checkpoint interval while the last checkpoint is older
+    /// than 1.5 intervals.
     pub(crate) fn journal_round(&self, state: &mut JournalState, now: Instant) -> Next {
         let interval = self.state.config.checkpoint_interval;
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
@@ -39,7 +39,7 @@ impl Checkpointer<'_> {
         if is_idle { Next::Woken } else { Next::At(self.state.clock.now() + interval) }
     }
 
-    /// Makes the units of everything appended so far durable in the unit journal.
+    /// Makes the units of all appended records durable in the unit journal.
     pub(crate) fn journal_now(&self) -> Result<(), Interrupted> {
         let mut journal = lock(&self.checkpoints.journaling);
         if self.state.fence.is_up() {
@@ -115,7 +115,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Tells whether a checkpoint, which writes to a file per queue, is worth its cost now.
+/// Decides whether a checkpoint, which writes to a file per queue, is worth its cost now.
 pub(super) struct Due {
     /// Number of queues with units to write.
     pub(super) queues: usize,
@@ -128,7 +128,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Up to so many queues a checkpoint is always due.
+    /// Number of queues up to which a checkpoint is always due.
     const QUEUES_FEW: usize = 256;
 
     pub(super) fn is_now(&self) -> bool {
@@ -159,7 +159,7 @@ impl Checkpointer<'_> {
     }
 }
 
-/// Drops removed queues from the list of those with units for the journal.
+/// Drops removed queues from the list of queues with units for the journal.
 pub(crate) fn forget_removed(fresh: &mut Vec<Arc<Queue>>) {
     fresh.retain(|queue| !queue.is_removed());
 }

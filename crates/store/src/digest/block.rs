@@ -1,5 +1,5 @@
-//! A block of a digest file, one 512-byte sector: a power cut leaves the old block or the new one, and a checksum detects
-//! damage.
+//! Block of a digest file, a 512-byte sector. A power cut leaves the old block or the new block, and a checksum
+//! detects damage.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -20,7 +20,7 @@ pub(super) const ENTRIES: usize = 63;
 pub(super) struct Block(pub(super) Vec<(u32, u32)>);
 
 impl Block {
-    /// Reads a block; `None` when it is damaged or was never written.
+    /// Reads a block. Returns `None` if it is damaged or was never written.
     pub(super) fn read(bytes: &[u8; BLOCK_BYTES]) -> Option<Self> {
         let field = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
         let count = usize::try_from(field(4)).ok().filter(|count| (1..=ENTRIES).contains(count))?;

@@ -167,7 +167,7 @@ impl Digests {
         lock(&self.blocks).contains_key(&self.base_of(at)) && self.newest() >= Some(at)
     }
 
-    /// The digest of the record at a log position, if there is one.
+    /// Returns the digest of the record at a log position, if it exists.
     pub(crate) fn find(&self, at: LogOffset) -> Option<u32> {
         if self.newest() < Some(at) {
             return None;

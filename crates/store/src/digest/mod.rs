@@ -1,24 +1,25 @@
-//! Checksums of what RocketMQ's checksum leaves out. A RocketMQ record carries the checksum of its body only, so a flipped
-//! bit in its flag, times, hosts, topic or properties would be served unnoticed. Files beside the log, which RocketMQ
-//! ignores, hold for every stored record its *digest*: the CRC-32 of everything but the body.
+//! Checksums of the record parts that RocketMQ's checksum omits. A RocketMQ record carries the checksum of its body
+//! only, so a flipped bit in its flag, times, hosts, topic or properties would be served unnoticed. Files beside the
+//! log, which RocketMQ ignores, hold the *digest* of every stored record: the CRC-32 of everything but the body.
 //!
 //! | layer | what it is |
 //! |---|---|
 //! | [`sum`] | the digest of a record |
 //! | [`block`] | 63 entries (position in the log file, digest) in 512 bytes with a checksum of their own |
-//! | [`file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
+//! | [`mod@file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
 //! | [`pieces`] | cache of the entries that readers needed last |
 //! | [`open`] | decides which entries still belong to the records in the log |
 //! | `crate::read` | checks records before they are served |
 //!
-//! **Life cycle.** The part of a digest that does not depend on the record's position is computed when the message is
-//! encoded, outside of any lock; the appender adds position and time and keeps the entry ([`Fresh`]). The checkpoint writes
-//! the entries after the records are durable, syncs them, and removes files whose log file is deleted. Recovery adds entries
-//! for records behind the newest one.
+//! **Life cycle.** The encoder computes the part of a digest that does not depend on the record's position, outside
+//! of any lock. The appender adds position and time and keeps the entry ([`Fresh`]). The checkpoint writes the
+//! entries after the records are durable, syncs them, and removes files whose log file is deleted. Recovery adds
+//! entries for records behind the newest entry.
 //!
-//! **Digests are optional.** Where an entry is missing (a RocketMQ broker wrote the record, the file is lost, its block is
-//! damaged), only the other checks apply. A failed write costs entries and a log line, never the store. But a stale entry,
-//! whose record was replaced by another one, must not condemn the new record; recovery discards stale entries.
+//! **Digests are optional.** An entry may be missing because a RocketMQ broker wrote the record, the file is lost, or
+//! its block is damaged. Then only the other checks apply. A failed write costs entries and a log line, never the
+//! store. A stale entry belongs to a record that was replaced. Recovery discards stale entries, so that they do not
+//! condemn the new record.
 
 mod block;
 mod file;
@@ -37,7 +38,7 @@ pub(crate) struct Entry {
     pub(crate) digest: u32,
 }
 
-/// Entries of one piece of [`Fresh`]; it grows by pieces, so that no append copies earlier entries.
+/// Entries of a piece of [`Fresh`]. It grows by pieces, so that no append copies earlier entries.
 const PIECE: usize = 4096;
 
 /// Most pieces between two checkpoints: 4 million records. Later records of the interval get no digest.
@@ -72,7 +73,7 @@ impl Fresh {
         self.pieces.len() > 64
     }
 
-    /// Appends the entries of `later`, all of which lie behind those held.
+    /// Appends the entries of `later`, all of which lie behind the present entries.
     fn absorb(&mut self, later: Self) {
         let room = PIECES_MAX.saturating_sub(self.pieces.len());
         self.pieces.extend(later.pieces.into_iter().take(room));

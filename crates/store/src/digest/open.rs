@@ -1,4 +1,4 @@
-//! Finds the digest files of a store that is opened, and removes entries that do not count any more.
+//! Finds the digest files at opening, and removes entries that are no longer valid.
 
 use super::Entry;
 use super::block::{BLOCK_BYTES, Block};
@@ -22,7 +22,7 @@ impl Digests {
         Ok(())
     }
 
-    /// Finds the digest files, and removes those that belong to no log file.
+    /// Finds the digest files, and removes files without a log file.
     pub(crate) fn load(&self, log_min: u64, log_end: u64) -> io::Result<()> {
         let mut blocks = std::collections::BTreeMap::new();
         for entry in self.disk.list(&self.directory)?.iter().filter(|entry| !entry.is_dir) {
@@ -51,7 +51,7 @@ impl Digests {
         Ok(())
     }
 
-    /// Log position up to which entries count: behind the newest one that agrees with the log.
+    /// Returns the log position before which entries are valid: behind the newest entry that agrees with the log.
     pub(crate) fn agreed_end(&self, agrees: impl Fn(Entry) -> bool) -> LogOffset {
         let blocks = lock(&self.blocks).clone();
         let mut looked_at = 0;
@@ -73,7 +73,7 @@ impl Digests {
         LogOffset::ZERO
     }
 
-    /// Removes, durably, the entries of a range of one log file: a repair wrote other bytes there.
+    /// Removes durably the entries of a range of a log file, because a repair wrote other bytes there.
     pub(crate) fn forget(&self, from: u64, end: u64) -> io::Result<()> {
         let base = from / self.segment_bytes * self.segment_bytes;
         let entries = self.disk.list(&self.directory)?;
@@ -93,7 +93,7 @@ impl Digests {
         file.sync()
     }
 
-    /// Removes, durably, the entries from log position `end` on: other records will be written there.
+    /// Removes durably the entries from log position `end` on, because other records will be written there.
     pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
         let writer = &mut *lock(&self.writer);
         let mut changed = false;
@@ -127,7 +127,8 @@ impl Digests {
         if changed { self.sync_names() } else { Ok(()) }
     }
 
-    /// The last block with entries before `end`: its number, the block with only these entries, and whether it had others.
+    /// Returns the last block with entries before `end`: its number, the block with only these entries, and whether
+    /// it had later entries.
     fn last_before(&self, base: u64, count: u64, end: u64) -> io::Result<Option<(u64, Block, bool)>> {
         let file = self.disk.open(&self.path(base))?;
         for number in (0..count).rev() {

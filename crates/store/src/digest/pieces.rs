@@ -1,5 +1,5 @@
-//! Cache of digest entries in memory: a consumer that works off a backlog asks for one entry after the other, and the
-//! consumers of all queues and groups ask for the same ones.
+//! Cache of digest entries in memory. A consumer of a backlog needs successive entries, and consumers of all queues
+//! and groups need the same entries.
 
 use super::block::{BLOCK_BYTES, Block};
 use super::file::read_block;
@@ -15,7 +15,7 @@ const BLOCKS: u64 = 64;
 /// Most pieces in the cache: 1 MiB.
 const PIECES_MAX: usize = 32;
 
-/// The entries of a part of one digest file. New entries are only added behind the last one, so a piece stays true.
+/// Entries of a part of a digest file. New entries are only added behind the last entry, so a piece stays valid.
 pub(super) struct Piece {
     base: u64,
     /// Range of positions in the log file of which all entries are in this piece.
@@ -100,7 +100,8 @@ mod tests {
     use std::sync::Arc;
     use wire::units::LogOffset;
 
-    /// A file of blocks with one entry each, at positions 10, 20, 30 and so on; the digest is the position.
+    /// Makes a file of blocks with a single entry each, at positions 10, 20, 30 and so on. The digest is the
+    /// position.
     fn file(blocks: u64) -> Arc<dyn DiskFile> {
         let disk = FakeDisk::new(512);
         let length = blocks * BLOCK_BYTES as u64;

@@ -1,6 +1,6 @@
-//! The digest of a record: the CRC-32 of the record without its body, with zeros where the appender puts queue
-//! offset, log offset and store time, xor the CRC-32 of these 24 bytes. Two sums, because the first one is known before
-//! the appender's lock is taken. A flip in either part changes the digest.
+//! Digest of a record: the xor of two CRC-32 sums. The first covers the record without its body, with zeros in place
+//! of queue offset, log offset and store time. The second covers these 24 bytes. The first sum is known before the
+//! appender's lock is taken. A flip in either part changes the digest.
 
 use crc32fast::Hasher;
 use wire::record::{Placement, RecordView, store_timestamp_at};
@@ -25,7 +25,8 @@ pub(crate) fn of(record: &RecordView<'_>) -> u32 {
     unplaced(head, record.behind_body()) ^ crc32fast::hash(&placed)
 }
 
-/// The part of the digest that is known before the record has a position. `head` is everything before the body.
+/// Returns the part of the digest that is known before the record has a position. `head` is everything before the
+/// body.
 pub(crate) fn unplaced(head: &[u8], behind_body: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(head);

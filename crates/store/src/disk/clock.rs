@@ -11,7 +11,7 @@ pub fn local_hour(now_ms: i64) -> u8 {
         .unwrap_or_else(|| u8::try_from(now_ms.div_euclid(3_600_000).rem_euclid(24)).unwrap_or(0))
 }
 
-/// The local time as one number, `yyyyMMddHHmmssSSS`; zero when the system cannot tell.
+/// Returns the local time as a number, `yyyyMMddHHmmssSSS`, or zero if the system cannot tell.
 pub(crate) fn local_digits(now_ms: i64) -> u64 {
     let digits = |time: Broken| {
         let [second, minute, hour, day, month, year, ..] = time.0;
@@ -42,9 +42,9 @@ fn local_time(seconds: i64) -> Option<Broken> {
         fn localtime_r(time: *const i64, broken: *mut Broken) -> *mut Broken;
     }
     let mut broken = Broken([0; 64]);
-    // SAFETY: the function reads one time and writes one `struct tm`; both pointers are to values on this stack, the
-    // second one larger than a `struct tm` and aligned at least as strictly. Nobody changes the environment meanwhile:
-    // that is unsafe in this edition and nothing here does it.
+    // SAFETY: the function reads one time and writes one `struct tm`. Both pointers are to values on this stack, the
+    // second value larger than a `struct tm` and aligned at least as strictly. The environment does not change
+    // meanwhile: changing it is unsafe in this edition, and this crate never does it.
     let found = unsafe { localtime_r(&raw const seconds, &raw mut broken) };
     (!found.is_null()).then_some(broken)
 }

@@ -1,6 +1,6 @@
-//! An in-memory [`Disk`] that injects faults, for tests and simulation. It tracks for every page whether it was synced;
-//! [`FakeDisk::power_cut`] keeps the synced pages and a subset of the others chosen by a seed. Names behave as on a
-//! journaling file system: a prefix of the unsynced creations, renames and removals survives.
+//! A [`Disk`] in memory that injects faults, for tests and simulation. It tracks for every page whether the page was
+//! synced. [`FakeDisk::power_cut`] keeps the synced pages, and a seed chooses which other pages survive. Names behave
+//! as on a journaling file system: a prefix of the unsynced creations, renames and removals survives.
 
 mod faults;
 mod file;
@@ -71,7 +71,7 @@ impl FakeDisk {
         }
     }
 
-    /// The disk as it is after a power cut now. `self` does not change, so a store that still runs on it does no harm.
+    /// Returns the disk after a power cut now. `self` does not change, so a store can still run on it.
     #[must_use]
     pub fn power_cut(&self, seed: u64) -> Self {
         self.control.copy(|| self.after_power_cut(seed))
@@ -100,13 +100,13 @@ impl FakeDisk {
         Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), control, mount }
     }
 
-    /// The same disk, but unable to name its mounts: whether pages were lost cannot be told then.
+    /// Makes the disk unable to name its mounts, so that lost pages cannot be excluded.
     #[must_use]
     pub fn without_mounts(self) -> Self {
         Self { mount: None, ..self }
     }
 
-    /// The disk as the next process finds it after this one is killed: no write is lost.
+    /// Returns the disk that the next process finds after this process is killed: no write is lost.
     #[must_use]
     pub fn killed(&self) -> Self {
         self.control.copy(|| self.after_kill())

@@ -1,4 +1,5 @@
-//! Access to files, all through the trait [`Disk`]: a real disk, a read-only one, and an in-memory one that injects faults.
+//! Access to files, all through the trait [`Disk`]: a real disk, a read-only disk, and a disk in memory that injects
+//! faults.
 
 mod clock;
 mod fake;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// Size in bytes of a page of the page cache.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// One entry of a directory.
+/// Entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Name of the entry.
@@ -34,12 +35,12 @@ pub struct Entry {
     pub modified_ms: i64,
 }
 
-/// How space for a new file is provided.
+/// Allocation of space for a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// Reserved on the disk at once, so that later writes cannot run out of space.
     Reserved,
-    /// A hole; the file system allocates space as it is written.
+    /// Hole: the file system allocates space on write.
     Sparse,
 }
 
@@ -73,12 +74,12 @@ pub(crate) fn file_name(start: u64) -> String {
 pub enum Read {
     /// All requested bytes were delivered.
     Done,
-    /// Some of the bytes are not in memory; nothing was delivered.
+    /// Some of the bytes are not in memory, and no bytes were delivered.
     NotResident,
 }
 
-/// Writes a small file durably: under another name beside it, which is then renamed, so that a crash leaves the old file or
-/// the new one.
+/// Writes a small file durably under another name beside it, and renames it, so that a crash leaves the old or the
+/// new file.
 pub(crate) fn write_beside(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
     let (directory, beside) = (path.parent().unwrap_or(Path::new(".")), path.with_extension("next"));
     disk.create_dir_all(directory)?;
@@ -91,9 +92,9 @@ pub(crate) fn write_beside(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::
 
 /// Access to files by path. Paths are absolute or relative to the process's working directory, as configured.
 ///
-/// Unless a method says otherwise, its error is that of the failed system call.
+/// Unless a method's documentation differs, its error is that of the failed system call.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates a directory and its parents; does nothing when it exists.
+    /// Creates a directory and its parents. Does nothing if the directory exists.
     ///
     /// # Errors
     /// The error of the failed system call, such as `PermissionDenied` or `StorageFull`.
@@ -111,23 +112,23 @@ pub trait Disk: Send + Sync + 'static {
     /// `NotFound` when the file does not exist; otherwise the error of the failed system call.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Creates a file of `length` bytes that reads as zeros, or opens and resizes an existing one.
+    /// Creates a file of `length` bytes that reads as zeros, or opens and resizes an existing file.
     ///
     /// # Errors
     /// `StorageFull` when the space cannot be reserved; otherwise the error of the failed system call.
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// The whole content of a file, which may be one that this process must not write.
+    /// Returns the whole content of a file. The process may lack write permission for the file.
     ///
     /// # Errors
     /// `NotFound` when the file does not exist; otherwise the error of the failed system call.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Gives a file the further name `target` (hard link).
+    /// Creates a hard link `target` to a file.
     ///
     /// # Errors
-    /// `AlreadyExists` when the target exists, `Unsupported` or `PermissionDenied` where the file system has no hard links or
-    /// refuses this one; otherwise the error of the failed system call.
+    /// `AlreadyExists` when the target exists. `Unsupported` or `PermissionDenied` when the file system has no hard
+    /// links or rejects this link. Otherwise the error of the failed system call.
     fn link(&self, source: &Path, target: &Path) -> io::Result<()>;
 
     /// Renames a file, replacing the target.
@@ -136,7 +137,7 @@ pub trait Disk: Send + Sync + 'static {
     /// `CrossesDevices` when both paths are on different file systems; otherwise the error of the failed system call.
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
 
-    /// Removes a file; does nothing when it does not exist.
+    /// Removes a file. Does nothing if the file does not exist.
     ///
     /// # Errors
     /// The error of the failed system call.
@@ -148,7 +149,7 @@ pub trait Disk: Send + Sync + 'static {
     /// The error of the failed system call; `NotFound` when the path does not exist.
     fn usage(&self, path: &Path) -> io::Result<Usage>;
 
-    /// Removes an empty directory; does nothing when it does not exist or is not empty.
+    /// Removes an empty directory. Does nothing if the directory does not exist or is not empty.
     ///
     /// # Errors
     /// The error of the failed system call.
@@ -190,8 +191,8 @@ pub trait DiskFile: Send + Sync {
     /// `UnexpectedEof` when the file ends within the range; otherwise the error of the failed system call.
     fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()>;
 
-    /// Like [`Self::read_at`], but only from memory: returns `false` when a part of the range is not in the page cache, and
-    /// leaves `target` in an unspecified state then.
+    /// Reads only from memory, otherwise like [`Self::read_at`]. Returns `false` if a part of the range is not in the
+    /// page cache, and leaves `target` in an unspecified state.
     ///
     /// # Errors
     /// As [`Self::read_at`].
@@ -203,8 +204,8 @@ pub trait DiskFile: Send + Sync {
     /// The error of the failed system call.
     fn length(&self) -> io::Result<u64>;
 
-    /// First position from `at` on that may hold a byte other than zero, found from the file's holes without reading; the end
-    /// of the file when there is none.
+    /// Returns the first position from `at` on that may hold a byte other than zero, or the end of the file. Uses the
+    /// file's holes and does not read the file.
     ///
     /// # Errors
     /// The error of the failed system call.
@@ -238,8 +239,8 @@ pub trait DiskFile: Send + Sync {
     /// The error of the failed system call.
     fn zero(&self, at: u64, length: u64) -> io::Result<()>;
 
-    /// Writes zeros, past the page cache where the file system can: nobody reads them soon. `at` and `length` are multiples
-    /// of [`PAGE_BYTES`], or the range ends at the end of the file.
+    /// Writes zeros, past the page cache if the file system supports that, because the zeros are not read soon. `at`
+    /// and `length` are multiples of `PAGE_BYTES`, or the range ends at the end of the file.
     ///
     /// # Errors
     /// The error of the failed system call; a part of the range may have been written then.

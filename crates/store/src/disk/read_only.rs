@@ -1,5 +1,5 @@
-//! A [`Disk`] for tools that only read: no file is opened for writing, so they work on a store of another user, on a
-//! read-only file system, or on a store in use.
+//! [`Disk`] for tools that only read. It opens no file for writing, so the tools work on a store of another user, on
+//! a read-only file system, or on a store in use.
 
 use super::{Disk, DiskFile, Entry, RealDisk, Space, Syncer, Usage, real};
 use std::any::Any;

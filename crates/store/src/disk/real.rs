@@ -137,8 +137,8 @@ impl Disk for RealDisk {
         if found.stx_mask & MNT_ID_UNIQUE.bits() == 0 {
             return Ok(None);
         }
-        // The directory's inode number tells a copied directory apart, whose files were not written by whoever noted the
-        // name.
+        // The directory's inode number identifies a copied directory, whose files were not written by the process
+        // that recorded the name.
         let (mount, inode) = (found.stx_mnt_id, found.stx_ino);
         Ok(Some(format!("{} {mount} {inode}", boot.trim())))
     }
@@ -215,7 +215,7 @@ impl DiskFile for RealFile {
     }
 
     fn will_need(&self, at: u64, length: u64) {
-        // Only a hint: whoever needs the range reads it anyway.
+        // Only a hint: a reader of the range reads it anyway.
         let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::WillNeed);
     }
 
@@ -278,8 +278,8 @@ impl RealFile {
         File::options().write(true).custom_flags(flags).open(path)
     }
 
-    /// Whether a range reads as zeros already, told from the file's holes: true for most ranges of most files, and much
-    /// cheaper than zeroing them. False when it cannot be told cheaply.
+    /// Whether a range already reads as zeros, according to the file's holes. True for most ranges of most files, and
+    /// much cheaper than zeroing them. Returns false if the holes do not tell.
     fn is_zero(&self, at: u64, length: u64) -> io::Result<bool> {
         const BLOCK_BYTES: u64 = 4096;
         let (end, block_end) = (at + length, (at + 1).next_multiple_of(BLOCK_BYTES));
@@ -306,7 +306,7 @@ struct AlignedZeros {
 }
 
 impl AlignedZeros {
-    /// Bytes of one write. Other writers of the same file wait that long.
+    /// Bytes of a write. Other writers of the file wait that long.
     const BYTES: usize = 1 << 20;
 
     fn new() -> Self {

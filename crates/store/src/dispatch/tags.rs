@@ -7,7 +7,7 @@ use wire::properties::{self, key};
 /// `messageDelayLevel` in milliseconds, level 1 first.
 pub(crate) type Delays = [i64];
 
-/// A tags code as far as it is known before the store time.
+/// Tags code before the store time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
     /// The tags code itself.
@@ -17,8 +17,7 @@ pub(crate) enum Tags {
 }
 
 impl Tags {
-    /// Computes the tags code from a message's properties; `is_schedule` tells whether its topic is the one of delayed
-    /// messages.
+    /// Computes the tags code from a message's properties. `is_schedule` is true for the topic of delayed messages.
     pub(crate) fn of(is_schedule: bool, stored: &[u8], delays: &Delays) -> Self {
         Self::of_tag(is_schedule, stored, properties::get(stored, key::TAGS), delays)
     }
@@ -47,7 +46,8 @@ impl Tags {
     }
 }
 
-/// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks; `None` for any other text.
+/// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks. Returns `None` for
+/// any other text.
 #[must_use]
 pub fn delivery_delays(text: &str) -> Option<Vec<i64>> {
     text.split_whitespace()

@@ -1,5 +1,5 @@
-//! Reads keys from the commit log: those of messages appended before the store was opened, or while the list of pending keys
-//! was full.
+//! Reads keys from the commit log: keys of messages appended before the store was opened, or while the list of
+//! pending keys was full.
 
 use super::run::Stopped;
 use super::{Filling, Indexer};
@@ -13,10 +13,10 @@ use wire::units::LogOffset;
 /// Bytes of the log read at once; queries wait meanwhile.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Upper bound of a record's size in bytes, whatever the configuration was when it was written.
+/// Upper bound of a record's size in bytes under any configuration.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How much of a piece of the log was indexed.
+/// Indexed part of a piece of the log.
 struct Passed {
     /// Number of bytes that were indexed.
     bytes: u64,

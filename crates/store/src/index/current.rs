@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Bytes read or written at once.
 const STEP_BYTES: usize = 64 << 10;
-/// Number of slots that are written together when one of them has changed.
+/// Number of adjacent slots that are written together when any of them changes.
 const SLOTS_STEP: usize = 1024;
 /// Bytes of unused slots.
 static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
@@ -36,9 +36,9 @@ impl End {
     }
 }
 
-/// The file being filled, with its header and slots in memory.
+/// File being filled, with its header and slots in memory.
 ///
-/// Invariant: items from 1 to below `header.next` are in the file, except the last ones, which are in `buffer`.
+/// Invariant: items from 1 to below `header.next` are in the file, except the last items, which are in `buffer`.
 pub(super) struct Current {
     pub(super) name: String,
     pub(super) file: Arc<dyn DiskFile>,
@@ -52,7 +52,7 @@ pub(super) struct Current {
     synced: u32,
     /// Value of `header.next` when write-back was last started.
     written_back: u32,
-    /// For each group of [`SLOTS_STEP`] slots, whether it differs from the file.
+    /// Whether each group of [`SLOTS_STEP`] slots differs from the file.
     changed: Vec<bool>,
 }
 
@@ -112,8 +112,8 @@ impl Current {
         Ok(is_whole.then_some(current))
     }
 
-    /// Continues a file whose slots are not trusted: accepts items as long as they are valid and of messages before
-    /// `around.log_end`, and rebuilds the slots from them. The end time is the header's where the header is up to date.
+    /// Continues a file whose slots are not trusted. Accepts leading items that are valid and of messages before
+    /// `around.log_end`, and rebuilds the slots from them. The end time is the header's if the header is up to date.
     pub(super) fn rebuild(
         name: &str,
         file: &Arc<dyn DiskFile>,
@@ -141,7 +141,7 @@ impl Current {
         Ok(current)
     }
 
-    /// Accepts the items before `next` as long as they are valid.
+    /// Accepts the items before `next`, up to the first invalid item.
     fn take_back_all(&mut self, next: u32, log_end: u64) -> io::Result<()> {
         let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
         while self.header.next < next {
@@ -157,8 +157,8 @@ impl Current {
         Ok(())
     }
 
-    /// Marks the slots that differ from those in the file as changed. The others are not written: in a new file they are holes,
-    /// and 20 MB of zeros in their place may be all that a full disk had left.
+    /// Marks the slots that differ from the file as changed. Equal slots are not written, because in a new file they
+    /// are holes. 20 MB of zeros in their place may be the last space of a full disk.
     fn compare_slots(&mut self) -> io::Result<()> {
         let mut bytes = vec![0; STEP_BYTES];
         let mut first = 0;
@@ -175,7 +175,7 @@ impl Current {
         Ok(())
     }
 
-    /// Accepts an item that is in the file; `false` when it is invalid.
+    /// Accepts an item of the file. Returns `false` if the item is invalid.
     fn take_back(&mut self, item: Item, log_end: u64) -> bool {
         let never_written = item == Item { hash: 0, offset: 0, seconds: 0, previous: 0 };
         if never_written || item.offset < self.header.end_offset || item.offset >= log_end {
@@ -253,9 +253,9 @@ impl Current {
 
     /// Makes the items durable, then the header that counts them, then the slots.
     ///
-    /// The order matters: a RocketMQ broker takes a slot that is not below the count for empty, and would lose the slot's
-    /// whole chain. The end in the header stays the one that the checkpoint knows, because RocketMQ removes a file with a
-    /// later end, and indexes again only what lies behind the end; [`Self::write_header_end`] moves it.
+    /// The order matters. A RocketMQ broker takes a slot that is not below the count for empty, and would lose the
+    /// slot's whole chain. The end in the header stays at the value that the checkpoint knows. RocketMQ removes a
+    /// file with a later end, and indexes again only messages behind the end. [`Self::write_header_end`] moves it.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.write()?;
         if self.synced == self.header.next && !self.changed.contains(&true) {
@@ -271,7 +271,7 @@ impl Current {
         Ok(())
     }
 
-    /// Writes the changed slots, adjacent ones together: under load nearly all have changed.
+    /// Writes the changed slots, adjacent slots together, because under load nearly all have changed.
     fn write_slots(&mut self) -> io::Result<()> {
         let (count, mut next) = (self.changed.len(), 0);
         let mut bytes = Vec::with_capacity(STEP_BYTES);
@@ -298,7 +298,7 @@ impl Current {
         end.write(&*self.file)
     }
 
-    /// For queries: the newest item in the slot of a hash, among the items written so far.
+    /// Returns the newest written item in the slot of a hash, for queries.
     pub(super) fn newest_of(&self, hash: u32) -> u32 {
         self.slots[self.geometry.slot_of(hash) as usize]
     }

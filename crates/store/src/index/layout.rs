@@ -51,7 +51,7 @@ pub(crate) struct Header {
     pub(crate) end_offset: u64,
     /// Number of used slots.
     pub(crate) slots_used: u32,
-    /// Number of the next item: one more than the number of items.
+    /// Number of the next item, which is the number of items plus one.
     pub(crate) next: u32,
 }
 
@@ -92,8 +92,8 @@ impl Header {
         fits.then_some(header)
     }
 
-    /// Whether the header's end is that of the last item. A header that is not up to date may name the right offset where all
-    /// items are of one message.
+    /// Whether the header's end is that of the last item. An outdated header may name the right offset if all items
+    /// are of one message.
     pub(crate) fn ends_with(&self, last: &Item) -> bool {
         // The first item's seconds count from the end of the file before.
         let seconds = if self.next == 2 { 0 } else { i64::from(last.seconds) };
@@ -110,12 +110,12 @@ impl Header {
     }
 }
 
-/// An item: one key of one message.
+/// Item: a key of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) hash: u32,
     pub(crate) offset: u64,
-    /// Seconds since the file's begin. Brokers write no negative ones.
+    /// Seconds since the file's begin. Brokers write no negative values.
     pub(crate) seconds: i32,
     /// Number of the previous item in the same slot; zero when there is none.
     pub(crate) previous: u32,

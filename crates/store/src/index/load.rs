@@ -10,12 +10,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What loading needs to know of the store.
+/// State of the store that loading needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
     /// Whether the store was not closed cleanly.
     pub(super) after_crash: bool,
-    /// Log position of the log's end: messages at or behind it are not those that the files were written for.
+    /// Log position of the log's end. Items for messages at or behind it are stale.
     pub(super) log_end: u64,
     pub(super) log_min: u64,
     /// The checkpoint's `indexMsgTimestamp` in ms: full files up to this time are durable.
@@ -25,16 +25,16 @@ pub(super) struct Surroundings {
 /// State of a file on the disk.
 enum Found {
     Finished(Finished),
-    /// A full file whose header is not up to date.
+    /// Full file with an outdated header.
     Completed(Finished),
-    /// A file that is not full, the last usable one. Files behind it are empty, or of messages that were lost.
+    /// Last usable file, which is not full. Files behind it are empty, or of messages that were lost.
     Current(Current),
     Unusable(&'static str),
 }
 
 impl KeyIndex {
-    /// Checks the files: complete ones are kept, the newest is continued. An unusable file is removed with all files behind
-    /// it, and their keys are read from the log again.
+    /// Checks the files. Complete files are kept, and the newest is continued. An unusable file is removed with all
+    /// files behind it, and their keys are read from the log again.
     pub(super) fn load(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
         if self.is_on {
             self.disk.create_dir_all(&self.directory)?;
@@ -110,7 +110,7 @@ impl KeyIndex {
         filling.stage = Stage::Unloaded;
         (filling.next, filling.skip) = (0, 0);
         self.cut(to)?;
-        // The files are checked as after a crash: slots and items may not fit each other any more.
+        // The files are checked as after a crash, because slots and items may no longer match.
         self.after_crash.store(true, Ordering::Relaxed);
         let mut pending = lock(&self.pending);
         pending.entries.clear();
@@ -120,8 +120,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Removes from the files all items of messages at or behind the log's end, before other messages are written there:
-    /// after a crash or damage of the log, files may refer to lost messages.
+    /// Removes all items of messages at or behind the log's end, before other messages are written there. After a
+    /// crash or damage of the log, files may refer to lost messages.
     pub(crate) fn cut(&self, log_end: u64) -> io::Result<()> {
         let mut entries = self.disk.list(&self.directory)?;
         entries.retain(|entry| !entry.is_dir && entry.length == self.geometry.file_bytes());
@@ -161,8 +161,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Makes slots point to items before those that are removed, while the header still counts the latter: RocketMQ takes a
-    /// slot that is not below the count for empty.
+    /// Makes slots point to items before the removed items, while the header still counts the removed items. RocketMQ
+    /// takes a slot that is not below the count for empty.
     fn unlink(&self, file: &dyn DiskFile, items: Range<u32>) -> io::Result<()> {
         for number in items.clone() {
             let at = self.geometry.slot_at(self.geometry.slot_of(self.item(file, number)?.hash));

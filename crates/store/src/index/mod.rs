@@ -1,28 +1,31 @@
 //! The key index: finds messages by unique key, key or tag (`IndexService`, `IndexFile`).
 //!
-//! An index file has a header, a table of slots and a list of items, one item per key of a message, in log order. An item
-//! holds the key's hash, the message's log position, its store time in seconds and the number of the previous item in the
-//! same slot; the slot holds the number of its newest item. A query follows this chain from the newest item to older ones,
-//! file by file. Hashes collide, so each message that a query finds is read and its keys are compared.
+//! An index file has a header, a table of slots and a list of items, one item per key of a message, in log order. An
+//! item holds the key's hash, the message's log position, its store time in seconds and the number of the previous
+//! item in the same slot. The slot holds the number of its newest item. A query follows this chain from the newest
+//! item to older items, file by file. Hashes collide, so each message that a query finds is read and its keys are
+//! compared.
 //!
 //! ```text
 //! header 40 | slots 4 x maxHashSlotNum | items 20 x maxIndexNum, the first of them never used
 //! ```
 //!
 //! Keys are hashed while a batch is encoded. The appender hands over the hashes of a whole batch under its own lock
-//! ([`pending`]); a thread of low priority adds them to the file ([`current`]). The list of pending keys is bounded: when it
-//! is full it is dropped, and the thread reads the keys from the log instead ([`catch_up`]) until it reaches those handed
-//! over since. So the index never delays an append, and the same code handles a start after a crash, a lost file, and a store
-//! that had no index.
+//! ([`pending`]), and a thread of low priority adds them to the file ([`current`]). The list of pending keys is
+//! bounded. A full list is dropped, and the thread reads the keys from the log ([`catch_up`]) until it reaches the
+//! newer pending keys. So the index never delays an append, and the same code handles a start after a crash, a lost
+//! file, and a store without an index.
 //!
-//! Life cycle of a file: created empty with the position and time at which the previous file ended; filled; when full, the
-//! items are made durable, then the header that counts them, then the slots, then (once the log is durable as far) the
-//! checkpoint's `indexMsgTimestamp`, and last the end in the header. The same happens to the unfinished file before the
-//! checkpoint enters another log file, and at a clean stop. So a RocketMQ broker that takes over the store at any moment
-//! finds every key. After a crash of Vostok the slots are rebuilt from the items that the header counts.
+//! Life cycle of a file: It is created empty with the position and time at which the previous file ended, and then
+//! filled. When it is full, these become durable in this order: the items, the header that counts them, the slots,
+//! the checkpoint's `indexMsgTimestamp` (after the log is durable as far), and the end in the header. The same
+//! happens to the unfinished file at a clean stop, and before the checkpoint enters another log file. So a RocketMQ
+//! broker that takes over the store at any moment finds every key. After a crash of Vostok, the slots are rebuilt
+//! from the items that the header counts.
 //!
-//! The index is derived data. When it cannot be written, appends go on; after a pause the thread loads the files again,
-//! removes damaged ones and reads their keys from the log. When the log cannot be read, the thread tries again after a pause.
+//! The index is derived data. If it cannot be written, appends continue. After a pause the thread loads the files
+//! again, removes damaged files and reads their keys from the log. If the log cannot be read, the thread tries again
+//! after a pause.
 
 mod catch_up;
 mod current;
@@ -76,11 +79,11 @@ pub(crate) struct KeyIndex {
     settled: AtomicU64,
     pub(crate) wake: Wake,
     clock: Arc<Clock>,
-    /// Set by the thread while it sleeps with nothing pending. Paired with `pending`.
+    /// Set by the thread while it sleeps without pending keys. Paired with `pending`.
     idle: AtomicBool,
 }
 
-/// The key index with what it works on.
+/// The key index and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Indexer<'a> {
     pub(crate) state: &'a State,
@@ -99,7 +102,7 @@ struct Finished {
 /// The files and how far they are filled. Only the holder of the lock may access them.
 struct Filling {
     stage: Stage,
-    /// Full files in ascending order, all before the current one.
+    /// Full files in ascending order, all before the current file.
     finished: Vec<Arc<Finished>>,
     current: Option<Current>,
     /// Log position before which all keys are in the files.
@@ -122,9 +125,9 @@ enum Stage {
     /// The files will be loaded when they are needed.
     Unloaded,
     Ready,
-    /// After an error of an index file: nothing is tried until this time, then the files are loaded again.
+    /// State after an error of an index file: the thread pauses until this time and then loads the files again.
     Resting(Instant),
-    /// After an error of reading the log: nothing is tried until this time. The loaded files stay valid.
+    /// State after an error of reading the log: the thread pauses until this time. The loaded files stay valid.
     Waiting(Instant),
 }
 
@@ -183,7 +186,7 @@ impl KeyIndex {
 }
 
 impl Filling {
-    /// Returns the end of a pause that begins now, and lengthens the next one.
+    /// Returns the end of a pause that begins now, and lengthens the next pause.
     fn pause(&mut self, now: Instant) -> Instant {
         let until = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 const ENTRIES_MAX: usize = 1 << 20;
 #[cfg(test)]
 const ENTRIES_MAX: usize = 24;
-/// Number of entries at which the thread is woken even when it is not idle.
+/// Number of entries at which the thread is woken even if it is not idle.
 const ENTRIES_WAKE: usize = ENTRIES_MAX / 16;
 
 /// The keys of all messages between two log positions.
@@ -24,7 +24,7 @@ pub(super) struct Pending {
 }
 
 impl KeyIndex {
-    /// Sets the log's end when the store is opened: keys of messages appended from here on will be handed over.
+    /// Sets the log's end when the store is opened. Keys of later appends will be handed over.
     pub(crate) fn begin_at(&self, end: u64, after_crash: bool) {
         self.after_crash.store(after_crash, Ordering::Relaxed);
         let mut pending = lock(&self.pending);

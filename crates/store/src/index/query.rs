@@ -12,11 +12,11 @@ use std::sync::Arc;
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-/// Bytes of items read at once; keys of one topic are often close together.
+/// Bytes of items read at once, because keys of a topic are often close together.
 const BLOCK_BYTES: usize = 4096;
-/// Most bytes of records in one answer; the first record always fits.
+/// Most bytes of records in a result. The first record always fits.
 const ANSWER_BYTES: usize = 12 << 20;
-/// Most records that a query reads besides its results: those whose hash matches but whose keys do not.
+/// Most records with a matching hash and a different key that a query reads.
 const COLLISIONS_MAX: usize = 1024;
 
 /// A query by key or tag.
@@ -28,7 +28,7 @@ pub struct KeyQuery<'a> {
     pub key: &'a str,
     /// Whether `key` is a key or a tag.
     pub kind: KeyKind,
-    /// Most messages to return; the newest ones are returned.
+    /// Most messages to return, the newest first.
     pub max: usize,
     /// Earliest store time, ms since the epoch.
     pub begin_ms: i64,
@@ -61,11 +61,11 @@ struct View {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
-    /// Number of the newest item in the key's slot; `None` when it must be read from the file.
+    /// Number of the newest item in the key's slot. `None` if it must be read from the file.
     newest: Option<u32>,
 }
 
-/// Why the search of a file ended early.
+/// Reasons why the search of a file ended early.
 enum Broken {
     /// The file holds invalid data.
     Damage,

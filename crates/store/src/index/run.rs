@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long the thread lets keys accumulate while they keep coming.
+/// Time for which the thread lets keys accumulate while more keys arrive.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long to wait for the log to be durable before the checkpoint is told of the index.
+/// Longest wait for a durable log before the checkpoint learns the index's progress.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 /// Entries added between two writes.
 const PUT_ENTRIES: usize = 1 << 14;
@@ -24,13 +24,13 @@ const KEPT_ENTRIES: usize = 1 << 16;
 /// Pieces of the log read in a row while the store waits for the index.
 const ROUNDS_MAX: usize = 64;
 
-/// Result of one round of filling.
+/// Result of a round of filling.
 pub(super) enum Round {
-    /// There is more of the log to read.
+    /// More of the log is unread.
     More,
     /// The pending keys are written.
     Worked,
-    /// Nothing was pending.
+    /// No keys were pending.
     Idle,
     /// An error occurred; the next attempt is not before this time.
     Resting(Instant),
@@ -51,7 +51,7 @@ impl From<io::Error> for Stopped {
 }
 
 impl Indexer<'_> {
-    /// One round of filling the key index.
+    /// Runs a round of filling the key index.
     pub(crate) fn index_round(&self, now: Instant) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) {
             return Next::Over;
@@ -181,8 +181,8 @@ impl Indexer<'_> {
         Ok(())
     }
 
-    /// Tells the checkpoint how far the index is durable, once the log is, and then updates the file headers; `false` when
-    /// that has to wait.
+    /// Records the durable end of the index in the checkpoint after the log is durable, and then updates the file
+    /// headers. Returns `false` if that must wait.
     fn announce_index(&self) -> bool {
         let end = {
             let mut filling = lock(&self.index.filling);
@@ -202,14 +202,15 @@ impl Indexer<'_> {
         true
     }
 
-    /// Records that key index files up to this time are durable. Takes the maximum because two threads may call this at once:
-    /// RocketMQ removes an index file whose header names a later time than the checkpoint.
+    /// Records that key index files up to this time are durable. Takes the maximum, because two threads may call it
+    /// at once. RocketMQ removes an index file whose header names a later time than the checkpoint.
     fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
         self.state.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
     }
 
-    /// Finishes the index files before the checkpoint's position enters another log file: after a crash of Vostok a RocketMQ
-    /// broker indexes again from the start of the log file with that position. Gives up when the index is far behind.
+    /// Finishes the index files before the checkpoint's position enters another log file. After a crash of Vostok, a
+    /// RocketMQ broker indexes again from the start of the log file with that position. Does nothing if the index is
+    /// far behind.
     pub(crate) fn settle_index(&self, position: u64) {
         let segment = self.state.config.segment_bytes;
         let settled = self.index.settled.load(Ordering::Relaxed);
@@ -231,7 +232,7 @@ impl Indexer<'_> {
         }
     }
 
-    /// Fills until nothing is pending, or [`ROUNDS_MAX`] times; `false` after an error.
+    /// Fills until no keys are pending, or [`ROUNDS_MAX`] times. Returns `false` after an error.
     fn fill_all(&self) -> bool {
         for _ in 0..ROUNDS_MAX {
             match self.fill() {

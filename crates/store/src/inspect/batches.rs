@@ -8,7 +8,7 @@ use crate::queue::batched::{BatchUnit, JAVAS};
 use std::io;
 use std::path::PathBuf;
 
-/// Progress of the check of one queue's files.
+/// Progress of the check of a queue's files.
 pub(super) struct BatchCheck {
     pub(super) directory: PathBuf,
     /// `None` when the files cannot be read, and after a finding: later units would differ as well.
@@ -40,7 +40,7 @@ impl BatchCheck {
         }
     }
 
-    /// The next unit that is not before the queue's minimum offset: older units stay as long as their file.
+    /// Returns the next unit at or behind the queue's minimum offset. Older units stay until their file is removed.
     fn next(&mut self) -> io::Result<Option<BatchUnit>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         while let Some(unit) = reader.next()? {
@@ -52,8 +52,8 @@ impl BatchCheck {
         Ok(None)
     }
 
-    /// Compares the units of one log file's records, which come in log order. `is_new` tells which records the next opening
-    /// will index.
+    /// Compares the units of a log file's records, which come in log order. `is_new` returns whether the next opening
+    /// will index a record.
     pub(super) fn check(&mut self, records: &[BatchUnit], is_new: impl Fn(u64) -> bool) -> io::Result<()> {
         for expected in records {
             let at = expected.unit.log_offset.get();

@@ -26,7 +26,7 @@ pub enum Part {
     Config,
 }
 
-/// What to dump.
+/// Selection of records to dump.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Log position of the first record.
@@ -57,7 +57,7 @@ impl Wanted {
 }
 
 impl Survey {
-    /// Passes the rows of one part to the callback in order, until it breaks.
+    /// Passes the rows of a part to the callback in order, until it breaks.
     ///
     /// # Errors
     /// [`SurveyError::Io`] when a file cannot be read.

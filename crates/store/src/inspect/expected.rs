@@ -18,11 +18,11 @@ pub(super) struct Expected {
     /// Queue offset of the unit.
     pub(super) number: u64,
     pub(super) unit: Unit,
-    /// Whether the tags code is known: that of delayed messages depends on the broker's delay levels.
+    /// Whether the tags code is known. The code of delayed messages depends on the broker's delay levels.
     pub(super) has_tags: bool,
 }
 
-/// The required units of one commit log file, by queue.
+/// Required units of a commit log file, by queue.
 #[derive(Default)]
 pub(super) struct ByQueue {
     pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,

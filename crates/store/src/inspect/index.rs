@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Items read at once.
 const STEP_ITEMS: u32 = 4096;
-/// Most findings of one file that are listed.
+/// Most listed findings of a file.
 const LISTED_MAX: usize = 20;
 
 /// An index file that is being read.

@@ -1,6 +1,6 @@
-//! Examines a store from outside: what its files hold ([`Survey::dump`]), whether they are consistent ([`verify()`]), and
-//! what would repair them ([`Repair`]). Works on RocketMQ's directories and on Vostok's, with the parsing functions of the
-//! store itself, and opens files for writing only in [`Repair::apply`].
+//! Examines a store from outside: dumps its files ([`Survey::dump`]), verifies their consistency ([`verify()`]), and
+//! plans a repair ([`Repair`]). Works on RocketMQ's directories and on Vostok's, with the parsing functions of the
+//! store itself. Opens files for writing only in [`Repair::apply`].
 
 mod batches;
 mod dump;

@@ -1,5 +1,5 @@
-//! Messages that are in the log but in no queue any more, by the queue table: those of removed topics, and those before the
-//! minimum offset of a queue that keeps messages for a shorter time than the log.
+//! Messages in the log that left their queue, according to the queue table. They are messages of removed topics, and
+//! messages before the minimum offset of a queue with a shorter retention than the log.
 
 use super::survey::Survey;
 use crate::queue::Extent;
@@ -15,14 +15,14 @@ pub(super) struct Past {
     /// Whether the next opening uses the table: Vostok wrote the checkpoint, no other program had the store since, and the
     /// table is whole.
     pub(super) is_sure: bool,
-    /// Topics whose files the next opening removes, as far as they still exist.
+    /// Topics whose remaining files the next opening removes.
     pub(super) leaving: HashMap<Box<str>, u64>,
     /// Whether the disk could not read the table, which is empty then.
     pub(super) is_unreadable: bool,
 }
 
 impl Past {
-    /// Loads the table that the `checkpoint` file names. Fails with `NotFound` when it does not exist.
+    /// Loads the table that the `checkpoint` file names. Fails with `NotFound` if it does not exist.
     pub(super) fn of(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
         let load =
@@ -40,7 +40,7 @@ impl Past {
         Self::newest(survey)
     }
 
-    /// Loads the newest table when no `checkpoint` file names one.
+    /// Loads the newest table if no `checkpoint` file names a table.
     pub(super) fn newest(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
         let generation = table::newest_generation(disk, root)?.unwrap_or_default();
@@ -48,7 +48,7 @@ impl Past {
         Ok(Self { table: Table::read_whole(&bytes, generation), ..Self::default() })
     }
 
-    /// Stands for a table that the disk cannot read.
+    /// Placeholder of a table that the disk cannot read.
     pub(super) fn unreadable() -> Self {
         Self { is_unreadable: true, ..Self::default() }
     }
@@ -59,7 +59,7 @@ impl Past {
         extent.copied().unwrap_or_default()
     }
 
-    /// Whether a message at log position `at` does not belong to its queue any more.
+    /// Whether a message at log position `at` has left its queue.
     pub(super) fn covers(&self, topic: &str, queue_id: i32, at: u64, number: u64) -> bool {
         self.table.removed.get(topic).is_some_and(|before| at < *before)
             || self.extent(topic, queue_id).is_past(at, number)

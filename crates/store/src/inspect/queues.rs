@@ -9,17 +9,17 @@ use crate::queue::{UNIT_BYTES, Unit};
 use crate::recover::Restarts;
 use std::io;
 
-/// Most findings of one queue that are listed; further ones are counted.
+/// Most listed findings of a queue. Further findings are counted.
 const LISTED_MAX: u64 = 20;
 
-/// Progress of the check of one queue.
+/// Progress of the check of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// Queue offset of the next record's unit; `None` before the first record.
     next: Option<u64>,
-    /// Queue offset behind the largest one so far.
+    /// Queue offset behind the largest offset seen.
     end: u64,
-    /// State before the queue offsets began at 0 again, as it seems.
+    /// State before the queue offsets apparently restarted at 0.
     before: Option<Box<Self>>,
     /// Number of units that agree with their records.
     pub(super) units: u64,
@@ -57,7 +57,7 @@ impl Checked {
 }
 
 impl QueueDir {
-    /// The units from one queue offset on; fewer where the files end. `None` for empty places.
+    /// Returns the units from a queue offset on, fewer where the files end. `None` for empty places.
     fn units(&self, survey: &Survey, from: u64, count: u64) -> io::Result<Vec<Option<Unit>>> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let mut found = Vec::new();
@@ -115,7 +115,7 @@ impl QueueDir {
         (path.unwrap_or_else(missing), (number - start) * UNIT_BYTES)
     }
 
-    /// Checks the units of one log file's records, which come in log order.
+    /// Checks the units of a log file's records, which come in log order.
     pub(super) fn check(
         &self,
         survey: &Survey,
@@ -196,7 +196,7 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Finds units before the first record's that refer to positions in the log all the same.
+    /// Finds units before the first record's unit that refer to positions in the log nevertheless.
     fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
         let start = self.first(survey).unwrap_or(first).max(first.saturating_sub(1 << 20));
         for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {

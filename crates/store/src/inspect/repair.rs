@@ -1,4 +1,4 @@
-//! Plans and performs the repair of a store. What is found, and the step that repairs it:
+//! Plans and performs the repair of a store. Findings and their repair steps:
 //!
 //! - A range of the log without a whole record, with whole ones behind it in the same file: it is filled with records of type
 //!   "rolled back", which are in no queue. Readers of the log pass over them; RocketMQ's recovery ends at damage and cuts off
@@ -45,8 +45,8 @@ pub enum Step {
     RemoveLog(Vec<PathBuf>),
     /// Removes the files of these queues; the next opening misses them by the queue table, and rebuilds them from the log.
     RebuildQueues(Vec<(String, i32)>),
-    /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with messages
-    /// in the log; the next opening then rebuilds all of them from the log.
+    /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with
+    /// messages in the log. The next opening then rebuilds all of them from the log.
     RebuildAllQueues(Vec<(String, i32)>),
     /// Removes these key index files; the next opening rebuilds them from the log.
     RemoveIndex(Vec<PathBuf>),
@@ -126,10 +126,10 @@ impl<'a> Repair<'a> {
         Self { survey, steps }
     }
 
-    /// Plans the repair of one position on which an operator decided.
+    /// Plans the repair of a position that an operator decided on.
     ///
     /// # Errors
-    /// A text that says that no damage begins at the position, or that a part of the log cannot be read.
+    /// Text with the reason: no damage begins at the position, or a part of the log cannot be read.
     pub fn deciding(survey: &'a Survey, verified: &Verified, decision: Decision) -> Result<Self, String> {
         if verified.unreadable_bytes > 0 {
             return Err("nothing is changed while parts of the log cannot be read".to_owned());
@@ -210,7 +210,8 @@ impl<'a> Repair<'a> {
             segment.file.read_at(&mut before, position)?;
             let name = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.keep(&kept.join("commitlog").join(format!("{name}.{position}")), &before)?;
-            // Digests before the log: a record without a digest is served, one that does not match its digest is not.
+            // Digests before the log: a record without a digest is served, but a record that does not match its
+            // digest is not.
             let survey = self.survey;
             Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone()).forget(from, end)?;
             segment.file.write_at(&bytes, position)?;
@@ -219,7 +220,7 @@ impl<'a> Repair<'a> {
         done().map_err(SurveyError::io(&segment.path))
     }
 
-    /// Moves commit log files out of the store, the last one first, so that the remaining files never have a gap.
+    /// Moves commit log files out of the store, the last file first, so that the remaining files never have a gap.
     fn set_aside(&self, files: &[PathBuf], kept: &Path) -> Result<(), SurveyError> {
         let (disk, directory) = (&self.survey.disk, kept.join("commitlog"));
         disk.create_dir_all(&directory).map_err(SurveyError::io(&directory))?;

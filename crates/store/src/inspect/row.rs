@@ -17,7 +17,7 @@ impl Row {
         self
     }
 
-    /// The row as one line of JSON.
+    /// Returns the row as a line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         Value::Object(self.0.clone()).to_string()

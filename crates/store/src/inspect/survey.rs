@@ -1,4 +1,4 @@
-//! Surveys the files of a store, from the directories alone: file sizes are those of the first file of each kind.
+//! Surveys the files of a store from the directories alone. The size of the first file of a kind counts for the kind.
 
 use super::past::Past;
 use crate::checkpoint_file::Checkpoint;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Why a store cannot be surveyed.
+/// Errors of surveying a store.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
     /// The directory holds no commit log.
@@ -51,7 +51,7 @@ pub struct Finding {
     pub file: PathBuf,
     /// Position in the file, if the defect has one.
     pub at: Option<u64>,
-    /// What was expected and what was found.
+    /// Expected and actual content.
     pub what: String,
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// The files of one queue.
+/// Files of a queue.
 #[derive(Debug)]
 pub(super) struct QueueDir {
     pub(super) topic: String,
@@ -103,7 +103,7 @@ pub struct Survey {
     pub(super) is_running: bool,
     /// Files with a wrong name or size.
     pub(super) findings: Vec<Finding>,
-    /// Which records of the log are in no queue any more.
+    /// Records of the log that left their queues.
     pub(super) past: Past,
 }
 
@@ -147,7 +147,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The same survey for key index files of another size than RocketMQ's default (`maxHashSlotNum`, `maxIndexNum`).
+    /// Sets the size of key index files that differs from RocketMQ's default (`maxHashSlotNum`, `maxIndexNum`).
     #[must_use]
     pub fn with_index(mut self, slots: u32, items: u32) -> Self {
         self.geometry = Geometry { slots: slots.max(1), items: items.max(2) };
@@ -332,7 +332,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Reads a small file as a whole; `None` when it does not exist.
+    /// Reads a whole small file. Returns `None` if it does not exist.
     pub(super) fn read_file(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
         let entries = self.disk.list(directory)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const PRECISION_MS: i64 = 1000;
 /// Bytes read at once.
 const STEP_BYTES: usize = 1 << 20;
-/// Most findings of one kind that are listed.
+/// Most listed findings of a kind.
 const LISTED_MAX: usize = 20;
 
 /// The files of the timer log.
@@ -163,7 +163,7 @@ impl Survey {
     }
 }
 
-/// Checks units and slots. A store in use, or one that crashed, has unfinished units.
+/// Checks units and slots. A store in use or after a crash has unfinished units.
 pub(super) fn check_timers(survey: &Survey, verified: &mut Verified) -> io::Result<()> {
     let mut findings = Vec::new();
     let log = Log::of(survey, &mut findings)?;

@@ -1,7 +1,7 @@
 //! Verifies a store: reads everything once and compares it.
 //!
-//! The log is read file by file, several at a time. The units that its records require are then compared with the queue
-//! files, so each queue file is read once and in order too.
+//! The log is read file by file, several at a time. The units that the log's records require are then compared with
+//! the queue files. So each queue file is read once and in order too.
 
 use super::batches::BatchCheck;
 use super::expected::ByQueue;
@@ -31,7 +31,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A message that is in a queue, but not in the log any more.
+/// Message in a queue that is missing in the log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lost {
     /// The message's topic.
@@ -40,7 +40,7 @@ pub struct Lost {
     pub queue_id: i32,
     /// The message's queue offset.
     pub number: u64,
-    /// Log position of the message's record, if the queue tells it.
+    /// Log position of the message's record, if the queue has it.
     pub log_offset: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub struct Verified {
     pub unlisted: u64,
     /// Irregularities that the next opening repairs.
     pub notes: Vec<Finding>,
-    /// What was not checked, and why.
+    /// Unchecked parts, with the reason.
     pub unchecked: Vec<Finding>,
     /// Messages that are in queues, but not in the log.
     pub lost: Vec<Lost>,
@@ -92,10 +92,10 @@ pub struct Verified {
     pub unreadable_bytes: u64,
     /// Ranges of log positions that a repair filled.
     pub filled: Vec<(u64, u64)>,
-    /// Index files that do not agree with the log, and all newer ones.
+    /// Index files that do not agree with the log, and all newer index files.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
-    /// Damage up to the end of a file, with no record behind it so far.
+    /// Damage up to the end of a file, without a record behind it yet.
     torn: Vec<(Finding, Damage)>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
@@ -108,7 +108,8 @@ impl Verified {
         self.findings.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether a lost message's record was damaged and then filled by a repair: nothing is left to repair.
+    /// Whether a lost message's record was damaged and a repair filled its place, so that no further repair is
+    /// possible.
     #[must_use]
     pub fn is_filled(&self, lost: &Lost) -> bool {
         let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));
@@ -116,7 +117,7 @@ impl Verified {
     }
 }
 
-/// Result of reading one commit log file.
+/// Result of reading a commit log file.
 #[derive(Default)]
 struct FileResult {
     findings: Vec<Finding>,
@@ -288,7 +289,7 @@ fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64)
     ))
 }
 
-/// Adds the result of one file, in log order.
+/// Adds the result of a file, in log order.
 fn take_over(
     survey: &Survey,
     mut result: FileResult,

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::RecordView;
 
-/// Bytes of a file that are tried page by page where the disk reports errors: beyond that the whole disk is failing, and the
-/// rest of the file counts as unreadable.
+/// Bytes of a file that are tried page by page after a disk error. Beyond this limit the whole disk is failing, and
+/// the rest of the file counts as unreadable.
 const UNREADABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// A piece of a commit log file. All positions are log positions.
@@ -17,12 +17,11 @@ pub(super) enum Piece<'a> {
     Record(u64, RecordView<'a>),
     /// The blank record at the end of a file: position and size in bytes.
     Blank(u64, u64),
-    /// A range without a whole record, and what is wrong with it. Reaches to the end of the file when no whole record
-    /// follows.
+    /// Range without a whole record: start, end and fault. Extends to the end of the file if no whole record follows.
     Damage(u64, u64, String),
     /// A range that the disk cannot read, and the error. The damage or empty space around it follows as a separate piece.
     Unreadable(u64, u64, &'a str),
-    /// Nothing was written from this position to the end of the file.
+    /// Empty from this position to the end of the file.
     Empty(u64),
 }
 

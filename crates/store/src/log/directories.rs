@@ -37,7 +37,7 @@ impl Directories {
         Self { writable: writable.into_iter().collect(), read_only, full: Mutex::default() }
     }
 
-    /// All directories of the commit log, those without new files as well.
+    /// Returns all directories of the commit log, including directories without new files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.writable.iter().chain(&self.read_only)
     }
@@ -47,7 +47,7 @@ impl Directories {
         &self.writable
     }
 
-    /// Whether files lie in more than one directory, so that their names do not become durable in order by themselves.
+    /// Whether files are in several directories, so that their names do not become durable in order without a sync.
     pub(super) fn are_several(&self) -> bool {
         self.writable.len() + self.read_only.len() > 1
     }
@@ -57,7 +57,7 @@ impl Directories {
         *lock(&self.full) = full;
     }
 
-    /// The directory whose turn it is for the file with this number.
+    /// Returns the next directory in turn for the file with this number.
     pub(super) fn of(&self, number: u64) -> &Path {
         let full = lock(&self.full);
         let mut open: Vec<&PathBuf> = self.writable.iter().filter(|path| !full.contains(*path)).collect();

@@ -1,8 +1,8 @@
 //! Removes files of the commit log: at its end when a store is recovered or closed, at its start when files have expired.
 //!
-//! A file at the start is unlinked at once, but its space is freed in small steps: freeing a gigabyte occupies the file
-//! system for long, and flushes would wait. As the file is unlinked first, no crash leaves a file of a wrong size behind,
-//! with which neither Vostok nor RocketMQ opens the store; the kernel frees the rest when the process ends.
+//! A file at the start is unlinked at once, but its space is freed in small steps: freeing a gigabyte occupies the
+//! file system for long, and flushes would wait. The unlink comes first, so that no crash leaves a file of a wrong
+//! size, with which neither Vostok nor RocketMQ opens the store. The kernel frees the rest when the process ends.
 
 use super::{Log, Segment};
 use crate::wake::lock;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Bytes freed in one step.
+/// Bytes freed in a step.
 const CUT_BYTES: u64 = 8 << 20;
 
 /// Result of freeing space of removed files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveBack {
-    /// There is nothing to free now.
+    /// No space to free now.
     Nothing,
     /// A part of a file was freed.
     Piece,
@@ -73,8 +73,9 @@ impl Log {
         self.removed_below.fetch_max(limit, Ordering::AcqRel);
     }
 
-    /// Removes the files that end at or before log position `limit`, oldest first, but never the last one. Reads in progress
-    /// can finish. Returns the number of removed files; an error stops the removal, and the remaining files have no gap.
+    /// Removes the files that end at or before log position `limit`, oldest first, but never the last file. Reads in
+    /// progress can finish. Returns the number of removed files. An error stops the removal, and the remaining files
+    /// have no gap.
     pub(crate) fn remove_below(&self, limit: u64) -> io::Result<usize> {
         let removed = self.files_below(limit);
         for segment in &removed {
@@ -99,7 +100,7 @@ impl Log {
         self.disk.sync_dir(segment.path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Frees a part of the space of removed files. A file that is being read is left for later.
+    /// Frees a part of the space of removed files. Skips a file that is being read.
     pub(crate) fn cut_removed(&self) -> io::Result<GaveBack> {
         let next = {
             let mut removed = lock(&self.removed.0);

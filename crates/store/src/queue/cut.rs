@@ -6,10 +6,10 @@ use crate::wake::lock;
 use std::sync::atomic::Ordering;
 use wire::units::QueueOffset;
 
-/// Units read at once in search of the last one that is not blank.
+/// Units per read in the search for the last non-blank unit.
 const STEP_UNITS: u64 = 4096;
 
-/// What stays of a queue when the log is truncated.
+/// Remainder of a queue when the log is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Queue offset that the next message gets.
@@ -18,7 +18,7 @@ pub(crate) struct Cut {
     last: u64,
 }
 
-/// What a truncation of the log took from a queue.
+/// Units that a truncation of the log removed from a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gone {
     /// Number of units taken that were in no queue file yet.
@@ -28,7 +28,8 @@ pub(crate) struct Gone {
 }
 
 impl Queue {
-    /// What stays of the queue when the log ends at `to`; `None` when everything does. Waits for the disk.
+    /// Returns the remainder of the queue when the log ends at `to`, or `None` if the queue stays whole. Waits for
+    /// the disk.
     pub(crate) fn cut_at(&self, to: u64) -> Result<Option<Cut>, ReadError> {
         let newest = {
             let tail = lock(&self.tail);

@@ -1,6 +1,6 @@
-//! Reads RocketMQ's extension of queue units (`ConsumeQueueExt`, `enableConsumeQueueExt`): with it the tags code field of a
-//! unit holds the address of an entry in `consumequeue_ext`, and the entry holds the tags code and a filter bitmap. Vostok
-//! never writes these files.
+//! Reads RocketMQ's extension of queue units (`ConsumeQueueExt`, `enableConsumeQueueExt`). With it, the tags code
+//! field of a unit holds the address of an entry in `consumequeue_ext`. The entry holds the tags code and a filter
+//! bitmap. Vostok never writes these files.
 //!
 //! | bytes of an entry | content |
 //! |---|---|
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Size in bytes of an entry without its bitmap.
 const ENTRY_BYTES: u16 = 20;
 
-/// The extension files of one queue.
+/// Extension files of a queue.
 #[derive(Debug)]
 pub(crate) struct Extension {
     directory: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Extension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     TagsCode(i64),
-    /// No valid entry is at the address.
+    /// The address has no valid entry.
     Nothing,
     NotResident,
 }

@@ -1,4 +1,4 @@
-//! The files of one queue: opened on demand, created when the first unit is written to them.
+//! Files of a queue: opened on demand, created when the first unit is written to them.
 
 use super::ext::{Extension, Looked};
 pub(crate) use super::open::{OpenFiles, Touched};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use wire::units::LogOffset;
 
-/// The files of one queue.
+/// Files of a queue.
 pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
@@ -108,8 +108,8 @@ impl QueueFiles {
         true
     }
 
-    /// Writes units from queue offset `from` on. In a new file the units before `min` are blank; those between `min` and
-    /// `from` stay empty: if there were any, they are lost, and the healer must find that.
+    /// Writes units from queue offset `from` on. In a new file the units before `min` are blank. The units between
+    /// `min` and `from` stay empty. If units existed there, they are lost, and the healer must find that.
     pub(crate) fn write(
         &self,
         mut from: u64,
@@ -163,8 +163,8 @@ impl QueueFiles {
         Ok(file)
     }
 
-    /// Gives a file of another length its full size. A partial unit at the end is cut off first: extended with zeros it would
-    /// look whole.
+    /// Gives a file of another length its full size. A partial unit at the end is cut off first, because it would
+    /// look whole if extended with zeros.
     fn fill_up(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let whole = length - length % UNIT_BYTES;
         if whole < length.min(self.file_bytes) {
@@ -173,7 +173,7 @@ impl QueueFiles {
         self.open.disk.create(path, self.file_bytes, Space::Sparse)
     }
 
-    /// Removes all files, before others are written in their place.
+    /// Removes all files, before new files are written in their place.
     pub(crate) fn clear(&self, touched: &mut Touched) -> io::Result<()> {
         self.open.forget_below(&self.directory);
         touched.forget_below(&self.directory);
@@ -298,10 +298,10 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Checks the files of a store that is being opened. Keeps the units before the first one that is missing or refers to
-    /// log position `limit` or a later one. The units behind are wiped, as an old unit could later pass for a new one. `wipe`
-    /// tells whether there may be such units (after a crash). Wiped and removed files are added to `touched`: this must be
-    /// durable before the next checkpoint.
+    /// Checks the files of a store at opening. Keeps the units before the first unit that is missing or refers to a
+    /// log position at or behind `limit`. Later units are wiped, because an old unit could pass for a new unit.
+    /// `wipe` is true if such units may exist (after a crash). Wiped and removed files are added to `touched`, and
+    /// must be durable before the next checkpoint.
     pub(crate) fn load(
         &self,
         limit: LogOffset,
@@ -346,8 +346,8 @@ impl QueueFiles {
         Ok(Loaded::default())
     }
 
-    /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which tells the queue's
-    /// maximum offset.
+    /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which defines
+    /// the queue's maximum offset.
     pub(crate) fn remove_before(&self, unit: u64) -> io::Result<()> {
         let number = unit / self.file_units();
         if self.removed_below.load(Ordering::Relaxed) >= number {
@@ -365,8 +365,8 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Counts the units from the start of a file that refer to records before `limit`. Blank units among them and directly
-    /// behind them count too.
+    /// Counts the units from the start of a file that refer to records before `limit`. Blank units among them and
+    /// directly behind them count too.
     fn count_units(&self, file: &dyn DiskFile, limit: LogOffset) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.file_units());
         // All units from `high` up to here are blank.
@@ -387,8 +387,8 @@ impl QueueFiles {
         Ok(if low == 0 { 0 } else { end })
     }
 
-    /// Reads units from number `from` on, up to the first that is missing or does not lie before `limit`, or to the end of
-    /// the block with the first unit that does: blank units count as the units behind them do.
+    /// Reads units from number `from` on. Stops at the first unit that is missing or not before `limit`, or at the
+    /// end of the block that contains the first unit before `limit`. Blank units count like the units behind them.
     fn run_before(&self, file: &dyn DiskFile, from: u64, until: u64, limit: LogOffset) -> io::Result<Run> {
         // Read in blocks: for most queues the first read finds the end.
         const BLOCK_UNITS: u64 = 204;
@@ -437,7 +437,7 @@ pub(crate) struct Loaded {
     pub(crate) extent: Extent,
     /// The unit at the start of the first file.
     pub(crate) first: Option<Unit>,
-    /// The last unit kept, unless it is blank.
+    /// Last remaining unit, unless it is blank.
     pub(crate) last: Option<Unit>,
 }
 

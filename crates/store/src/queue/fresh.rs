@@ -7,8 +7,8 @@ use crate::wake::lock;
 use std::sync::Arc;
 
 impl Queue {
-    /// Copies the units of records before log position `end` that are not in the journal yet. When units are left over, the
-    /// queue stays on the list of queues with such units.
+    /// Copies the unjournaled units of records before log position `end`. If units remain, the queue stays on the
+    /// list of queues with such units.
     pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut Part, queues: &Queues) {
         let mut tail = lock(&self.tail);
         tail.fresh = false;

@@ -108,7 +108,7 @@ fn drop_front<T>(units: &mut VecDeque<T>, count: usize) {
     }
 }
 
-/// Makes room for one more unit, growing by a quarter rather than doubling.
+/// Makes room for another unit, growing by a quarter rather than doubling.
 fn grow<T>(units: &mut VecDeque<T>) {
     if units.len() == units.capacity() {
         units.reserve_exact((units.len() / 4).max(2));

@@ -1,6 +1,6 @@
-//! The unit journal: units of records behind the checkpoint, appended to files of Vostok's own. With it a store with many
-//! queues writes to each queue's file rarely, and still has all units after a crash without reading the log from the last
-//! checkpoint on.
+//! Unit journal: units of records behind the checkpoint, appended to files of Vostok's own. With it, a store with
+//! many queues writes to each queue's file rarely. After a crash, the journal restores the units without a read of
+//! the log from the last checkpoint on.
 //!
 //! Files `vostok/units.<number>` hold records in the format of [the table](super::table): length, checksum tied to file
 //! number and position, body. The first byte of a body is its kind; all numbers are big-endian:
@@ -11,12 +11,13 @@
 //! | 1 | groups: 2 + n topic, 4 queue id, 8 queue offset of the first unit, 4 count, units as in a queue file |
 //! | 2 | the fields of `End`, 8 each: *all units of records before `at`* are in committed queue files or in the journal so far |
 //!
-//! A record of kind 2 is written once the log is durable up to its position, so it holds whenever it is whole; neither
-//! checkpoint nor queue table refers to the journal. Groups behind the last record of kind 2 do not count. A file that does
-//! not continue where the file before it ended begins a new journal, which counts if the checkpoint has reached its start.
-//! Files that lie wholly before the checkpoint are removed.
+//! A record of kind 2 is written after the log is durable up to its position, so a whole record is always valid.
+//! Neither checkpoint nor queue table refers to the journal. Groups behind the last record of kind 2 are invalid. A
+//! file that does not continue at the end of the preceding file begins a new journal, which is valid if the
+//! checkpoint has reached its start. Files wholly before the checkpoint are removed.
 //!
-//! All of the journal is derived data. When a part of it does not fit, the journal is dropped, and more of the log is read.
+//! All of the journal is derived data. If a part of it does not fit, the journal is dropped, and more of the log is
+//! read.
 
 use super::Unit;
 use super::table::{HEAD_BYTES, checksum, directory};
@@ -95,7 +96,7 @@ fn numbers(disk: &dyn Disk, root: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Removes all files except those in `kept`; durable when it returns.
+/// Removes all files except those in `kept`. The removal is durable when this returns.
 pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::Result<()> {
     let gone: Vec<u64> = numbers(disk, root)?.into_iter().filter(|number| !kept.contains(number)).collect();
     if gone.is_empty() {
@@ -213,7 +214,7 @@ impl Journal {
         self.write(disk, part.0)
     }
 
-    /// Ends an entry, up to whose position the log is durable. The entry is durable when this returns.
+    /// Ends an entry. The log is durable up to the entry's position. The entry is durable when this returns.
     pub(crate) fn finish(&mut self, disk: &dyn Disk, end: End) -> io::Result<()> {
         let mut bytes = body(END);
         for number in [end.at, end.last_record, end.store_timestamp.cast_unsigned()] {
@@ -244,7 +245,7 @@ pub(crate) struct Found {
     files: Vec<(u64, u64)>,
 }
 
-/// Consecutive units of one queue.
+/// Consecutive units of a queue.
 pub(crate) struct Group<'a> {
     pub(crate) topic: &'a str,
     pub(crate) queue_id: i32,
@@ -303,7 +304,7 @@ impl Found {
         self.files.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Passes all groups in order to the callback, until it returns false: then this returns `false` too.
+    /// Passes all groups in order to the callback until it returns false. Returns `false` if the callback did.
     pub(crate) fn each_group(
         &self,
         disk: &dyn Disk,

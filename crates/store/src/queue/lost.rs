@@ -36,7 +36,7 @@ impl Queue {
         true
     }
 
-    /// The unit in the files at a queue offset, whether or not it is in service; `None` when it cannot be read or is blank.
+    /// Returns the unit in the files at a queue offset, in service or not. `None` if the unit is unreadable or blank.
     pub(crate) fn unit_in_files(&self, offset: u64) -> Option<Unit> {
         if offset >= lock(&self.tail).written {
             return None;
@@ -51,7 +51,7 @@ impl Queue {
         lock(&self.tail).lost
     }
 
-    /// Puts a rebuilt range back into service; units next to it that were lost meanwhile stay out of service.
+    /// Puts a rebuilt range back into service. Adjacent units that were lost meanwhile stay out of service.
     pub(crate) fn found(&self, from: u64, until: u64) {
         let mut tail = lock(&self.tail);
         tail.lost = tail.lost.and_then(|(first, end)| match (first < from, end > until) {

@@ -1,13 +1,13 @@
-//! The index of one queue: which records are its messages, 20 bytes each (RocketMQ's `ConsumeQueue`).
+//! Index of a queue: the records that are its messages, 20 bytes each (RocketMQ's `ConsumeQueue`).
 //!
-//! The newest units are in memory, the *tail*; older ones only in the queue's files. Life cycle of a unit: pushed under the
-//! appender's lock; written to its file by a checkpoint (to the unit journal before, when checkpoints are far apart); kept in
-//! the tail for one more second, so that a consumer that is up to date never reads a file. An idle queue holds a few hundred
-//! bytes and no open file.
+//! The newest units are in memory, the *tail*. Older units are only in the queue's files. Life cycle of a unit: It is
+//! pushed under the appender's lock. A checkpoint writes it to its file. If checkpoints are far apart, it goes to the
+//! unit journal before. It stays in the tail for another second, so that an up-to-date consumer never reads a file.
+//! An idle queue needs a few hundred bytes and no open file.
 //!
-//! Files have a fixed size and are named by the position of their first byte; the unit of queue offset `n` is at byte `20 *
-//! n`. A queue whose first message does not have offset 0 begins in the middle of a file; the places before it hold
-//! *pre-blank* units (log offset 0, size `0x7fffffff`), which mean that there is no message.
+//! Files have a fixed size and are named by the position of their first byte. The unit of queue offset `n` is at byte
+//! `20 * n`. A queue whose first message does not have offset 0 begins in the middle of a file. The places before it
+//! hold *pre-blank* units (log offset 0, size `0x7fffffff`), which mean that the place has no message.
 
 pub(crate) mod batched;
 mod cut;
@@ -45,8 +45,8 @@ pub(crate) const UNIT_BYTES: u64 = 20;
 /// Unwritten units from which a queue is worth a write to its own file.
 pub(crate) const RIPE_UNITS: u64 = 256;
 
-/// The newest units of a queue. Invariants: `first + units.len()` is the queue's maximum offset; units below `written` are in
-/// the files (and may be in `units` too); `first <= written`.
+/// The newest units of a queue. Invariants: `first + units.len()` is the queue's maximum offset. Units below
+/// `written` are in the files (and may be in `units` too). `first <= written`.
 #[repr(C)]
 struct Tail {
     first: u64,
@@ -66,7 +66,7 @@ struct Tail {
     committed: Extent,
     /// Range of queue offsets whose units in the files are lost and being rebuilt.
     lost: Option<(u64, u64)>,
-    /// Queue offset up to which [`Queue::take_growth`] told of the queue's growth.
+    /// Queue offset up to which [`Queue::take_growth`] has returned the queue's growth.
     counted: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct Queue {
     queue_id: i32,
     /// Hash of the topic, from which the hashes of the messages' keys continue.
     key_seed: i32,
-    /// For a batch consume queue: how far RocketMQ's files of it are written, once that is known.
+    /// Progress of RocketMQ's files of a batch consume queue, once it is known.
     batches: Option<Box<Mutex<Option<Export>>>>,
     /// Queue offset that the next message gets; higher than `max` only during an append. Accessed only under the appender's
     /// lock.
@@ -185,7 +185,7 @@ impl Queue {
         self.batches.is_some()
     }
 
-    /// How far RocketMQ's files of a batch consume queue are written; `None` for other queues.
+    /// Returns the progress of RocketMQ's files of a batch consume queue, or `None` for other queues.
     pub(crate) fn exported(&self) -> Option<&Mutex<Option<Export>>> {
         self.batches.as_deref()
     }
@@ -210,10 +210,10 @@ impl Queue {
         QueueOffset::new(self.max.load(Ordering::Acquire))
     }
 
-    /// Appends up to `count` units from queue offset `from` on to `out`, fewer at the end of the queue. Below [`Self::min`]
-    /// there may be blank units, and units whose records are deleted.
+    /// Appends up to `count` units from queue offset `from` on to `out`, fewer at the end of the queue. Units below
+    /// [`Self::min`] may be blank or refer to deleted records.
     ///
-    /// Returns [`Read::NotResident`] when the disk would be needed; `out` is then unchanged.
+    /// Returns [`Read::NotResident`] and leaves `out` unchanged if the disk would be needed.
     ///
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds some of the units; [`ReadError::Io`] when a queue file cannot be
@@ -338,8 +338,8 @@ impl Queue {
         fetch(self.next_unit.load(Ordering::Relaxed), size_of::<Unit>());
     }
 
-    /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The caller
-    /// holds the appender's lock, or is recovery. Puts the queue on the list of queues with unwritten units.
+    /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The
+    /// caller holds the appender's lock, or is recovery. Adds the queue to the list of queues with unwritten units.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
@@ -366,8 +366,8 @@ impl Queue {
         self.max.store(max, Ordering::Release);
     }
 
-    /// Takes the queue from the list of those that grew, and returns by how much it grew since it was taken last. The next append
-    /// puts it on the list again.
+    /// Removes the queue from the list of grown queues. Returns its growth since the last removal. The next append
+    /// adds the queue to the list again.
     pub(crate) fn take_growth(&self) -> u64 {
         let mut tail = lock(&self.tail);
         tail.grown = false;
@@ -404,8 +404,8 @@ impl Queue {
         }
     }
 
-    /// Writes the unwritten units to the files as planned. Returns the number of units written, and adds the changed files
-    /// and directories to `touched`. When units are left over, the queue stays on the list.
+    /// Writes the unwritten units to the files as planned. Returns the number of written units, and adds the changed
+    /// files and directories to `touched`. If units remain, the queue stays on the list.
     pub(crate) fn write_tail(
         self: &Arc<Self>,
         planned: Extent,
@@ -430,7 +430,7 @@ impl Queue {
         Ok(units.len() as u64)
     }
 
-    /// Notes the extent that a checkpoint has committed.
+    /// Stores the extent that a checkpoint has committed.
     pub(crate) fn commit(&self, extent: Extent) {
         lock(&self.tail).committed = extent;
     }
@@ -440,17 +440,17 @@ impl Queue {
         lock(&self.tail).committed
     }
 
-    /// Wipes the units `from..until` and the rest of the last one's file.
+    /// Wipes the units `from..until` and the rest of the file with the last unit.
     pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
     }
 
-    /// Notes that a checkpoint took the queue from the list of queues that it writes.
+    /// Marks that a checkpoint took the queue from the list of unwritten queues.
     pub(crate) fn unlist(&self) {
         lock(&self.tail).listed = false;
     }
 
-    /// Puts the queue on the list of queues for the next checkpoint.
+    /// Adds the queue to the list of queues for the next checkpoint.
     pub(crate) fn relist(self: &Arc<Self>, unwritten: &Mutex<Vec<Arc<Self>>>) {
         let mut tail = lock(&self.tail);
         if !tail.listed {
@@ -466,14 +466,14 @@ impl Queue {
         tail.forget_before(limit);
     }
 
-    /// Drops the units from memory that are in the files, committed or not. Allowed only before anything is journaled.
+    /// Drops units from memory that are in the files, committed or not. Allowed only before the first journal write.
     pub(crate) fn trim_written(&self) {
         let mut tail = lock(&self.tail);
         let limit = tail.written;
         tail.forget_before(limit);
     }
 
-    /// Raises the queue's minimum offset to the first message at or behind the log's start. When it changed, the caller
+    /// Raises the queue's minimum offset to the first message at or behind the log's start. If it changed, the caller
     /// [lists](Self::relist) the queue, so that the next checkpoint records it.
     pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<(), ReadError> {
         let (mut low, mut high) = (self.min().get(), self.max().get());

@@ -1,4 +1,4 @@
-//! Queue files that are open, and those that must be synced before the next checkpoint.
+//! Open queue files, and queue files that the next checkpoint must sync.
 
 use crate::disk::{Disk, DiskFile, Syncer};
 use crate::wake::{Wake, lock};
@@ -12,7 +12,7 @@ pub(crate) struct OpenFiles {
     pub(super) disk: Arc<dyn Disk>,
     limit: usize,
     kept: Mutex<Kept>,
-    /// Queues whose files a reader found damaged, for the healer, which is woken by `healer`.
+    /// Queues whose files a reader found damaged. `healer` wakes the healer, which handles them.
     pub(super) reports: Mutex<BTreeSet<(String, i32)>>,
     pub(super) healer: Arc<Wake>,
 }
@@ -74,10 +74,11 @@ impl OpenFiles {
     }
 }
 
-/// With more touched files than this, one sync of the whole file system is cheaper than one per file.
+/// Number of touched files above which a sync of the whole file system is cheaper than a sync per file.
 const TOUCHED_MAX: usize = 64;
 
-/// Files written since the last sync, and directories whose entries changed. Beyond [`TOUCHED_MAX`] only the fact is kept.
+/// Files written since the last sync, and directories whose entries changed. Above [`TOUCHED_MAX`] files, only the
+/// fact is stored.
 #[derive(Default)]
 pub(crate) struct Touched {
     pub(super) files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
@@ -90,7 +91,7 @@ impl Touched {
         self.files.is_empty() && self.directories.is_empty() && !self.everything
     }
 
-    /// Forgets the files below a directory that was removed.
+    /// Drops the files below a removed directory.
     pub(crate) fn forget_below(&mut self, directory: &Path) {
         self.files.retain(|path, _| !path.starts_with(directory));
     }

@@ -1,27 +1,28 @@
-//! Adds a stored record to a queue at the queue offset that it says: during recovery, and when following a master.
+//! Adds a stored record to a queue at the record's queue offset, during recovery and while following a master.
 
 use super::registry::Queues;
 use super::{Queue, Unit};
 use std::sync::Arc;
 use wire::record::RECORD_BYTES_MIN;
 
-/// Queue offsets that a record may skip, beyond what missing bytes of the log can have held, before its queue offset counts as
-/// damaged.
+/// Most queue offsets that a record may skip in addition to messages in missing bytes of the log. A record that skips
+/// more has a damaged queue offset.
 const GAP_MAX: u64 = 1 << 16;
-/// Most messages in one record of a batch consume queue. The record's size sets no lower bound: messages may be compressed.
+/// Most messages in a record of a batch consume queue. The record's size sets no lower bound, because messages may be
+/// compressed.
 const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 
-/// How many units a record added to a queue.
+/// Number of units that a record added to a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
     pub(crate) pushed: u64,
-    /// Those of them that are blank, for skipped queue offsets.
+    /// Number of blank units among them, for skipped queue offsets.
     pub(crate) blanks: u64,
 }
 
 impl Queue {
-    /// Whether a queue offset is farther ahead of the queue's end than messages can be missing, given the number of bytes of
-    /// the log that may have held them.
+    /// Whether a queue offset is too far ahead of the queue's end to be explained by missing messages.
+    /// `missing_bytes` of the log may have held messages.
     pub(crate) fn is_far_ahead(&self, wanted: u64, missing_bytes: u64) -> bool {
         // Each missing message took at least this many bytes of the log.
         let records = missing_bytes / RECORD_BYTES_MIN as u64;
@@ -29,8 +30,8 @@ impl Queue {
         wanted.saturating_sub(self.max().get()) > room.saturating_add(GAP_MAX)
     }
 
-    /// Adds the units of a record at the queue offsets from `first` on, behind blank units for skipped queue offsets. An empty
-    /// queue begins at `first`; units that the queue has already are left out. The caller holds the appender's lock, or is
+    /// Adds the units of a record at the queue offsets from `first` on, behind blank units for skipped queue offsets.
+    /// An empty queue begins at `first`. Existing units are left out. The caller holds the appender's lock, or is
     /// recovery.
     pub(crate) fn put(self: &Arc<Self>, unit: Unit, first: u64, count: u16, queues: &Queues) -> Put {
         let next = self.max().get();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<Queue>>>;
 
-/// All queues, and lists of those with units to write.
+/// All queues, and lists of queues with units to write.
 pub(crate) struct Queues {
     pub(crate) directory: PathBuf,
     /// Directory of the units of batch consume queues.
@@ -73,7 +73,8 @@ impl Queues {
         self.has_batched.store(true, Ordering::Release);
     }
 
-    /// Removes a topic from those with batch consume queues: when created again it has ordinary queues by default.
+    /// Removes a topic from the topics with batch consume queues. A topic that is created again has ordinary queues
+    /// by default.
     pub(crate) fn forget_batched(&self, topic: &str) {
         self.batched.write().unwrap_or_else(|poison| poison.into_inner()).remove(topic);
     }
@@ -101,7 +102,7 @@ impl Queues {
         by_topic.get(topic)?.get(&queue_id).cloned()
     }
 
-    /// Sum of the ends of a topic's queues; `None` when it has none.
+    /// Returns the sum of the ends of a topic's queues, or `None` if the topic has no queues.
     pub(crate) fn topic_end(&self, topic: &str) -> Option<u64> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         let queues = by_topic.get(topic).filter(|queues| !queues.is_empty())?;

@@ -1,6 +1,6 @@
-//! Removes a topic's queues (`ConsumeQueueStore.destroy`, `DefaultMessageStore.deleteTopics`). The topic's records stay in
-//! the log until its files are deleted. When the topic is created again its queues begin at offset 0, and a *tombstone* in
-//! the queue table excludes the old records: those before the log position at which the topic was removed.
+//! Removes a topic's queues (`ConsumeQueueStore.destroy`, `DefaultMessageStore.deleteTopics`). The topic's records
+//! stay in the log until its files are deleted. If the topic is created again, its queues begin at offset 0. A
+//! *tombstone* in the queue table excludes the old records: all records before the log position of the removal.
 
 use super::registry::Queues;
 use super::{Queue, batched};
@@ -50,7 +50,7 @@ impl Tombstones {
         }
     }
 
-    /// Forgets the tombstones that have no records left in a log that begins at `log_min`.
+    /// Drops the tombstones without records in a log that begins at `log_min`.
     pub(crate) fn forget_below(&self, log_min: u64) {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         by_topic.retain(|_, before| *before > log_min);

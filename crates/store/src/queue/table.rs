@@ -1,4 +1,4 @@
-//! The queue table: what the checkpoint records about every queue, in one file of Vostok's own, so that opening a store reads
+//! Queue table: the state of every queue at the checkpoint, in a file of Vostok's own, so that opening a store reads
 //! no queue file. RocketMQ ignores the directory `vostok`.
 //!
 //! A file `vostok/queues.<generation>` is a sequence of records, followed by zeros:
@@ -9,7 +9,8 @@
 //! | 4..8 | CRC-32 (top bit cleared) of generation, position of the record in the file, and body |
 //! | 8.. | body |
 //!
-//! A body is the first log position held (8), the size of a queue file in bytes (8), the number of rows (4), and the rows:
+//! Content of a body: the first log position in the log (8), the size of a queue file in bytes (8), the number of
+//! rows (4), and the rows:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -18,14 +19,15 @@
 //! | 8, 8 | minimum and maximum queue offset |
 //! | 8 | log position of the last unit's record; all ones when there is none |
 //!
-//! All numbers are big-endian. The first record is the *base*: every queue. Each later one belongs to a checkpoint and holds
-//! the queues which that changes. Such a record is made durable *before* its units are written to the queue files, and counts
-//! only once the `checkpoint` file says so. So after a crash the records behind the committed position name all queues whose
-//! files may hold units that do not count; the first checkpoint wipes these. When a file is full, a file of the next
-//! generation begins with a new base, and the old one is removed once the `checkpoint` file names the new one.
+//! All numbers are big-endian. The first record is the *base*: every queue. Each later record belongs to a checkpoint
+//! and holds the queues that the checkpoint changes. Such a record becomes durable *before* its units are written to
+//! the queue files, and is valid only after the `checkpoint` file says so. So after a crash, the records behind the
+//! committed position name all queues whose files may hold invalid units. The first checkpoint wipes these units.
+//! When a file is full, a file of the next generation begins with a new base, and the old file is removed after the
+//! `checkpoint` file names the new one.
 //!
-//! A table that is damaged, or that the `checkpoint` file does not refer to, is not used: the queues are then loaded from
-//! their files.
+//! A table is not used if it is damaged, or if the `checkpoint` file does not refer to it. The queues are then loaded
+//! from their files.
 
 use super::Extent;
 use crate::disk::{Disk, DiskFile, Space};
@@ -70,7 +72,7 @@ impl Rows {
         self.count += 1;
     }
 
-    /// Adds a row for a removed topic, whose records before log position `before` do not count.
+    /// Adds a row for a removed topic, whose records before log position `before` are invalid.
     pub(crate) fn add_removed(&mut self, topic: &str, before: u64) {
         self.add(topic, REMOVED, Extent { min: 0, max: before, last: Extent::NONE });
     }
@@ -109,8 +111,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Parses a table file: the committed content, and what later checkpoints intended to change. `None` when a record is
-    /// damaged.
+    /// Parses a table file: the committed content, and the intended changes of later checkpoints. `None` if a record
+    /// is damaged.
     pub(crate) fn read(bytes: &[u8], generation: u64, committed: u64) -> Option<(Self, Self)> {
         let mut table = Self::default();
         let mut at = 0;
@@ -220,7 +222,7 @@ pub(crate) fn load(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<
     Ok(Some(bytes))
 }
 
-/// The highest generation that has a file.
+/// Returns the highest generation with a file.
 pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Option<u64>> {
     let entries = disk.list(&directory(root))?;
     Ok(entries.iter().filter_map(|entry| entry.name.strip_prefix("queues.")?.parse().ok()).max())

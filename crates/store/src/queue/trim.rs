@@ -1,4 +1,4 @@
-//! Raises a queue's minimum offset as old messages are deleted. Only one thread at a time does this.
+//! Raises a queue's minimum offset as old messages are deleted. Only a single thread at a time does it.
 
 use super::Queue;
 use crate::error::ReadError;
@@ -36,8 +36,8 @@ impl Queue {
         lock(&self.tail).committed.min < self.min().get()
     }
 
-    /// Removes the files that hold nothing from the minimum offset on, by the minimum in the queue table: otherwise a crash
-    /// would make them count as lost, and they would be rebuilt.
+    /// Removes the files without units from the minimum offset on, by the minimum in the queue table. Otherwise a
+    /// crash would make them count as lost, and they would be rebuilt.
     pub(crate) fn remove_files_before_min(&self) -> io::Result<()> {
         let min = self.committed().min;
         if let Some(batches) = &self.batches

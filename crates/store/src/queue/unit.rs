@@ -5,7 +5,7 @@ use wire::units::LogOffset;
 /// Value of the size field in a pre-blank unit.
 const PRE_BLANK_SIZE: u32 = 0x7fff_ffff;
 
-/// The unit of one message of a queue: where its record lies and what it can be filtered by.
+/// Unit of a message in a queue: position and size of its record, and its tags code for filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// Log position of the message's record.
@@ -27,8 +27,8 @@ impl Unit {
         self.size == PRE_BLANK_SIZE && self.log_offset == LogOffset::ZERO
     }
 
-    /// Whether the tags code is known. It is not when a RocketMQ broker with `enableConsumeQueueExt` stored an address in
-    /// `consumequeue_ext` instead (`ConsumeQueueExt.isExtAddr`), and the entry is missing.
+    /// Whether the tags code is known. It is unknown if a RocketMQ broker with `enableConsumeQueueExt` stored an
+    /// address in `consumequeue_ext` instead (`ConsumeQueueExt.isExtAddr`), and the entry is missing.
     #[must_use]
     pub fn has_tags_code(&self) -> bool {
         self.tags_code >= -(1 << 31)

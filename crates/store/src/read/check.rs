@@ -32,7 +32,7 @@ const REMEMBERED_MAX: usize = 4096;
 pub struct Numbered {
     /// Queue offset of the message.
     pub offset: QueueOffset,
-    /// The queue unit, which tells log position and size of the message's record.
+    /// Queue unit with log position and size of the message's record.
     pub unit: Unit,
 }
 
@@ -41,7 +41,7 @@ pub struct Numbered {
 pub(crate) struct Damaged {
     count: AtomicU64,
     known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
-    /// Messages whose unit was rebuilt because it did not lead to them.
+    /// Messages whose unit was rebuilt because it did not lead to the message's record.
     suspected: Mutex<BTreeSet<(LogOffset, QueueOffset)>>,
 }
 
@@ -73,8 +73,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Has the healer rebuild a unit that does not lead to its record. Returns `false` when that was tried before: then the
-    /// record itself is damaged.
+    /// Schedules a rebuild of a unit that does not lead to its record. Returns `false` after an earlier rebuild,
+    /// because then the record itself is damaged.
     pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
         let Some(queue) = self.state.queues.find(queue.topic(), queue.queue_id()) else { return false };
         let mut suspected = lock(&self.damaged.suspected);
@@ -87,8 +87,8 @@ impl Reader<'_> {
         true
     }
 
-    /// Whether recovery reads a record that differs from the stored one by its digest. Such a record must not be indexed: its
-    /// topic, queue or queue offset may be damaged.
+    /// Whether recovery reads a record that differs from the stored record by its digest. Such a record must not be
+    /// indexed, because its topic, queue or queue offset may be damaged.
     pub(crate) fn is_altered(&self, view: &RecordView<'_>, at: u64) -> bool {
         let at = LogOffset::new(at);
         if !self.state.config.digests || !self.state.digests.covers(at) {
@@ -155,9 +155,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a neighbour of the message is shifted by the same distance: RocketMQ appends a message at the end of its queue
-    /// even when its queue offset is not the next one (`ConsumeQueue.putMessagePositionInfo`), which shifts all later
-    /// messages too.
+    /// Whether an adjacent message is shifted by the same distance. RocketMQ appends a message at the end of its
+    /// queue even if its queue offset is not the next offset (`ConsumeQueue.putMessagePositionInfo`). That shifts all
+    /// later messages too.
     fn is_shifted(&self, queue: &Queue, message: Numbered, claimed: i64) -> bool {
         let beside = [message.offset.get().checked_sub(1), message.offset.get().checked_add(1)];
         beside.into_iter().flatten().any(|offset| {
@@ -186,8 +186,8 @@ pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bo
     })
 }
 
-/// The queue offset that a record claims in a queue; for a batch that contains the expected one, the expected one. `None`
-/// when the record claims no comparable offset.
+/// Returns the queue offset that a record claims in a queue. For a batch that contains `expected`, returns
+/// `expected`. `None` if the record claims no comparable offset.
 fn claimed_offset(
     queue: &Queue,
     view: &RecordView<'_>,

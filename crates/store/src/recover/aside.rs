@@ -1,8 +1,8 @@
-//! Copies of what recovery cuts from the end of the commit log, in the directory `vostok/cut`: a torn record and the bytes
-//! behind it. The copies are for people; no broker reads them.
+//! Copies of the bytes that recovery cuts from the end of the commit log, in the directory `vostok/cut`: a torn
+//! record and the bytes behind it. The copies are for people. Brokers do not read them.
 //!
-//! A file `<20 digits>.<number>` holds bytes of one commit log file, from the log position in its name up to the last byte
-//! that is not zero. The newest [`COPIES_MAX`] copies are kept; one cut copies at most [`BYTES_MAX`] bytes.
+//! A file `<20 digits>.<number>` holds bytes of a commit log file, from the log position in its name up to the last
+//! byte that is not zero. The newest [`COPIES_MAX`] copies are kept. A cut copies at most [`BYTES_MAX`] bytes.
 
 use super::Recovery;
 use crate::disk::Space;
@@ -13,9 +13,10 @@ use crate::queue::table;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes that one cut copies at most.
+/// Most bytes that a cut copies.
 const BYTES_MAX: u64 = 64 << 20;
-/// Copies kept in the directory, those of the current cut included. One cut copies at most as many commit log files.
+/// Most copies in the directory, including the copies of the current cut. A cut copies at most as many commit log
+/// files.
 const COPIES_MAX: usize = 16;
 /// Bytes read and written at once while copying.
 const STEP_BYTES: u64 = 64 << 10;

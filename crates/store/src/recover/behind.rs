@@ -1,6 +1,6 @@
-//! Collects the facts about a broken position of the log, that is one where a record should begin and no whole one does:
-//! above all the whole records behind it. [`super::evidence`] decides by them whether the position is the log's end or
-//! damage.
+//! Collects the facts about a broken position of the log: a position where a record should begin and no whole record
+//! does. The main fact is the whole records behind it. [`super::evidence`] decides from the facts whether the
+//! position is the log's end or damage.
 
 use super::Recovery;
 use super::evidence::{Behind, Broken, Facts, Unflushed, Verdict, judge};
@@ -16,8 +16,8 @@ use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView
 
 /// Whole records behind a broken position that are looked at when their exact number is not needed.
 const SAMPLE: u64 = 1000;
-/// Bytes of one file that may be unreadable before the rest of the file counts as empty: bad sectors behind the log's end
-/// must not keep the store from opening.
+/// Bytes of a file that may be unreadable before the rest of the file counts as empty. Bad sectors behind the log's
+/// end must not keep the store from opening.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 /// Unit in which a power cut loses writes, in bytes.
 const SECTOR_BYTES: u64 = 512;
@@ -25,7 +25,7 @@ const SECTOR_BYTES: u64 = 512;
 /// three zeros.
 const NATURAL_ZEROS: u64 = 3;
 
-/// What a broken position of the log is, and what lies behind it.
+/// Verdict on a broken position of the log, with the records behind it.
 pub(super) struct BrokenPosition {
     pub(super) verdict: Verdict,
     /// Position of the next whole record.
@@ -46,7 +46,7 @@ struct Collected {
 }
 
 impl Recovery<'_> {
-    /// Decides what the position at which the scan stopped is: the log's end or damage.
+    /// Decides whether the position at which the scan stopped is the log's end or damage.
     pub(super) fn judge_end(&self, scan: &Scan) -> io::Result<BrokenPosition> {
         let Some(segment) = self.state.log.segment_of(scan.end) else {
             return Ok(BrokenPosition {
@@ -105,8 +105,8 @@ impl Recovery<'_> {
         Ok(Broken::Altered)
     }
 
-    /// Looks at up to `limit` whole records behind the end of the scan; stops earlier when they prove that the position is
-    /// damage.
+    /// Collects up to `limit` whole records behind the end of the scan. Stops earlier if they prove that the position
+    /// is damage.
     fn collect_behind(&self, scan: &Scan, limit: u64, unflushed: Unflushed) -> io::Result<Collected> {
         let mut collected = Collected::default();
         self.visit_behind(scan.end, &mut |offset, view| {
@@ -170,7 +170,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Visits the whole records of one file, beginning with the one at `first`.
+    /// Visits the whole records of a file, beginning with the record at `first`.
     fn visit_file(
         &self,
         window: &mut Window,
@@ -198,10 +198,10 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether a record or blank record begins with the last bytes of a sector that was lost: its size has zeros in place of the
-/// bytes that lay there, and its low bytes are there. Where the next whole record of the file is at `next`, they are those of
-/// the distance to it; without one, a blank record may follow, or more lost sectors, and every distance is possible that
-/// is not the size.
+/// Whether a lost sector contained the first bytes of a record or blank record at `at`. The size field then has zeros
+/// in place of the lost bytes, and the low bytes remain. If the next whole record of the file is at `next`, the
+/// remaining bytes match the distance to it. Otherwise a blank record or more lost sectors may follow, so any
+/// distance except the size is possible.
 fn lost_first_bytes(window: &mut Window, at: u64, next: Option<u64>) -> io::Result<bool> {
     let in_sector = SECTOR_BYTES - at % SECTOR_BYTES;
     if in_sector > NATURAL_ZEROS || next.is_some_and(|next| next < at + 8) {

@@ -1,9 +1,9 @@
-//! Decides which digest entries still belong to the records in the log.
+//! Decides which digest entries still belong to records in the log.
 //!
-//! Entries are written after their records are durable, so after a crash of Vostok they agree with the log; what recovery
-//! cuts off the log, [`crate::digest::Digests::cut`] removes before the first append. But a RocketMQ broker, which does not know the
-//! entries, may have run in between, cut the log's tail (after damage, or as a replica that had diverged) and written other
-//! records there. Two rules, in this order:
+//! Entries are written after their records are durable, so after a crash of Vostok they agree with the log. Recovery
+//! also removes the entries of the records that it cuts off ([`crate::digest::Digests::cut`]) before the first
+//! append. But a RocketMQ broker, which does not know the entries, may have run in between. It may have cut the log's
+//! tail (after damage, or as a diverged replica) and written other records there. Two rules, in this order:
 //!
 //! 1. *No other broker ran* when `checkpoint` carries Vostok's seal and `abort` is absent or has Vostok's mark: a RocketMQ
 //!    broker writes new times into `checkpoint` with the first message it flushes, and its own process id into `abort`. Then
@@ -25,11 +25,11 @@ use std::path::Path;
 use wire::record::{RecordView, peek};
 use wire::units::LogOffset;
 
-/// What Vostok writes behind the process id in `abort`. RocketMQ only tests whether the file exists.
+/// Text that Vostok writes behind the process id in `abort`. RocketMQ only tests whether the file exists.
 pub(crate) const MARK: &str = " vostok";
 
 impl Recovery<'_> {
-    /// Loads the digests that still count. Runs after the log's files are known and before anything is changed.
+    /// Loads the valid digests. Runs after the log's files are known and before any change.
     pub(crate) fn load_digests(&self) -> Result<(), OpenError> {
         let ours = is_untouched(&*self.state.disk, &self.state.config.root)
             .map_err(OpenError::io(&self.state.config.root))?;

@@ -1,11 +1,12 @@
-//! Decides what a broken position of the log is, that is one where a record should begin and no whole one does: the log's
-//! end, or damage. A pure decision; [`super::behind`] collects the facts. The cases are those of
-//! `docs/decisions/0004-cut-tail.md`.
+//! Decides whether a broken position of the log is the log's end or damage. A position is broken if a record should
+//! begin there and no whole record does. A pure decision: [`super::behind`] collects the facts. The cases are those
+//! of `docs/decisions/0004-cut-tail.md`.
 
 use crate::config::{Config, FlushMode};
 use std::time::Duration;
 
-/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), plus the duration of one flush.
+/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), plus the duration of a
+/// flush.
 const FLUSH_ALLOWANCE: Duration = Duration::from_secs(10);
 /// Longest time bytes stay unflushed under synchronous flush: the flush thread never rests then, so two flushes on a slow
 /// disk.
@@ -13,12 +14,12 @@ const SYNC_FLUSH_ALLOWANCE: Duration = Duration::from_secs(5);
 /// Safety margin on the allowance: bytes appended longer ago than both together were flushed, however slow the disk.
 const CERTAINTY: Duration = Duration::from_secs(30);
 
-/// What the bytes of the broken record look like.
+/// Classification of the bytes of the broken record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     /// Whole sectors are zeros: they may never have reached the disk.
     Zeros,
-    /// No set of lost sectors explains the bytes: a record that was being written does not look like this.
+    /// No set of lost sectors explains the bytes: an unfinished write does not leave such bytes.
     Altered,
 }
 
@@ -27,40 +28,41 @@ pub(super) enum Broken {
 pub(super) struct Behind {
     /// Number of these records.
     pub(super) records: u64,
-    /// Those of them that continue the records before the position: neither store time nor queue offset goes back.
+    /// Number of records that continue the log before the position: neither store time nor queue offset goes back.
     pub(super) fitting: u64,
     /// Store time of the first of them, in ms since the epoch.
     pub(super) first_ms: i64,
     /// Newest store time of them, in ms since the epoch.
     pub(super) newest_ms: i64,
-    /// Longest time in ms from one of them to the next by store time.
+    /// Longest time in ms between two successive records by store time.
     pub(super) pause_ms: i64,
 }
 
-/// What is known of a broken position of the log.
+/// Facts about a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) broken: Broken,
     /// The position lies below the checkpoint's: remains of an earlier cut of the log were overwritten there long ago.
     pub(super) is_checkpointed: bool,
-    /// The checkpoint, or an earlier opening, said that the log is on the disk up to a point behind this position.
+    /// The checkpoint, or an earlier opening, proves that the log is on the disk up to a point behind this position.
     pub(super) was_durable: bool,
-    /// No page can be lost: the store was stopped cleanly, or the file system stayed mounted since the store was opened.
+    /// Lost pages are impossible: the store was stopped cleanly, or the file system stayed mounted since the store
+    /// was opened.
     pub(super) kept_pages: bool,
     pub(super) behind: Behind,
 }
 
-/// How long appended bytes may stay unflushed.
+/// Time for which appended bytes may stay unflushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unflushed {
-    /// In normal operation, in ms.
+    /// Time in normal operation, in ms.
     usual_ms: i64,
-    /// In the worst case, in ms.
+    /// Time in the worst case, in ms.
     longest_ms: i64,
 }
 
 impl Unflushed {
-    /// For a log whose records' store times do not tell when they were appended here.
+    /// Value for a log whose records' store times differ from their append times here.
     pub(super) const UNKNOWN: Self = Self { usual_ms: i64::MAX, longest_ms: i64::MAX };
 
     pub(super) fn of(config: &Config) -> Self {
@@ -78,27 +80,27 @@ impl Behind {
         self.fitting * 2 > self.records
     }
 
-    /// Time in ms between the store times of the first record behind the position and of the newest, without the longest pause
-    /// between two of them: a clock that was set forward looks the same. What lies before the position was appended at least
-    /// as long before the newest record.
+    /// Time in ms from the first to the newest record behind the position by store time, without the longest pause
+    /// between two records. A clock that was set forward looks like such a pause. The log before the position was
+    /// appended at least as long before the newest record.
     pub(super) fn age_ms(&self) -> i64 {
         self.newest_ms.saturating_sub(self.first_ms).saturating_sub(self.pause_ms)
     }
 
-    /// Whether these records prove that the log before the position was flushed long ago. Looking at more records adds
-    /// nothing then.
+    /// Whether these records prove that the log before the position was flushed long ago. Further records add no
+    /// proof then.
     pub(super) fn is_proof(&self, unflushed: Unflushed) -> bool {
         self.goes_on() && self.age_ms() > unflushed.longest_ms
     }
 }
 
-/// What a broken position of the log is.
+/// Meaning of a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The log's end: no record behind the position counts.
     End,
-    /// The log's end: a power cut kept pages from the disk, and the records behind the position were written later than those
-    /// pages.
+    /// The log's end: a power cut kept pages from the disk, and the records behind the position were written later
+    /// than those pages.
     LostPages,
     /// Damage: a record that was written is gone. The records behind it are kept.
     Damage,
@@ -106,7 +108,7 @@ pub(super) enum Verdict {
     Undecided,
 }
 
-/// Decides what a broken position of the log is.
+/// Decides the meaning of a broken position of the log.
 pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Verdict {
     let Facts { broken, is_checkpointed, was_durable, kept_pages, behind } = *facts;
     if is_checkpointed && behind.records > 0 {

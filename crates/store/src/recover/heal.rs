@@ -1,16 +1,17 @@
-//! The healer: a thread of low priority that rebuilds queue files which differ from what the queue table says.
+//! The healer: a thread of low priority that rebuilds queue files that differ from the queue table.
 //!
-//! Opening a store believes the queue table. Afterwards this thread checks the files of each queue: they exist, have their
-//! full size, and their first and last units are valid. Readers report invalid units in between. A queue found bad is *lost*
-//! from its first bad unit up to the newest written one: that range is wiped, reads of it answer
-//! [`crate::ReadError::Rebuilding`], and one pass over the commit log writes it again for all lost queues. Appends and all
-//! other reads go on. A crash in between leaves the wiped range empty, and the next check or read finds it.
+//! Opening a store trusts the queue table. Afterwards this thread checks the files of each queue: the files exist,
+//! have their full size, and their first and last units are valid. Readers report invalid units in between. A bad
+//! queue is *lost* from its first bad unit up to the newest written unit. That range is wiped, and reads of it return
+//! [`crate::ReadError::Rebuilding`]. A pass over the commit log then writes the range again for all lost queues.
+//! Appends and all other reads continue. A crash in between leaves the wiped range empty, and the next check or read
+//! finds it.
 //!
-//! A part of the log that the disk cannot read is passed over like a damaged record, but only when the attempt before failed
-//! for the same cause.
+//! The healer skips a part of the log that the disk cannot read, like a damaged record, but only if the preceding
+//! attempt failed for the same cause.
 //!
-//! A clean stop does not wait for the healer. While queues are lost it leaves the crash mark (`abort`): a RocketMQ broker
-//! would take the hole for the queue's end.
+//! A clean stop does not wait for the healer. While queues are lost, it leaves the crash mark (`abort`), because a
+//! RocketMQ broker would take the hole for the queue's end.
 
 mod job;
 
@@ -35,18 +36,18 @@ use wire::units::{LogOffset, QueueOffset};
 
 /// Rebuilt units kept in memory before they are written to the files: 24 MiB.
 const UNITS_MAX: usize = 1 << 20;
-/// How often a rebuild logs its progress.
+/// Interval at which a rebuild logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Longest pause before a failed rebuild is tried again, in multiples of [`crate::Config::rebuild_pause`]; pauses double from
-/// one. A full disk may soon have space, but a failing one must not be read over and over.
+/// Longest pause before a failed rebuild is tried again, in multiples of [`crate::Config::rebuild_pause`]. Pauses
+/// double from one. A full disk may soon have space, but a failing disk must not be read over and over.
 const PAUSES_MAX: u32 = 64;
-/// Unreadable bytes of one commit log file that a rebuild may pass over: enough for bad sectors, not for a failed disk.
+/// Unreadable bytes of a commit log file that a rebuild may skip: enough for bad sectors, not for a failed disk.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 
-/// The healer with what it works on.
+/// The healer and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Healer<'a> {
     pub(crate) state: &'a State,
@@ -55,7 +56,7 @@ pub(crate) struct Healer<'a> {
     pub(crate) reader: Reader<'a>,
 }
 
-/// Why a rebuild failed.
+/// Reasons why a rebuild failed.
 enum Failure {
     /// The disk reports an I/O error for a part of the log.
     Unreadable(OpenError),
@@ -79,7 +80,7 @@ impl From<OpenError> for Failure {
 }
 
 impl Healer<'_> {
-    /// One round of the healer.
+    /// Runs a round of the healer.
     pub(crate) fn healer_round(&self, now: Instant) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
             lock(&self.lost.work).stopped = true;
@@ -159,8 +160,8 @@ impl Healer<'_> {
         }
     }
 
-    /// Writes the lost ranges of these queues again, in one pass over the log. `tolerance` bytes of each file may be
-    /// unreadable.
+    /// Writes the lost ranges of these queues again, in a single pass over the log. `tolerance` bytes of each file
+    /// may be unreadable.
     fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), Failure> {
         let mut jobs = Jobs { truncations: self.state.truncations.load(Ordering::SeqCst), ..Jobs::default() };
         let (mut from, mut end) = (u64::MAX, 0);
@@ -229,10 +230,11 @@ impl Healer<'_> {
         }))
     }
 
-    /// The unit for the last queue offset of a lost range when its message is not found. A range of one unit keeps the old
-    /// unit, so that readers report the message missing and do not pass it over silently. At the queue's end the unit leads
-    /// to where the record was: RocketMQ takes the last unit for the position up to which the log is indexed, reads a blank
-    /// one as 2 GiB, and assigns no unit to new messages before that position.
+    /// Returns the unit for the last queue offset of a lost range whose message is not found. A range of one unit
+    /// keeps the old unit, so that readers report the message missing and do not skip it silently. At the queue's end
+    /// the unit leads to the place of the lost record, because RocketMQ takes the last unit for the position up to
+    /// which the log is indexed. RocketMQ would read a blank unit as 2 GiB and assign no unit to new messages before
+    /// that position.
     fn suspect_of(&self, queue: &Queue, lost: Range<u64>, tolerance: u64) -> Result<Option<Unit>, Failure> {
         let Range { start: from, end: until } = lost;
         let kept = if until == from + 1 { queue.unit_in_files(from) } else { None };
@@ -340,8 +342,8 @@ impl Healer<'_> {
         dispatches.map(|dispatch| take_dispatch(jobs, dispatch)).sum()
     }
 
-    /// Writes the rebuilt units to the files; `false` when the log was truncated since the rebuild began: some of the units may
-    /// be of records that are gone, and the rebuild begins anew.
+    /// Writes the rebuilt units to the files. Returns `false` if the log was truncated since the rebuild began. Some
+    /// units may then refer to removed records, and the rebuild starts again.
     fn write_jobs(&self, jobs: &mut Jobs) -> Result<bool, OpenError> {
         let Jobs { by_topic, truncations } = jobs;
         let waiting = by_topic.values_mut().flat_map(BTreeMap::values_mut);

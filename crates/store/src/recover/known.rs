@@ -66,8 +66,8 @@ impl Recovery<'_> {
         Ok(Some(Known { table, intended, newest }))
     }
 
-    /// A topic for which RocketMQ left a directory of batch consume queues and Vostok has none: Vostok versions before this
-    /// one kept none.
+    /// Returns a topic with a RocketMQ directory of batch consume queues and no Vostok directory. Older Vostok
+    /// versions had no batch consume queues.
     fn unknown_batches(&self) -> Result<Option<Box<str>>, OpenError> {
         let directories = [self.state.config.root.join(JAVAS), self.state.queues.batched_directory.clone()];
         let [javas, ours] =
@@ -92,8 +92,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The record that the checkpoint names as the newest one, when it is whole and ends where the checkpoint says; all zero
-    /// for a store without messages. `None` when checkpoint and log do not fit.
+    /// Returns the newest record that the checkpoint names, if the record is whole and ends at the checkpoint's
+    /// position. All fields are zero for a store without messages. `None` if checkpoint and log do not match.
     fn newest_record(&self, page: &Checkpoint) -> Result<Option<Newest>, OpenError> {
         let (Ok(claimed), Ok(at)) =
             (u64::try_from(page.logics_physical_offset), u64::try_from(page.newest_record()))
@@ -185,7 +185,7 @@ impl Recovery<'_> {
 /// Whether the crash mark (`abort`) belongs to this checkpoint, so that no other program opened the store since.
 pub(crate) fn is_ours(disk: &dyn Disk, root: &Path, mark: Mark) -> std::io::Result<bool> {
     Ok(match read_openings(disk, &root.join("abort"))? {
-        // No crash mark: nobody has the store open, and the checkpoint says that Vostok closed it.
+        // No crash mark: the store is not open, and the checkpoint proves that Vostok closed it.
         None => !mark.running,
         // The mark is of the opening that wrote the checkpoint, or of the next one, which then wrote nothing but the mark.
         Some(number) => number == mark.openings || number == mark.openings + 1,

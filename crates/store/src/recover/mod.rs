@@ -1,5 +1,5 @@
-//! Opens a store. A crash is a normal start: the same steps run after a clean stop and after a power cut, they only begin at
-//! another log position.
+//! Opens a store. A crash is a normal start: the same steps run after a clean stop and after a power cut, and only
+//! begin at another log position.
 //!
 //! 1. The checkpoint says up to which log position everything is durable. Queue units of records at or behind that position
 //!    are dropped. Reading begins behind the last record that still has a unit.
@@ -9,9 +9,10 @@
 //!    decides. Bytes behind the end are copied to `vostok/cut` and wiped, and later files are removed: otherwise an old
 //!    record could lie exactly behind a new one and be read again.
 //!
-//! Without a usable checkpoint the queue files of a cleanly stopped store are believed; after a crash they are not. Then, and
-//! when the queues' newest record is not in the log, all queues are rebuilt. Units of records before the log's start are kept
-//! even then: only they tell the next queue offset of a queue whose messages are all deleted.
+//! Without a usable checkpoint, the queue files of a cleanly stopped store are trusted, and those of a crashed store
+//! are not. All queues are then rebuilt, as they are if the queues' newest record is not in the log. Units of records
+//! before the log's start are kept even then. Only such units tell the next queue offset of a queue whose messages
+//! are all deleted.
 
 mod aside;
 mod behind;
@@ -55,7 +56,7 @@ use window::{Found, Window, find};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-/// What opening the store found and did.
+/// Findings and actions of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Whether the store was not closed cleanly.
@@ -69,19 +70,19 @@ pub struct Recovered {
     pub reached_before: u64,
     /// Number of records that were read and indexed again.
     pub records: u64,
-    /// Why reading ended, when it did not end at empty space.
+    /// Reason why reading ended, if it did not end at empty space.
     pub cut: Option<String>,
-    /// Number of whole records behind the cut. They are lost, as are those in removed files, which count here too.
+    /// Number of lost whole records behind the cut, including records in removed files.
     pub lost_behind_cut: u64,
     /// Number of commit log files that were removed because they lie behind the cut.
     pub removed_files: u64,
-    /// Paths of the copies of what was cut.
+    /// Paths of the copies of the cut bytes.
     pub copies: Vec<PathBuf>,
     /// Damaged parts of the log. Records behind them are kept.
     pub gaps: Vec<Gap>,
 }
 
-/// Recovery with what it works on; it owns nothing.
+/// Recovery and the parts of the store that it uses. It has no state.
 #[derive(Clone, Copy)]
 pub(crate) struct Recovery<'a> {
     pub(crate) state: &'a State,
@@ -91,7 +92,7 @@ pub(crate) struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Brings files, queues and watermarks into a consistent state.
+    /// Makes files, queues and watermarks consistent.
     pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
         let root = &self.state.config.root;
         let after_crash = self.read_checkpoint()?;
@@ -117,7 +118,8 @@ impl Recovery<'_> {
         // Set the crash mark first: recovery changes files from here on, and a crash in between must be seen as one.
         let is_known = known.is_some();
         if !is_known {
-            // Also before the crash mark is set: it says that Vostok's files of batch consume queues are the newest.
+            // Runs before the crash mark is set too, because the mark means that Vostok's files of batch consume
+            // queues are the newest.
             self.import_batches()?;
         }
         self.begin(page.mark, is_known)?;
@@ -170,8 +172,8 @@ impl Recovery<'_> {
         Ok(entries.iter().any(|entry| entry.name == "abort"))
     }
 
-    /// Brings the queues to where the tables have them: the log position from which they do not cover the log, and the newest record
-    /// before that.
+    /// Loads the queues from the tables. Returns the log position from which the queues do not cover the log, and the
+    /// newest record before it.
     fn take_tables(
         &self,
         known: Option<&Known>,
@@ -187,7 +189,7 @@ impl Recovery<'_> {
         self.load_queues(after_crash)
     }
 
-    /// Reads the log from `origin`, as often as it takes to know which topics were made again.
+    /// Reads the log from `origin`, repeatedly until all re-created topics are known.
     fn read_log(&self, origin: Origin, is_known: bool) -> Result<Scan, OpenError> {
         let mut scan = self.scan(origin, Restarts::default())?;
         // A table lists the deleted topics. Without one, a scan of the whole log may find further re-created topics.
@@ -207,7 +209,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Cuts the log, and everything made from it, where the scan ended; returns the paths of copies of what was cut.
+    /// Cuts the log and all derived data at the end of the scan. Returns the paths of copies of the cut bytes.
     fn end_at(
         &self,
         scan: &Scan,
@@ -230,7 +232,8 @@ impl Recovery<'_> {
         Ok(copies)
     }
 
-    /// The error that refuses to open a store whose log ends at a position that is either damage or a power cut's loss.
+    /// Makes the error that rejects opening a store whose log ends at an undecided position: damage or a power cut's
+    /// loss.
     fn refusal(&self, at: u64, undecided: &Undecided) -> OpenError {
         let Undecided { what, behind } = undecided;
         let (base, segment) =
@@ -364,8 +367,9 @@ impl Recovery<'_> {
         page.save(&*self.state.disk, &path).map_err(OpenError::io(path))
     }
 
-    /// Loads the units of records before log position `limit`, and always those of records before the log's start: only they
-    /// tell the next queue offset of a queue whose messages are all deleted. Returns the newest unit of a record in the log.
+    /// Loads the units of records before log position `limit`. Always loads units of records before the log's start,
+    /// because only they tell the next queue offset of a queue whose messages are all deleted. Returns the newest
+    /// unit of a record in the log.
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
         let limit = limit.max(self.state.log.min());
         self.state.queues.forget_all();
@@ -432,8 +436,8 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Copies and wipes what lies behind the log's end, and makes everything before it durable. Returns the paths of the
-    /// copies.
+    /// Copies and wipes the bytes behind the log's end, and makes everything before it durable. Returns the paths of
+    /// the copies.
     fn cut(&self, scan: &Scan, after_crash: bool) -> Result<Vec<PathBuf>, OpenError> {
         let end = scan.end;
         let mut copies = Vec::new();
@@ -475,8 +479,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Creates `abort`, which tells the next start of a crash: as with RocketMQ, a file that begins with the process id. The
-    /// checkpoint is updated after it, so that a start finds out when another program changed one of the two.
+    /// Creates `abort`, the crash mark for the next start: like RocketMQ's, a file that begins with the process id.
+    /// The checkpoint is updated after it, so that a start detects that another program changed one of the two.
     fn begin(&self, mark: Option<Mark>, is_known: bool) -> Result<(), OpenError> {
         let openings = mark.map_or(1, |mark| mark.openings + 1);
         let rounds = &mut *lock(&self.checkpointer.checkpoints.rounds);

@@ -1,13 +1,13 @@
-//! Tells whether a write that was not flushed can have been lost since the store was last opened.
+//! Decides whether an unflushed write can have been lost since the store was last opened.
 //!
-//! A killed process leaves its writes in the page cache. Pages are lost only when the file system goes away, by an unmount or
-//! a power cut. So every opening writes the mounts of the log's directories to the file `vostok/mounts`: when the next
-//! opening sees the same mounts, no page was lost in between. A failed flush removes the file: then pages are lost although
-//! the mount stays.
+//! A killed process leaves its writes in the page cache. Pages are lost only if the file system goes away, by an
+//! unmount or a power cut. So every opening writes the mounts of the log's directories to the file `vostok/mounts`.
+//! If the next opening sees the same mounts, no page was lost in between. A failed flush removes the file, because
+//! pages are lost then although the mount stays.
 //!
-//! The file is text: a line `durable` with the log position up to which damage was passed over and everything else is on the
-//! disk, a line per directory with the name that [`Disk::mount`] gives, and a line with the CRC-32 of the preceding lines.
-//! Without the file, or when it is damaged, pages count as possibly lost.
+//! The file is text. A line `durable` holds the log position before which the log is durable, except for skipped
+//! damage. Then follow a line per directory with the name that [`Disk::mount`] returns, and a line with the CRC-32 of
+//! the preceding lines. If the file is missing or damaged, pages count as possibly lost.
 
 use super::Recovery;
 use crate::disk::{Disk, write_beside};
@@ -27,7 +27,7 @@ pub(super) struct Mounts {
 }
 
 impl Mounts {
-    /// Whether the mounts are those in `before`, so that no page was lost in between.
+    /// Whether the mounts equal those in `before`, so that no page was lost in between.
     pub(super) fn kept_pages(&self, before: &Self) -> bool {
         !self.names.is_empty() && self.names == before.names
     }

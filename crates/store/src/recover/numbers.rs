@@ -1,12 +1,12 @@
-//! Reserves the queue offsets of messages that damage destroyed. A queue offset names one message for ever, also a lost one.
-//! Where a later message of the queue follows, the lost one's offset gets a blank unit; where none follows, this module
-//! reserves the offset.
+//! Reserves the queue offsets of messages that damage destroyed. A queue offset belongs to one message for ever, even
+//! a lost message. If a later message of the queue follows, the lost message's offset gets a blank unit. Otherwise
+//! this module reserves the offset.
 //!
-//! A record that differs from its digest counts as damage here too. The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, or where `vostok store
-//! repair` has replaced them by filler records, every queue without a
-//! message behind the damage may have lost some there, and each such queue gets as many reserved offsets as unaccounted
-//! messages fit into the damage. The unit of a reserved offset leads to where the message was, as the units of lost queues
-//! do: readers report it missing and go on.
+//! A record that differs from its digest counts as damage here too. The remains of a damaged record mostly still hold
+//! its queue and queue offset. If they do not, or if `vostok store repair` replaced them by filler records, every
+//! queue without a later message may have lost messages there. Each such queue gets as many reserved offsets as
+//! unaccounted messages fit into the damage. The unit of a reserved offset leads to the place of the lost message,
+//! like the units of lost queues, so that readers report it missing and continue.
 
 use super::Recovery;
 use super::redispatch::Jump;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Queue offsets reserved in one queue at most: enough for a damaged sector, not for a damaged disk.
+/// Most queue offsets reserved in a queue: enough for a damaged sector, not for a damaged disk.
 const RESERVED_MAX: u64 = 64;
 /// Longest damage, in bytes, that is searched for remains of records.
 const READ_BYTES_MAX: u64 = 16 << 20;
@@ -30,9 +30,9 @@ const POSITION_AT: usize = 28;
 /// Remains of the records in a gap of the log.
 #[derive(Default)]
 struct Remains {
-    /// The messages that can still be told, by topic, queue id and queue offset.
+    /// Destroyed messages that can still be identified, by topic, queue id and queue offset.
     places: BTreeMap<(String, i32, u64), Jump>,
-    /// Log position and length in bytes of the part at the gap's end that tells nothing.
+    /// Log position and length in bytes of the unidentifiable part at the gap's end.
     unknown: Option<(u64, u64)>,
 }
 
@@ -97,7 +97,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads the remains of the records in a gap; a gap lies in one file.
+    /// Reads the remains of the records in a gap. A gap lies in a single file.
     fn remains_of(&self, gap: Gap) -> io::Result<Remains> {
         let mut remains = Remains::default();
         let Some(segment) = self.state.log.segment_of(gap.at).filter(|_| gap.length <= READ_BYTES_MAX) else {

@@ -1,9 +1,9 @@
 //! Adds a stored record to its queues during recovery.
 //!
-//! RocketMQ's checksum covers the body only. So a record that has no digest yet may have a damaged queue offset: one that
-//! skips offsets although nothing before it is known to be missing, or one that repeats an offset. Such a record waits for
-//! the next record of its queue, which settles it. Believing a damaged offset would cost all messages up to it, or assign the
-//! record's own offset again.
+//! RocketMQ's checksum covers the body only. So a record without a digest may have a damaged queue offset. Suspicious
+//! offsets skip other offsets although no earlier bytes are missing, or repeat an offset. Such a record waits for the
+//! next record of its queue, which decides. A damaged offset that is trusted would cost all messages up to it, or
+//! assign the record's own offset again.
 
 use super::Recovery;
 use super::scan::Scan;
@@ -22,7 +22,7 @@ pub(super) struct Jump {
     pub(super) count: u16,
 }
 
-/// Records that wait for the next one of their queue, by topic and queue id.
+/// Records that wait for the next record of their queue, by topic and queue id.
 pub(super) type Jumps = HashMap<(Box<str>, i32), Jump>;
 
 impl Recovery<'_> {
@@ -78,14 +78,15 @@ impl Recovery<'_> {
         self.put(scan, &queue, jump);
     }
 
-    /// Lets a record wait whose queue offset cannot be its own. Its position in the log gives it the queue's next offset.
+    /// Holds back a record whose queue offset must be wrong. Its position in the log gives it the queue's next
+    /// offset.
     fn suspect(&self, scan: &mut Scan, queue: &Arc<Queue>, jump: Jump) {
         let jump = Jump { first: queue.max().get(), ..jump };
         scan.jumps.insert((queue.topic().into(), queue.queue_id()), jump);
     }
 
-    /// Settles the record that waits for the next one of its queue, which has the queue offset `wanted`. Returns whether the
-    /// waiting record's offset was damaged: then the offset before `wanted` is its true one.
+    /// Settles the record that waits for the next record of its queue, which has the queue offset `wanted`. Returns
+    /// whether the waiting record's offset was damaged. Then the offset before `wanted` is its true offset.
     fn settle_jump(&self, scan: &mut Scan, queue: &Arc<Queue>, wanted: u64) -> bool {
         if scan.jumps.is_empty() {
             return false;

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 pub(super) enum Replayed {
     /// All queues are complete up to this log position; the newest record before it.
     To(u64, Newest),
-    /// There is no usable journal.
+    /// The store has no usable journal.
     Nothing,
     /// The journal does not continue the queues, which hold a part of it now and must be loaded again.
     Broken,
@@ -68,7 +68,8 @@ impl Recovery<'_> {
         Ok(fits)
     }
 
-    /// Adds one group of units to its queue. Returns how many were new; `None` when they do not continue the queue.
+    /// Adds a group of units to its queue. Returns the number of new units, or `None` if they do not continue the
+    /// queue.
     fn adopt(&self, group: &Group<'_>, committed: u64, units: &mut Vec<Unit>) -> Option<u64> {
         units.clear();
         let is_old = |unit: &Unit| {

@@ -6,8 +6,8 @@ use std::ops::Range;
 /// A queue by topic and queue id.
 type Key<'a> = (&'a str, i32);
 
-/// Queues whose offsets begin at 0 again in the log: their topic was deleted and created again by a broker that leaves no
-/// tombstone. Earlier records of such a queue belong to the deleted topic.
+/// Queues whose offsets restart at 0 in the log, because a broker that leaves no tombstone deleted and re-created
+/// their topic. Earlier records of such a queue belong to the deleted topic.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(HashMap<Box<str>, HashMap<i32, Restart>>);
 
@@ -17,13 +17,13 @@ struct Restart {
     at: u64,
     /// Next expected queue offset.
     next: u64,
-    /// Records of the re-created queue seen so far.
+    /// Number of records seen of the re-created queue.
     records: u64,
 }
 
 impl Restarts {
-    /// Takes over what another scan found. Topics with a single such record are left out: its queue offset may be damaged.
-    /// Returns whether anything was taken over.
+    /// Takes over the topics of another scan. Skips topics with a single such record, because its queue offset may be
+    /// damaged. Returns whether any topic is new.
     pub(crate) fn learn(&mut self, found: Self) -> bool {
         let is_sure = |queues: &HashMap<i32, Restart>| queues.values().map(|it| it.records).sum::<u64>() > 1;
         let mut is_any = false;

@@ -20,22 +20,23 @@ use wire::record::{RecordView, sys_flag};
 pub(crate) const FILLER_TOPIC: &str = "VOSTOK_DAMAGED";
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
-/// How often reading logs its progress.
+/// Interval at which reading logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// Threads that check records before the scanning thread indexes them.
 const WALKERS: usize = 2;
 
-/// Where the scan begins, and what is known before it.
+/// Start of the scan, and facts about the log before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) from: u64,
     /// Log position before which everything was durable, by the checkpoint or a clean stop.
     pub(super) checkpointed: u64,
-    /// The same, or a higher position that an earlier opening recorded when it passed over damage.
+    /// Position before which the log is durable: the start, or a higher position that an earlier opening recorded
+    /// when it skipped damage.
     pub(super) sure: u64,
     /// Whether no page that was written can have been lost.
     pub(super) kept_pages: bool,
-    /// Whether the store followed a master: store times then prove nothing about what was flushed.
+    /// Whether the store followed a master. Store times then prove nothing about flushes.
     pub(super) has_followed: bool,
     /// Log position of the end, when the store was stopped cleanly.
     pub(super) clean_end: Option<u64>,
@@ -66,18 +67,18 @@ pub(super) struct Scan {
     pub(super) records: u64,
     pub(super) last_record: Option<u64>,
     pub(super) store_timestamp: i64,
-    /// Why the scan ended, unless at empty space.
+    /// Reason why the scan ended, unless it ended at empty space.
     pub(super) reason: Option<String>,
     /// Whole records behind the log's end, which are lost.
     pub(super) lost: Lost,
     pub(super) undecided: Option<Undecided>,
-    /// Store time in ms of the newest record read; the next one's must not be older.
+    /// Store time in ms of the newest record read. The next record must not be older.
     pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
-    /// Parts of the log that a repair filled with filler records, in log order. Nothing is left there of the messages that
-    /// damage destroyed.
+    /// Parts of the log that a repair filled with filler records, in log order. They hold no remains of the destroyed
+    /// messages.
     pub(super) filled: Vec<Gap>,
-    /// Whole records that differ from what was stored, by their digests: no queue has them.
+    /// Whole records that differ from their digests. They are in no queue.
     pub(super) altered: Vec<Gap>,
     /// Bytes of the log that damage destroyed, including damage that a repair has filled.
     pub(super) gap_bytes: u64,
@@ -131,12 +132,12 @@ impl Scan {
         }
     }
 
-    /// Moves re-created queues found by this scan to `known`. Returns whether there were new ones.
+    /// Moves re-created queues found by this scan to `known`. Returns whether any is new.
     pub(super) fn learn(&mut self) -> bool {
         self.known.learn(std::mem::take(&mut self.restarts))
     }
 
-    /// Records a gap from the current end to `next` and goes on there.
+    /// Records a gap from the current end to `next` and continues at `next`.
     fn pass_gap(&mut self, next: u64) {
         let gap = Gap { at: self.end, length: next - self.end };
         self.gaps.push(gap);
@@ -160,7 +161,7 @@ pub(super) fn is_filler(view: &RecordView<'_>) -> bool {
     is_rolled_back && (view.topic() == FILLER_TOPIC.as_bytes() || view.topic().is_empty())
 }
 
-/// Limits how many files the checking threads are ahead of the indexing one.
+/// Limits the number of files by which the checking threads are ahead of the indexing thread.
 struct Semaphore(Mutex<usize>, Condvar);
 
 impl Semaphore {
@@ -202,7 +203,7 @@ impl Recovery<'_> {
         Ok(scan)
     }
 
-    /// Reads the rest of one file; `true` when the log goes on in the next file.
+    /// Reads the rest of a file. Returns `true` if the log continues in the next file.
     fn scan_segment(&self, window: &mut Window, scan: &mut Scan) -> io::Result<bool> {
         let file_end = window.base() + self.state.log.segment_bytes;
         while scan.end < file_end {
@@ -291,8 +292,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads whole files except the last, as long as they are undamaged: worker threads find and check the records, and the
-    /// calling thread indexes them in log order.
+    /// Reads undamaged whole files except the last. Worker threads find and check the records, and the calling thread
+    /// indexes them in log order.
     fn scan_ahead(&self, scan: &mut Scan) -> Result<(), OpenError> {
         let mut segments = self.state.log.segments_in(scan.end, u64::MAX);
         segments.pop();

@@ -45,9 +45,10 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Refuses a store whose commit log is somewhere else: retention and a clean stop always leave the file of the newest
-    /// message. A store that was killed while it followed a master may have been about to begin elsewhere, and gets its messages
-    /// again. RocketMQ would begin an empty log and remove the queue files (`DefaultMessageStore.recover`).
+    /// Rejects a store whose commit log is in another directory. Retention and a clean stop always leave the file of
+    /// the newest message. A store that was killed while following a master may have been about to begin at another
+    /// position, and gets its messages again. RocketMQ would begin an empty log and remove the queue files
+    /// (`DefaultMessageStore.recover`).
     pub(super) fn refuse_lost_log(&self, page: &Checkpoint) -> Result<(), OpenError> {
         let claimed = u64::try_from(page.logics_physical_offset.max(page.newest_record())).unwrap_or(0);
         if claimed == 0 || self.state.log.capacity_end() > 0 {

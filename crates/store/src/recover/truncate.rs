@@ -1,11 +1,16 @@
-//! Cuts the log off at a position, with everything that was made of the records behind it (`CommitLog.truncateDirtyFiles` at a
+//! Cuts the log at a position, with all data derived from the records behind it (`CommitLog.truncateDirtyFiles` at a
 //! change of the master).
 //!
-//! First the position is written durably to the file `vostok/truncate`: from then on the cut happens, if need be when the store
-//! is opened the next time. Then, in this order: the log behind the position is wiped and synced; the checkpoint is taken back
-//! to the position, and its queue table does not count any more; the file is removed; queues, digests, key index and unit
-//! journal follow in memory and in their files; a checkpoint makes that durable. A crash before the last step leaves queue
-//! files that hold more than the log: opening drops these units, because the checkpoint does not vouch for them.
+//! First the position is written durably to the file `vostok/truncate`. From then on the cut is certain, because the
+//! next opening completes it after a crash. The steps, in this order:
+//! - The log behind the position is wiped and synced.
+//! - The checkpoint moves back to the position, and its queue table becomes invalid.
+//! - The file `vostok/truncate` is removed.
+//! - Queues, digests, key index and unit journal follow in memory and in their files.
+//! - A checkpoint makes these changes durable.
+//!
+//! A crash before the last step leaves queue files with more units than the log has records. Opening drops these
+//! units, because the checkpoint does not cover them.
 
 use super::Recovery;
 use super::known::Newest;
@@ -24,7 +29,7 @@ use std::sync::atomic::Ordering;
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-/// A queue that has messages behind the position, with what stays of it.
+/// Queue with messages behind the position, and its remainder.
 type QueueCut = (Arc<Queue>, Cut);
 
 /// Content of the file: the position and its CRC-32. A wrong position would cut off records that must stay.
@@ -72,15 +77,15 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// What is half cut in memory must not go on; the next opening completes the cut.
+    /// Fences the store after a failed cut, because memory is half cut. The next opening completes the cut.
     fn fence_truncation(&self, to: u64, error: &io::Error) -> FollowError {
         let reason = format!("truncating the log to {to}: {error}");
         self.state.put_up_fence(&reason);
         FollowError::Store(AppendError::Fenced(reason))
     }
 
-    /// Cuts the log itself behind its record at `newest`: nobody reads behind `to` any more when this returns, and no crash
-    /// brings anything back.
+    /// Cuts the log itself behind its record at `newest`. When this returns, no reader sees bytes behind `to`, and no
+    /// crash restores them.
     fn cut_log(&self, rounds: &mut Rounds, to: u64, newest: u64) -> io::Result<()> {
         let path = self.truncation_path();
         write_beside(&*self.state.disk, &path, note(to).as_bytes())?;
@@ -104,7 +109,7 @@ impl Recovery<'_> {
         self.forget_truncation()
     }
 
-    /// Takes the checkpoint back to `to`, whose last record is at `newest`, and its queue table out of use.
+    /// Moves the checkpoint back to `to`, whose last record is at `newest`, and invalidates its queue table.
     fn take_back_page(&self, to: u64, newest: u64) -> io::Result<()> {
         let mut page = lock(&self.state.page);
         let mut changed = *page;
@@ -132,7 +137,7 @@ impl Recovery<'_> {
         self.checkpointer.indexer.index.truncate(to)
     }
 
-    /// The queues with messages behind `to`, and what stays of them.
+    /// Returns the queues with messages behind `to`, and their remainders.
     fn queue_cuts(&self, to: u64) -> Result<Vec<QueueCut>, crate::ReadError> {
         let mut cuts = Vec::new();
         for queue in self.state.queues.all() {

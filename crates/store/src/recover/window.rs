@@ -1,4 +1,4 @@
-//! Reads a commit log file record by record: what lies at a position, and where the next whole record begins behind damage.
+//! Reads a commit log file record by record: the content of a position, and the next whole record behind damage.
 
 use crate::disk::PAGE_BYTES;
 use crate::log::Segment;
@@ -20,7 +20,7 @@ pub(crate) struct Unreadable {
     pub(crate) error: String,
 }
 
-/// A sliding window over the bytes of one commit log file.
+/// Sliding window over the bytes of a commit log file.
 pub(crate) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,
@@ -28,13 +28,13 @@ pub(crate) struct Window {
     bytes: Vec<u8>,
     /// Unreadable bytes that are accepted before a read fails.
     tolerance: u64,
-    /// What happens beyond `tolerance`: with `true` the rest of the file counts as unreadable, with `false` the read fails.
+    /// Whether the rest of the file counts as unreadable beyond `tolerance`. If false, the read fails.
     gives_up: bool,
-    /// Unreadable ranges met so far, ascending. A record that overlaps one is not whole.
+    /// Unreadable ranges met, ascending. A record that overlaps such a range is not whole.
     pub(crate) unreadable: Vec<Unreadable>,
     /// Length in bytes of the unreadable ranges that were really tried.
     unreadable_bytes: u64,
-    /// From this position of the file on no read is tried any more.
+    /// Position of the file from which on no read is attempted.
     readable_end: u64,
 }
 
@@ -53,7 +53,7 @@ impl Window {
         }
     }
 
-    /// A window that goes on behind up to `tolerance` unreadable bytes.
+    /// Makes the window skip up to `tolerance` unreadable bytes.
     pub(crate) fn tolerant(self, tolerance: u64) -> Self {
         Self { tolerance, ..self }
     }
@@ -139,7 +139,7 @@ impl Window {
         self.unreadable.partition_point(|part| part.end <= at)
     }
 
-    /// The unreadable ranges within `at..end` met so far.
+    /// Returns the unreadable ranges met within `at..end`.
     pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &Unreadable> {
         self.unreadable[self.first_behind(at)..].iter().take_while(move |part| part.at < end)
     }
@@ -156,7 +156,7 @@ pub(super) fn is_of_medium(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::IO)
 }
 
-/// What lies at a position of a commit log file.
+/// Content at a position of a commit log file.
 pub(crate) enum Found {
     Record(usize),
     /// A blank record: the rest of the file is unused.
@@ -250,8 +250,8 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 
-/// Zero bytes read in search of a record before nothing is assumed to follow: more than the largest record. Preallocation
-/// fills files with zeros.
+/// Number of zero bytes after which a search for a record ends. Larger than the largest record. Preallocation fills
+/// files with zeros.
 const ZEROS_MAX: u64 = 8 << 20;
 /// Bytes searched at once where most are zeros.
 const SEARCH_BYTES: u64 = 64 << 10;
@@ -284,7 +284,7 @@ pub(super) fn next_whole_behind(window: &mut Window, from: u64, end: u64) -> io:
     }
 }
 
-/// How many bytes from `at` on must be on the disk for a whole record to begin there, by the size that its header claims.
+/// Returns the number of bytes from `at` on that a whole record at `at` needs, according to the size in its header.
 pub(super) fn header_size(window: &mut Window, at: u64) -> io::Result<u64> {
     let left = window.segment_bytes - at;
     let head = window.get(at, usize::try_from(left.min(8)).expect("eight bytes"))?;

@@ -5,13 +5,13 @@ use super::RetentionSettings;
 use super::usage_limit::Level;
 use crate::disk::Usage;
 
-/// What happens to messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
+/// Policy for messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unconsumed {
     /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for
     /// the log's next file.
     Protect,
-    /// Unconsumed messages are deleted like all others, as RocketMQ does.
+    /// Unconsumed messages are deleted like consumed messages, as RocketMQ does.
     Drop,
     /// Unconsumed messages are never deleted; when the disk is full, appends are refused.
     Reject,
@@ -45,7 +45,7 @@ pub struct Situation<'a> {
     pub log_bytes: u64,
     /// Usage of the disks of the log's writable directories.
     pub log_disks: &'a [Usage],
-    /// Space in bytes that the log's next file needs on one of these disks; 0 while it is not needed, or when it exists.
+    /// Space in bytes that the log's next file needs on one of these disks. 0 if it is not needed yet, or exists.
     pub next_file_bytes: u64,
     /// Usage of the disk of the queues.
     pub queue_disk: Usage,
@@ -53,7 +53,7 @@ pub struct Situation<'a> {
     pub unconsumed_from: Option<u64>,
 }
 
-/// Why a file is deleted.
+/// Reason for the deletion of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The file is older than `fileReservedTime`.
@@ -64,12 +64,12 @@ pub enum Reason {
     Space,
 }
 
-/// What a round of retention deletes, and why.
+/// Files that a round of retention deletes, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How full the disks are.
+    /// Usage level of the disks.
     pub level: Level,
-    /// For each file to delete, oldest first, the reason.
+    /// Reason for each file to delete, oldest file first.
     pub remove: Vec<Reason>,
     /// Log position where the log begins after the deletion; `None` when no file is deleted.
     pub below: Option<u64>,
@@ -123,7 +123,7 @@ pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdic
     verdict
 }
 
-/// Usage of the disks after the deletions decided so far.
+/// Usage of the disks after the decided deletions.
 struct Disks {
     log: Vec<Usage>,
     queue: Usage,

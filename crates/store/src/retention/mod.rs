@@ -1,12 +1,12 @@
-//! Retention: deletes messages that are too old or too many, and refuses appends before the disk is full.
+//! Retention: deletes messages by age, space and number, and rejects appends before the disk is full.
 //!
-//! [`decide`] decides what to delete, a pure function of the clock, the files, the disks and the settings. A retention round
-//! performs the decision: the log's minimum position rises (what lies before counts as deleted), the queues' minimum offsets
-//! follow, log files are unlinked, then queue files, and the space is freed in small steps ([`crate::Store::give_back`]). So
-//! consumers never see an offset at or above a queue's minimum that cannot be read, and a crash at any point leaves a store
-//! that opens.
+//! [`decide()`] decides what to delete, as a pure function of the clock, the files, the disks and the settings. A
+//! retention round performs the decision in this order: The log's minimum position rises, so that everything before
+//! it counts as deleted. The queues' minimum offsets follow. Log files are unlinked, then queue files. The space is
+//! freed in small steps ([`crate::Store::give_back`]). So every offset at or above a queue's minimum stays readable,
+//! and a crash at any point leaves a store that opens.
 //!
-//! Never deleted: the file being written, and files that the checkpoint has not passed.
+//! Never deleted: the file being written, and files at or behind the checkpoint.
 
 mod decide;
 mod forecast;
@@ -35,13 +35,13 @@ pub struct RetentionSettings {
     pub clean_at: UsageLimit,
     /// `diskSpaceWarningLevelRatio`: above it appends are refused.
     pub refuse_at: UsageLimit,
-    /// `cleanFileForciblyEnable`: whether files that have not expired may be deleted for lack of space.
+    /// `cleanFileForciblyEnable`: whether unexpired files may be deleted for lack of space.
     pub cleans_forcibly: bool,
-    /// `deleteFileBatchMax`: most files deleted in one round.
+    /// `deleteFileBatchMax`: most files deleted in a round.
     pub batch_max: usize,
     /// `commitLogRetentionBytes`: most bytes in the log; 0 for no limit.
     pub log_bytes_max: u64,
-    /// `unconsumedDataPolicy`: what happens to messages that a group has not consumed.
+    /// `unconsumedDataPolicy`: policy for messages that a group has not consumed.
     pub unconsumed: Unconsumed,
 }
 

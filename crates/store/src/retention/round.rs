@@ -37,7 +37,7 @@ pub struct Round<'a> {
 /// Result of a retention round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// What the round decided to delete, and why.
+    /// Files that the round deletes, and the reasons.
     pub verdict: Verdict,
     /// Log position where the log began before the round.
     pub from: LogOffset,
@@ -57,7 +57,7 @@ pub struct SpaceView {
 }
 
 impl SpaceView {
-    /// Percentage in use of the log's disk; with several disks, of the one with the most space.
+    /// Used percentage of the log's disk. With several disks, the percentage of the disk with the most space.
     #[must_use]
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
@@ -77,7 +77,7 @@ impl SpaceView {
     }
 }
 
-/// Retention with what it works on.
+/// Retention and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Retention<'a> {
     pub(crate) state: &'a State,
@@ -167,7 +167,7 @@ impl Retention<'_> {
         if let Some(below) = verdict.below {
             self.state.log.raise_min(below);
         }
-        // Also completes what an interrupted round has left.
+        // Completes an interrupted round as well.
         let min = self.state.log.min();
         if self.space.trimmed.load(Ordering::Relaxed) != min {
             let raised = self.raise_queue_minima(LogOffset::new(min));
@@ -197,7 +197,7 @@ impl Retention<'_> {
         if needed < self.state.log.capacity_end() { 0 } else { bytes }
     }
 
-    /// Disk usage as it will be when the space of deleted files is freed.
+    /// Returns the disk usage as it will be after the space of deleted files is freed.
     fn as_if_given_back(&self) -> io::Result<(Vec<(PathBuf, Usage)>, Usage)> {
         let (mut log, mut queues) = self.measure()?;
         for (path, bytes) in self.state.log.uncut() {
@@ -209,7 +209,7 @@ impl Retention<'_> {
         Ok((log, queues))
     }
 
-    /// Sends new files to directories below `diskSpaceCleanForciblyRatio`, as long as there are any.
+    /// Sends new files to directories below `diskSpaceCleanForciblyRatio` while such directories exist.
     fn leave_out_full(&self, settings: &RetentionSettings, log: &[(PathBuf, Usage)]) {
         let is_full = |usage: &Usage| settings.level_of(usage) >= Level::Clean;
         self.state
@@ -274,8 +274,8 @@ impl Retention<'_> {
         self.of_all_queues(|queue| Ok(queue.remove_files_before_min()?))
     }
 
-    /// Applies `change` to every queue and returns the first error at the end: one bad queue must not stop the others from
-    /// freeing space.
+    /// Applies `change` to every queue and returns the first error at the end. A bad queue must not keep the other
+    /// queues from freeing space.
     fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<(), ReadError>) -> io::Result<()> {
         let mut failure = None;
         for queue in self.state.queues.all() {

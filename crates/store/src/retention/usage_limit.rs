@@ -53,7 +53,7 @@ impl UsageLimit {
     }
 }
 
-/// What has to be done at the current disk usage, in ascending order.
+/// Measure required by the current disk usage, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Expired files are deleted at the configured hours.
@@ -68,7 +68,7 @@ pub enum Level {
 }
 
 impl RetentionSettings {
-    /// The level of one disk.
+    /// Returns the level of a disk.
     #[must_use]
     pub fn level_of(&self, usage: &Usage) -> Level {
         let marks =
@@ -76,15 +76,15 @@ impl RetentionSettings {
         marks.into_iter().find(|(mark, _)| mark.is_passed(usage)).map_or(Level::Ample, |(_, level)| level)
     }
 
-    /// The level of a store. Of the log's disks the emptiest one decides, as the next file is created there.
+    /// Returns the level of a store. The emptiest disk of the log decides, because the next file is created there.
     #[must_use]
     pub fn level(&self, log: &[Usage], queues: &Usage) -> Level {
         let log = log.iter().map(|usage| self.level_of(usage)).min().unwrap_or_default();
         log.max(self.level_of(queues))
     }
 
-    /// [`Self::level`] with regard to the log's next file: at least [`Level::Clean`] when no disk has space for it, whatever
-    /// the percentages are.
+    /// Level that includes the log's next file: at least [`Level::Clean`] if no disk has space for the file,
+    /// independent of the percentages.
     pub(super) fn level_with_next(&self, log: &[Usage], queues: &Usage, next_file_bytes: u64) -> Level {
         let level = self.level(log, queues);
         let most = log.iter().map(|usage| if usage.total > 0 { usage.available } else { u64::MAX }).max();

@@ -1,4 +1,4 @@
-//! The parts of an open store, each with its own state, and what each of them works on.
+//! Parts of an open store. Each part has its own state and references to the parts that it uses.
 
 use crate::append::{Appender, Appending, DiskFull};
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::wake::Clock;
 use std::sync::{Arc, Mutex};
 
-/// The parts of an open store. Only this module knows all of them; a part gets those it works on as references.
+/// All parts of an open store. Only this module knows all of them. A part gets references to the parts that it uses.
 pub(crate) struct Parts {
     pub(crate) state: State,
     pub(crate) appender: Mutex<Appender>,

@@ -9,7 +9,8 @@ use crate::read::{Boundary, Numbered};
 use wire::units::{LogOffset, QueueOffset};
 
 impl Store {
-    /// Appends `length` bytes of the log to `out` if they are in memory. The range must lie in one commit log file.
+    /// Appends `length` bytes of the log to `out` if they are in memory. The range must lie in a single commit log
+    /// file.
     ///
     /// # Errors
     /// [`ReadError::Range`] when the log does not hold the range; [`ReadError::Io`] when reading fails. `out` is then
@@ -26,7 +27,7 @@ impl Store {
         self.parts.reader().read(from, length, out, false).map(|_| ())
     }
 
-    /// Appends the records of these units to `out`, one after the other as in the answer to a pull, if all are in memory.
+    /// Appends the records of these units to `out`, adjacent as in the response to a pull, if all are in memory.
     /// Blank units are skipped.
     ///
     /// # Errors
@@ -43,8 +44,8 @@ impl Store {
         self.parts.reader().read_units(units, out, false).map(|_| ())
     }
 
-    /// Appends the records of these messages of one queue to `out`, one after the other as in the answer to a pull, if all
-    /// are in memory. Blank units are skipped. Records that may come from the disk are checked.
+    /// Appends the records of these messages of a queue to `out`, adjacent as in the response to a pull, if all are
+    /// in memory. Blank units are skipped. Records that may come from the disk are checked.
     ///
     /// # Errors
     /// As [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
@@ -84,8 +85,8 @@ impl Store {
         self.parts.reader().record_at(at, out, false).map(|_| ())
     }
 
-    /// Store time in ms since the epoch of the message at a queue offset; `None` when the message does not exist (any more),
-    /// or is damaged. Waits for the disk.
+    /// Returns the store time in ms since the epoch of the message at a queue offset, or `None` if the message was
+    /// deleted or is damaged. Waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -107,8 +108,8 @@ impl Store {
         self.parts.reader().offset_by_time(queue, time_ms, boundary)
     }
 
-    /// Messages with a key or tag, newest first. Waits for the disk. Finds all messages appended before the call, unless the
-    /// key index is still catching up after a crash; [`KeyMatches`] tells how far it is.
+    /// Returns messages with a key or tag, newest first. Waits for the disk. Finds all messages appended before the
+    /// call, unless the key index is still catching up after a crash. [`KeyMatches`] contains the index's progress.
     ///
     /// # Errors
     /// [`ReadError::Io`] when the key index or the log cannot be read.

@@ -1,5 +1,5 @@
-//! What replication needs of the store: bytes of the log to send, bytes of a master's log to take, and the watermarks of the
-//! replicas.
+//! Store functions for replication: bytes of the log to send, bytes of a master's log to take, and the watermarks of
+//! the replicas.
 
 use super::Store;
 use crate::disk::Read;
@@ -14,17 +14,19 @@ use wire::units::LogOffset;
 type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 impl Store {
-    /// Makes the store follow a master: appends are refused with [`AppendError::Following`], and [`Self::follow`] takes the
-    /// bytes of the master's log. Does nothing when the store follows already. An opened store does not follow.
+    /// Makes the store follow a master. Appends are then rejected with [`AppendError::Following`], and
+    /// [`Self::follow`] takes the bytes of the master's log. Does nothing if the store follows already. A newly
+    /// opened store does not follow.
     ///
     /// # Errors
-    /// [`AppendError::Closed`]; [`AppendError::NoSpace`] or [`AppendError::Fenced`] when that could not be noted on the disk.
+    /// [`AppendError::Closed`] when the store is closed. [`AppendError::NoSpace`] or [`AppendError::Fenced`] when the
+    /// disk could not record it.
     pub fn start_following(&self) -> Result<(), AppendError> {
         self.parts.follower().start_following()
     }
 
-    /// Makes the store take appends again and returns the end of its log. An unfinished record at the end is dropped; all
-    /// others are durable when this returns.
+    /// Makes the store take appends again and returns the end of its log. Drops an unfinished record at the end. All
+    /// other records are durable when this returns.
     ///
     /// # Errors
     /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when the log could not be made durable; the store still follows.
@@ -38,9 +40,10 @@ impl Store {
         self.parts.follower().drop_unfinished()
     }
 
-    /// Appends bytes of the master's log as they are. `offset` is their log position and must be [`Self::followed`]; only an
-    /// empty store begins wherever a commit log file can begin. The bytes may begin and end within a record and may reach
-    /// into the next file; every whole record is visible to readers when this returns. Blocks for a write to the page cache.
+    /// Appends bytes of the master's log unchanged. `offset` is their log position and must be [`Self::followed`]. An
+    /// empty store begins wherever a commit log file can begin. The bytes may begin and end within a record and may
+    /// reach into the next file. Every whole record is visible to readers when this returns. Blocks for a write to
+    /// the page cache.
     ///
     /// # Errors
     /// See [`FollowError`]; ask [`Self::followed`] afterwards where the master's bytes must go on.
@@ -48,17 +51,17 @@ impl Store {
         self.parts.follower().follow(offset, bytes)
     }
 
-    /// Log position behind the last byte that came from the master: what a slave reports to it. Equals [`Self::appended`]
-    /// unless the last record is unfinished.
+    /// Log position behind the last byte from the master. The slave reports it to the master. Equals
+    /// [`Self::appended`] unless the last record is unfinished.
     #[must_use]
     pub fn followed(&self) -> LogOffset {
         self.parts.follower().followed()
     }
 
-    /// Cuts the log off at `to`, with everything that was made of the records behind it: queue units, keys, checksums. The
-    /// store must follow a master, and a record must begin or end at `to`. When this returns the cut is durable; after a crash
-    /// in between the next opening completes it. Callers that keep log or queue offsets of their own (timers, positions of
-    /// groups) must lower them too.
+    /// Cuts the log at `to`, with all data derived from the records behind it: queue units, keys, checksums. The
+    /// store must follow a master, and a record must begin or end at `to`. When this returns, the cut is durable.
+    /// After a crash in between, the next opening completes it. Callers with log or queue offsets of their own
+    /// (timers, positions of groups) must lower them too.
     ///
     /// # Errors
     /// [`FollowError::NotFollowing`]; [`FollowError::Truncate`] when no record begins or ends there, or while lost queues are
@@ -67,8 +70,8 @@ impl Store {
         self.parts.recovery().truncate(to.get())
     }
 
-    /// Appends at most `length` bytes of the log from `from` on to `out`, as they are in one commit log file, if they are in
-    /// memory: what a master sends. Nothing is appended at the log's end.
+    /// Appends at most `length` bytes of the log from `from` on to `out`, from one commit log file, if they are in
+    /// memory. A master sends these bytes. At the log's end the function appends no bytes.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -95,8 +98,8 @@ impl Store {
         Ok(())
     }
 
-    /// Where the newest record lies in the log; `None` for a log without records, or whose newest one retention has deleted.
-    /// Blocks for the disk.
+    /// Returns the range of the newest record in the log, or `None` if the log has no records or retention deleted
+    /// the newest. Blocks for the disk.
     ///
     /// # Errors
     /// As [`Self::read`]; [`ReadError::Record`] when something else lies there.
@@ -114,7 +117,8 @@ impl Store {
         }
     }
 
-    /// The first position at which the log is not as `bytes` from `at` on; `None` when it is. Blocks for the disk.
+    /// Returns the first position at which the log differs from `bytes` at `at`, or `None` if it does not differ.
+    /// Blocks for the disk.
     ///
     /// # Errors
     /// As [`Self::read`], also where the log ends before `bytes`.
@@ -125,9 +129,9 @@ impl Store {
         Ok((equal < bytes.len()).then(|| at + equal as u64))
     }
 
-    /// Calls `done` once records are appended up to log position `end`, when that becomes impossible, or after `timeout`. When
-    /// the outcome is known already, `done` runs at once on this thread, otherwise on the thread that appends or on one of the
-    /// store's; it must be quick. So a sender to slaves follows the log without polling.
+    /// Calls `done` when records are appended up to log position `end`, when that becomes impossible, or after
+    /// `timeout`. If the outcome is known, `done` runs at once on this thread, otherwise on the appending thread or a
+    /// thread of the store. `done` must be quick. So a sender to slaves follows the log without polling.
     pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Done) {
         self.parts.state.when(&self.parts.state.appended, end, timeout, done);
     }
@@ -150,33 +154,35 @@ impl Store {
         self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
     }
 
-    /// Tells everybody who waits for replicas that this store is no longer the one that they replicate. Those who begin to wait
-    /// later do so until their timeout.
+    /// Answers all waiters for replicas that this store is no longer their master. Later waiters wait until their
+    /// timeout.
     pub fn abandon_replicated(&self) {
         self.parts.state.replicated.abandon();
     }
 
-    /// The confirm offset: consumers see nothing behind it, because a new master might not have it. `None` when it does not
-    /// limit what they see. With [`crate::Config::controller_mode`] an opened store has the one of its checkpoint.
+    /// Confirm offset: consumers see no messages behind it, because a new master might not have them. `None` if it
+    /// does not limit consumers. With [`crate::Config::controller_mode`], an opened store has the confirm offset of
+    /// its checkpoint.
     #[must_use]
     pub fn confirmed(&self) -> Option<LogOffset> {
         position(&self.parts.state.confirmed)
     }
 
-    /// Raises the confirm offset, or ends with `None` that it limits what consumers see. It never falls, except when the log is
-    /// truncated.
+    /// Raises the confirm offset, or removes its limit with `None`. The confirm offset never falls, except when the
+    /// log is truncated.
     pub fn set_confirmed(&self, to: Option<LogOffset>) {
         set(&self.parts.state.confirmed, to);
         self.parts.state.wake_idle_checkpoint();
     }
 
-    /// Calls `done` once the confirm offset has reached `end`, when that becomes impossible, or after `timeout`; at once when it
-    /// does not limit what consumers see. As [`Self::when_appended`] otherwise.
+    /// Calls `done` when the confirm offset reaches `end`, when that becomes impossible, or after `timeout`. Calls it
+    /// at once if the confirm offset does not limit consumers. Otherwise like [`Self::when_appended`].
     pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Done) {
         self.parts.state.when(&self.parts.state.confirmed, end, timeout, done);
     }
 
-    /// Log position up to which consumers may see messages: what is confirmed, and with synchronous flush what is durable.
+    /// Log position up to which consumers may see messages: the confirm offset, and with synchronous flush the
+    /// flushed position.
     #[must_use]
     pub fn visible(&self) -> LogOffset {
         let parts = &self.parts;

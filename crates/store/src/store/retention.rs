@@ -10,7 +10,7 @@ use std::io;
 use wire::units::QueueOffset;
 
 impl Store {
-    /// Measures the disks. From then on appends are refused or accepted by the warning level.
+    /// Measures the disks. From then on the warning level decides whether appends are rejected.
     ///
     /// # Errors
     /// The error of asking a file system for its usage; then nothing changes.
@@ -24,16 +24,16 @@ impl Store {
         lock(&self.parts.space.view).clone()
     }
 
-    /// Deletes files that must go now; see [`crate::decide`]. Only one thread may call this at a time.
+    /// Deletes the files that [`crate::decide`] names. Only one thread may call it at a time.
     ///
     /// # Errors
-    /// The error of the failed file operation or checkpoint. What was done stays done, and the next call continues.
+    /// The error of the failed file operation or checkpoint. Finished steps stay, and the next call continues.
     pub fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
         self.parts.retention().retain(settings, round)
     }
 
-    /// Frees a part of the space of deleted log files. Call it with pauses: the parts are small so that flushes run between
-    /// them.
+    /// Frees a part of the space of deleted log files. Callers pause between calls. The parts are small so that
+    /// flushes run between them.
     ///
     /// # Errors
     /// The error of truncating the file, whose remaining space is then freed when the store is closed.
@@ -47,9 +47,9 @@ impl Store {
         u32::try_from(self.parts.state.log.uncut_files()).unwrap_or(u32::MAX)
     }
 
-    /// Raises a queue's minimum offset to its first message stored at or after `before_ms` (ms since the epoch), but at most
-    /// to `at_most`, and removes the queue files before it. The messages stay in the log until its files are deleted. Returns
-    /// the new minimum offset.
+    /// Raises a queue's minimum offset to its first message stored at or after `before_ms` (ms since the epoch), but
+    /// at most to `at_most`. Removes the queue files before it. The messages stay in the log until its files are
+    /// deleted. Returns the new minimum offset.
     ///
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.

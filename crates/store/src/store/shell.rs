@@ -1,6 +1,7 @@
-//! Runs the engines of the store: what flushes, writes checkpoints, makes files ahead, heals and indexes. An engine has no
-//! thread and does not sleep: `round(now)` does what is due and tells when to come again. Here each gets a thread of its own;
-//! or, for simulations, all of them run on the caller's thread, in [`Store::run_due`], under the caller's clock.
+//! Runs the engines of the store: flush, checkpoints, preallocation, healing and key index. An engine has no thread
+//! and does not sleep. `round(now)` does the due work and returns the time of the next round. Each engine gets a
+//! thread of its own here. In simulations, [`Store::run_due`] runs all engines on the caller's thread under the
+//! caller's clock.
 
 use super::Store;
 use super::parts::Parts;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// What runs in the background of a store.
+/// Kind of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Flush,
@@ -55,12 +56,12 @@ impl Kind {
         if matches!(self, Self::Healer | Self::Index) { Need::Useful } else { Need::Required }
     }
 
-    /// Whether the engine ends after all others: it answers those who wait for them.
+    /// Whether the engine ends after all others, because it answers callers that wait for the others.
     fn is_last(self) -> bool {
         matches!(self, Self::Flush | Self::Deadlines)
     }
 
-    /// How much the thread's priority is lowered: nobody waits for it, so appends get the CPU first.
+    /// Lowered priority of the thread. Appends get the CPU first, because no caller waits for the thread.
     fn niceness(self) -> i32 {
         match self {
             Self::Checkpoint | Self::Index => 10,
@@ -82,12 +83,12 @@ impl Kind {
     }
 }
 
-/// An engine with the state that its rounds leave to each other.
+/// Engine with the state that its rounds pass on.
 enum Engine {
     Flush(FlushState),
     Checkpoint(CheckpointState),
     Journal(JournalState),
-    /// One whose state is in [`Parts`].
+    /// Engine whose state is in [`Parts`].
     Other(Kind),
 }
 
@@ -163,8 +164,8 @@ impl Parts {
 }
 
 impl Store {
-    /// Opens a store that has no threads: nothing happens in the background but in [`Self::run_due`], and what has to wait for
-    /// the disk happens on the thread that asks for it. `now` is the time of opening. For simulations.
+    /// Opens a store without threads, for simulations. Background work runs only in [`Self::run_due`], and work that
+    /// waits for the disk runs on the calling thread. `now` is the time of opening.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -176,9 +177,9 @@ impl Store {
         Self::open_with(config, disk, Some(now))
     }
 
-    /// Does everything that is due at `now` in a store [without threads](Self::open_without_threads), and tells when to come
-    /// again; `None` when that is not before somebody appends or asks for something. Time must not go back. Callbacks run
-    /// here; they must not call this method. Does nothing in a store with threads.
+    /// Does all work that is due at `now` in a store [without threads](Self::open_without_threads). Returns the time
+    /// of the next call, or `None` if no work is due before the next append or request. Time must not go back.
+    /// Callbacks run here and must not call this method. Does nothing in a store with threads.
     pub fn run_due(&self, now: Instant) -> Option<Instant> {
         let parts = &self.parts;
         let Engines(engines) = &mut *lock(&self.engines);
@@ -220,7 +221,7 @@ impl Store {
         self.stop(workers, false);
     }
 
-    /// Ends the engines that answer those who wait.
+    /// Ends the engines that answer waiting callers.
     pub(super) fn stop_flushers(&self, workers: &mut Workers) {
         self.parts.state.signals.flusher_stops.store(true, Ordering::Release);
         self.stop(workers, true);

@@ -1,5 +1,5 @@
-//! Handles panics of the store's threads: nobody may wait for a thread that has ended, and nothing may be accepted that no
-//! thread would make durable.
+//! Handles panics of the store's threads. No caller may wait for a thread that has ended, and the store may accept no
+//! data that no thread would make durable.
 
 use super::parts::Parts;
 use crate::wake::lock;
@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Restarts after panics that a thread gets which the store can do without.
 const RESTARTS_MAX: usize = 3;
 
-/// How much the store needs a thread.
+/// Importance of a thread for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Without the thread nothing becomes durable, or files pile up: its panic fences the store.
+    /// Needed for durability or for the removal of files: a panic of the thread fences the store.
     Required,
-    /// Without the thread messages are not found by key, or lost queue files are not rebuilt: it is restarted, and ends after
+    /// Needed for searches by key or for rebuilds of lost queue files: the thread is restarted, and ends after
     /// repeated panics.
     Useful,
 }
@@ -26,7 +26,7 @@ impl Parts {
         let mut restarts = 0;
         while panics() {
             match need {
-                // Behind the fence a required thread is run again, to answer those who wait, or to end.
+                // Behind the fence a required thread runs again, to answer waiting callers, or to end.
                 Need::Required if !self.state.fence.is_up() => {
                     self.state.put_up_fence(&format!("the thread {name} panicked"))
                 }
@@ -66,7 +66,8 @@ mod tests {
         let runs = AtomicUsize::new(0);
         store.parts.supervise("store-flush", Need::Required, |parts| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
-            // The second run happens behind the fence, as with the flush thread, which then answers those who wait.
+            // The second run happens behind the fence, like that of the flush thread, which then answers waiting
+            // callers.
             assert!(parts.state.fence.is_up());
         });
         assert_eq!(runs.load(Ordering::Relaxed), 2);

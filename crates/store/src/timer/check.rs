@@ -1,8 +1,8 @@
-//! `config/timercheck`: how far timer log, timer queue and wheel are processed (`TimerCheckpoint`).
+//! `config/timercheck`: progress of timer log, timer queue and wheel (`TimerCheckpoint`).
 //!
-//! In a file written by Vostok the units end exactly where the queue offset says: later units, whole or torn, are made again
-//! from the timer queue. In RocketMQ's file the two numbers are of different moments. Four bytes behind the numbers, which
-//! RocketMQ neither reads nor writes, tell who wrote the file.
+//! In a file written by Vostok, the units end exactly at the queue offset. Later units, whole or torn, are made again
+//! from the timer queue. In RocketMQ's file the two numbers are from different moments. Four bytes behind the
+//! numbers, which RocketMQ neither reads nor writes, identify the writer of the file.
 
 use super::files::SaveError;
 use crate::disk::{Disk, DiskFile, Space};
@@ -27,9 +27,9 @@ pub struct TimerCheck {
     pub log_position: i64,
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
-    /// Queue offset: earlier messages in slots before `read_ms` were delivered, by this broker or by a master that it followed.
-    /// It is larger than `queue_offset` while a new master reads the timer queue again: messages between the two offsets have no
-    /// units here yet, and those of them that are due before `read_ms` need none.
+    /// Queue offset before which all messages in slots before `read_ms` were delivered, by this broker or by a master
+    /// that it followed. Larger than `queue_offset` while a new master reads the timer queue again. Messages between
+    /// the two offsets have no units here yet. Messages among them that are due before `read_ms` need no units.
     pub master_queue_offset: i64,
     /// `DataVersion`: state version, timestamp, counter.
     pub version: [i64; 3],
@@ -95,7 +95,8 @@ impl TimerCheck {
         page
     }
 
-    /// Overwrites the numbers in place, in one sector, without a sync. Returns the file, which is made when there is none.
+    /// Overwrites the numbers in place, in a single sector, without a sync. Returns the file, which is created if
+    /// missing.
     pub(super) fn write(&self, disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = match disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -107,8 +108,8 @@ impl TimerCheck {
         Ok(file)
     }
 
-    /// Overwrites the numbers in place, in one sector. The file stays open in `kept`, so that saving needs no new file
-    /// descriptor.
+    /// Overwrites the numbers in place, in a single sector. The file stays open in `kept`, so that saving needs no
+    /// new file descriptor.
     pub(super) fn save(
         &self,
         disk: &dyn Disk,

@@ -1,14 +1,15 @@
-//! Due entries: the timed messages that are due soon, by the millisecond. Pure: time and the wheel's slots are arguments.
+//! Due entries: the timed messages that are due soon, by the millisecond. Pure: time and the wheel's slots are
+//! arguments.
 //!
-//! Slots are requested some seconds before their time ([`DueEntries::wanted`]); their units arrive ([`DueEntries::loaded`]) and leave
-//! when they are due ([`DueEntries::due`]). The *read time* is the first slot that is not finished: finished means that its time
-//! is over and all its messages are delivered. New messages of slots that were already requested are added too
-//! ([`DueEntries::arrived`]).
+//! Slots are requested some seconds before their time ([`DueEntries::wanted`]). Their units arrive
+//! ([`DueEntries::loaded`]) and leave when they are due ([`DueEntries::due`]). The *read time* is the first
+//! unfinished slot. A slot is finished when its time is over and all its messages are delivered. New messages of
+//! requested slots are added too ([`DueEntries::arrived`]).
 //!
-//! Memory is bounded: beyond the limit the latest entries are dropped, and the *frontier* holds the first dropped key; their
-//! chains are walked again when there is room. This works because a unit's key is a pure function of the unit. The key may be
-//! too early (RocketMQ's units hold only the second): the record tells the exact time, and [`DueEntries::later`] takes the entry
-//! back.
+//! Memory is bounded. Beyond the limit the latest entries are dropped, and the *frontier* holds the first dropped
+//! key. When there is room, the dropped entries' chains are walked again. This works because a unit's key is a pure
+//! function of the unit. The key may be too early, because RocketMQ's units hold only the second. The record tells
+//! the exact time, and [`DueEntries::later`] takes the entry back.
 
 use super::unit::{TimerUnit, magic};
 use std::collections::{BTreeMap, HashSet};
@@ -34,8 +35,8 @@ pub struct Entry {
     pub written_ms: i64,
     /// Whether the message is put into the timer queue again instead of being delivered.
     pub rolls: bool,
-    /// Whether the message cancels another one, or will once it no longer rolls. Among due entries only rolling ones can have
-    /// this set.
+    /// Whether the message cancels another message, or will when it no longer rolls. Among due entries only rolling
+    /// entries can have this set.
     pub cancels: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct Load {
     pub last: u64,
     /// Entries before this key are not needed.
     pub from: Option<Key>,
-    /// Most entries that are needed: the first ones in order.
+    /// Most needed entries: the first entries in order.
     pub limit: usize,
 }
 
@@ -106,7 +107,7 @@ pub struct DueEntries {
     precision_ms: i64,
     lead_ms: i64,
     limit: usize,
-    /// Entries by the key of their unit. Invariant: every unit of a loaded slot that is not delivered and whose key is before
+    /// Entries by the key of their unit. Invariant: every undelivered unit of a loaded slot with a key before
     /// `frontier` is here, in `exact`, or being delivered.
     near: BTreeMap<Key, Entry>,
     /// Entries by the exact due time from their record; never dropped.
@@ -121,7 +122,7 @@ pub struct DueEntries {
     empty: usize,
 }
 
-/// Most slots looked up by one call of [`DueEntries::wanted`].
+/// Most slots looked up by a call of [`DueEntries::wanted`].
 const LOOKED_UP_MAX: usize = 20_000;
 /// Most chains walked at the same time.
 const LOADING_MAX: usize = 4;
@@ -231,8 +232,8 @@ impl DueEntries {
         Ok(loads)
     }
 
-    /// The next slot to request, when so many slots before it were empty, and it is so far in the past, that the caller
-    /// should search for the first slot with units: after a long stop, or when the clock was set forward.
+    /// Returns the next slot to request if many slots before it were empty and it is far in the past. The caller then
+    /// searches for the first slot with units. This happens after a long stop, or when the clock was set forward.
     #[must_use]
     pub fn is_lost_at(&self, now_ms: i64) -> Option<i64> {
         let left = now_ms.saturating_sub(self.next_ms) / self.precision_ms;
@@ -273,7 +274,7 @@ impl DueEntries {
         }
     }
 
-    /// Drops the entries behind the frontier, and the latest ones when there are too many.
+    /// Drops the entries behind the frontier, and the latest entries above the limit.
     fn shrink(&mut self) {
         while let Some((&key, _)) = self.near.last_key_value() {
             if self.near.len() > self.limit {
@@ -293,7 +294,8 @@ impl DueEntries {
         }
     }
 
-    /// The slot for a new message that belongs to `slot_ms`: that slot, or the first unfinished one when it is over.
+    /// Returns the slot for a new message that belongs to `slot_ms`: that slot, or the first unfinished slot if that
+    /// slot is over.
     #[must_use]
     pub fn slot_for(&self, slot_ms: i64) -> i64 {
         slot_ms.max(self.read_ms)
@@ -339,8 +341,8 @@ impl DueEntries {
         }
     }
 
-    /// Whether the chain of the entry's own slot, or of an earlier one, is being walked: one of its units may cancel this
-    /// message.
+    /// Whether the chain of the entry's own slot, or of an earlier slot, is being walked. A unit of the chain may
+    /// cancel this message.
     fn is_walking_before(&self, entry: &Entry) -> bool {
         let until_ms = entry.due_ms.max(entry.slot_ms + 1);
         self.loading > 0 && self.slots.range(..until_ms).any(|(_, near)| near.loading)
@@ -366,7 +368,7 @@ impl DueEntries {
         }
     }
 
-    /// Takes an entry back that is due at a later time than its unit says, or could not be delivered yet.
+    /// Takes an entry back that is due later than its unit, or could not be delivered yet.
     pub fn later(&mut self, entry: Entry, due_ms: i64) {
         let entry = Entry { due_ms, ..entry };
         self.exact.insert(entry.key(), entry);
@@ -390,7 +392,7 @@ impl DueEntries {
         self.read_ms = self.read_ms.min(read_ms);
     }
 
-    /// The time, in ms since the epoch, at which there is something to do next, if no message arrives before.
+    /// Time of the next work in ms since the epoch, if no message arrives before.
     #[must_use]
     pub fn wake_ms(&self) -> i64 {
         let first =

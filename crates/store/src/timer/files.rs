@@ -64,11 +64,11 @@ impl TimerConfig {
         self.root.join("config").join("timercheck")
     }
 
-    /// Notes on a slave how far its master has delivered timed messages, so that this broker goes on from there when it becomes
-    /// master: it reads the timer queue again from its beginning, and passes over what was delivered. Units and slots that the
-    /// store has from before are worthless then, because the log behind them may have been cut. The files must not be open.
+    /// Saves on a slave its master's delivery progress of timed messages. If this broker becomes master, it reads the
+    /// timer queue again from the beginning, and skips delivered messages. Earlier units and slots of the store are
+    /// worthless then, because the log behind them may have been cut. The files must not be open.
     ///
-    /// The note is not synced: an older one only has more messages delivered again.
+    /// The file is not synced. An older version only causes more duplicate deliveries.
     ///
     /// # Errors
     /// The error of the failed file operation.
@@ -77,9 +77,9 @@ impl TimerConfig {
         TimerCheck { log_position: 0, queue_offset: 0, ..*master }.write(disk, &self.check_path()).map(drop)
     }
 
-    /// Notes durably on a slave, before the end of its log is cut off, what the rest of the log proves to be delivered; `None` when
-    /// nothing is known of that, so that all messages that the log still has are delivered again. Does nothing when no delivery was
-    /// noted. The files must not be open.
+    /// Saves durably on a slave, before the end of its log is cut, the delivery progress that the remaining log
+    /// proves. With `None`, all messages in the remaining log are delivered again. Does nothing if no progress was
+    /// saved. The files must not be open.
     ///
     /// # Errors
     /// The error of the failed file operation.
@@ -91,7 +91,7 @@ impl TimerConfig {
     }
 }
 
-/// Who wrote the `timercheck` file, if there is one.
+/// Writer of the `timercheck` file, if the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
@@ -99,13 +99,13 @@ pub(super) enum Found {
     Ours,
 }
 
-/// Why a save failed.
+/// Errors of a save.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// Space or file descriptors are lacking: pass the save to [`TimerFiles::take_back`] and save again later.
     #[error(transparent)]
     Lack(io::Error),
-    /// A sync failed. Saving must stop: the kernel may have dropped what it could not write.
+    /// A sync failed. Saving must stop, because the kernel may have dropped unwritten pages.
     #[error(transparent)]
     Failed(io::Error),
 }
@@ -119,7 +119,7 @@ impl From<SaveError> for io::Error {
 }
 
 impl SaveError {
-    /// The error of anything but a sync; a failed sync cannot be retried.
+    /// Converts the error of any operation except a sync. A failed sync cannot be retried.
     pub(super) fn of(error: io::Error) -> Self {
         if is_lack(&error) { Self::Lack(error) } else { Self::Failed(error) }
     }
@@ -132,13 +132,14 @@ pub struct Progress {
     pub read_ms: i64,
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
-    /// Queue offset: earlier messages in slots before `read_ms` were delivered, also those that have no unit.
+    /// Queue offset before which all messages in slots before `read_ms` were delivered, including messages without a
+    /// unit.
     pub delivered_before: i64,
     /// Wall clock in ms since the epoch.
     pub now_ms: i64,
 }
 
-/// The timer's files. One owner changes them; others may read [`Self::log`].
+/// Files of the timer. A single owner changes them. Other threads may read [`Self::log`].
 pub struct TimerFiles {
     pub(super) config: TimerConfig,
     pub(super) disk: Arc<dyn Disk>,
@@ -150,7 +151,7 @@ pub struct TimerFiles {
     saved_read_ms: i64,
     /// The open `timercheck` file, from the first save on.
     check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
-    /// Who had written the `timercheck` file when the files were opened.
+    /// Writer of the `timercheck` file at the time of opening.
     pub(super) found: Found,
     /// Position behind the last unit in the timer log.
     pub(super) end: u64,
@@ -187,10 +188,11 @@ impl TimerFiles {
         };
         let mut check = check.unwrap_or_default().0;
         if found != Found::Ours {
-            // What a Java master answers slaves is of one moment, read time and offset (`TimerMessageStore.prepareTimerCheckPoint`),
-            // and so is the file that it writes. In the file of a Java slave that method leaves the offset as the master told it last
-            // (`SlaveSynchronize.syncTimerCheckPoint`), while the read time may be of an earlier or later answer. The slave's own
-            // offset is never larger than the master's, so fewer messages are taken to be delivered.
+            // A Java master answers slaves with the read time and offset of a single moment
+            // (`TimerMessageStore.prepareTimerCheckPoint`), and writes them to its file. In the file of a Java slave,
+            // that method leaves the master's last offset (`SlaveSynchronize.syncTimerCheckPoint`), while the read
+            // time may be from an earlier or later response. The slave's own offset is never larger than the
+            // master's, so fewer messages count as delivered.
             check.master_queue_offset = check.queue_offset;
         }
         let log = Arc::new(log);
@@ -222,7 +224,8 @@ impl TimerFiles {
         &self.log
     }
 
-    /// The chain of the slot that contains a time, if it has units. They can be read after [`Self::write`].
+    /// Returns the chain of the slot that contains a time, if the slot has units. The units are readable after
+    /// [`Self::write`].
     ///
     /// # Errors
     /// The error of reading the wheel.
@@ -230,8 +233,8 @@ impl TimerFiles {
         Ok(self.wheel.slot(time_ms)?.filter(|slot| slot.last.is_some()))
     }
 
-    /// The first slot at or after `time_ms` that may have units; none before it has any. Reads the whole wheel, for a caller
-    /// that is so far behind that looking up slot after slot would take minutes.
+    /// Returns the first slot at or after `time_ms` that may have units. Reads the whole wheel, for a caller so far
+    /// behind that a lookup of every slot would take minutes.
     ///
     /// # Errors
     /// The error of reading the wheel.
@@ -276,7 +279,7 @@ impl TimerFiles {
         Ok(at)
     }
 
-    /// Writes the units added so far to the file, where readers find them.
+    /// Writes the added units to the file, so that readers find them.
     ///
     /// # Errors
     /// The error of the write; a later call tries again.
@@ -288,8 +291,8 @@ impl TimerFiles {
         Ok(())
     }
 
-    /// Replaces the chain of a time's slot by these units, or by an empty one. A reader of the old units, after a crash, sees
-    /// that these are newer.
+    /// Replaces the chain of a time's slot by these units, or by an empty chain. A reader of the old units, after a
+    /// crash, sees that these are newer.
     ///
     /// # Errors
     /// The error of the failed file operation.
@@ -304,7 +307,7 @@ impl TimerFiles {
         if units.is_empty() { self.mark(time_ms, record) } else { Ok(()) }
     }
 
-    /// Adds a unit without effect, one that cancels but whose record names no message to cancel. RocketMQ looks for the
+    /// Adds a unit without effect: a cancelling unit whose record names no message to cancel. RocketMQ looks for the
     /// queue's next message behind the record of the last unit.
     ///
     /// # Errors
@@ -317,7 +320,8 @@ impl TimerFiles {
         self.add(unit).map(drop)
     }
 
-    /// Collects what must be written now; [`TimerSave::write`] writes it, on any thread. The previous save must be finished.
+    /// Collects the data to write now. [`TimerSave::write`] writes it, on any thread. The previous save must be
+    /// finished.
     ///
     /// # Errors
     /// The error of writing units.
@@ -358,9 +362,9 @@ impl TimerFiles {
         self.wheel.take_back(&save.dirty);
     }
 
-    /// Examines a part of the oldest timer log file, and removes the file when all its units are in slots before `read_ms`
-    /// and before the saved read time: recovery needs the whole chain of every unfinished slot. `saved` is the position of a
-    /// finished save; recovery also reads the file before it. Returns whether there may be more to do.
+    /// Examines a part of the oldest timer log file. Removes the file if all its units are in slots before `read_ms`
+    /// and before the saved read time, because recovery needs the whole chain of every unfinished slot. `saved` is
+    /// the position of a finished save. Recovery also reads the file before it. Returns whether more work may remain.
     ///
     /// # Errors
     /// The error of reading or removing the file.
@@ -411,7 +415,7 @@ impl TimerSave {
         self.log_range.end
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the save has no data to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.check.is_none() && self.dirty.is_empty()

@@ -19,13 +19,13 @@ struct LogFile {
     file: Arc<dyn DiskFile>,
 }
 
-/// The files of the timer log, ascending and without gaps. Reading takes a shared reference; one owner writes.
+/// Files of the timer log, ascending and without gaps. Reading takes a shared reference. A single owner writes.
 pub struct TimerLog {
     directory: PathBuf,
     file_bytes: u64,
     disk: Arc<dyn Disk>,
     files: RwLock<VecDeque<LogFile>>,
-    /// Whether a file was missing between others, or was cut off, when they were opened. Files before the gap are not in
+    /// Whether a file was missing between others, or was truncated, at opening. Files before the gap are not in
     /// `files`.
     has_gap: bool,
 }
@@ -82,7 +82,7 @@ impl TimerLog {
         self.read().front().map_or(0, |file| file.base)
     }
 
-    /// Whether a file was missing between others, or was cut off, when they were opened.
+    /// Whether a file was missing between others, or was truncated, at opening.
     pub(super) fn has_gap(&self) -> bool {
         self.has_gap
     }
@@ -120,13 +120,14 @@ impl TimerLog {
         at / self.file_bytes * self.file_bytes
     }
 
-    /// Position for the unit behind `end`: the start of the next file when it does not fit into the current one.
+    /// Returns the position of the unit behind `end`: the start of the next file if the unit does not fit into the
+    /// current file.
     pub(super) fn place(&self, end: u64) -> u64 {
         let left = self.file_bytes - end % self.file_bytes;
         if left < UNIT_BYTES + BLANK_BYTES { end + left } else { end }
     }
 
-    /// Makes sure that the file for the unit at `at` exists.
+    /// Creates the file for the unit at `at` if it is missing.
     ///
     /// # Errors
     /// `StorageFull` when there is no space; otherwise the error of the failed file operation. Nothing has changed then.
@@ -150,7 +151,7 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Writes bytes that lie in one file.
+    /// Writes bytes that lie in a single file.
     pub(super) fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let file = self.file_of(at).ok_or(io::Error::from(ErrorKind::NotFound))?;
         file.file.write_at(bytes, at - file.base)
@@ -176,8 +177,8 @@ impl TimerLog {
         files.iter().try_for_each(|file| file.file.sync())
     }
 
-    /// Passes the units to `take`, from the start of the file that holds `from`, until one is missing or `take` returns
-    /// false. Returns the position behind the last unit taken.
+    /// Passes the units to `take`, from the start of the file that contains `from`, until a unit is missing or `take`
+    /// returns false. Returns the position behind the last accepted unit.
     pub(super) fn scan(&self, from: u64, mut take: impl FnMut(u64, TimerUnit) -> bool) -> io::Result<u64> {
         let mut at = self.base_of(from).max(self.min());
         let mut end = at;
@@ -211,7 +212,8 @@ impl TimerLog {
         Ok(end)
     }
 
-    /// Removes the files behind `end` and fills the rest of its own file with zeros: old units must not follow new ones.
+    /// Removes the files behind `end` and fills the rest of the file at `end` with zeros, because old units must not
+    /// follow new units.
     pub(super) fn cut(&self, end: u64) -> io::Result<()> {
         let mut files = self.write();
         while files.back().is_some_and(|file| file.base >= end.max(1) && file.base != self.base_of(end)) {
@@ -229,8 +231,8 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Removes all files, those before a gap as well, newest first: a crash leaves a log that lost its end, or one that still
-    /// shows that its beginning is missing.
+    /// Removes all files, including files before a gap, newest first. A crash then leaves a log without its end, or a
+    /// log whose missing beginning is visible.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut files = self.write();
         files.clear();

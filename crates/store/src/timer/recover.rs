@@ -8,10 +8,11 @@ use std::io;
 use std::ops::Range;
 use wire::units::LogOffset;
 
-/// Slots of the wheel left out when reading restarts as far in the past as the wheel reaches, because no read time is known.
+/// Slots of the wheel left out when the read time is unknown and reading restarts as far in the past as the wheel
+/// reaches.
 const SLOTS_FREE: i64 = 60;
 
-/// Where the timer continues after recovery.
+/// Position at which the timer continues after recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerRecovered {
     /// Start of the first slot with undelivered messages, ms since the epoch.
@@ -22,7 +23,7 @@ pub struct TimerRecovered {
     /// Queue offset: earlier messages in slots before [`Self::read_ms`] were delivered, and are skipped if they are read
     /// again.
     pub delivered_before: i64,
-    /// Number of waiting messages, less those that cancel.
+    /// Number of waiting messages, minus the cancelling messages.
     pub pending: i64,
 }
 
@@ -30,17 +31,17 @@ pub struct TimerRecovered {
 enum Next {
     /// The message at this queue offset.
     Number(i64),
-    /// The message behind the newest one that has a unit, but not before `least`; `unknown` when the newest one's offset is
-    /// unreadable.
+    /// Message behind the newest message with a unit, but not before `least`. `unknown` if the newest message's
+    /// offset is unreadable.
     Behind { least: i64, unknown: i64 },
 }
 
-/// State of the wheel before anything is changed.
+/// State of the wheel before any change.
 #[derive(Default)]
 struct Survey {
     /// Number of slots that are not over.
     slots: u64,
-    /// Number of messages in them, less those that cancel.
+    /// Number of messages in the slots, minus the cancelling messages.
     pending: i64,
     /// Slots whose chains begin before the timer log does.
     headless: Vec<Slot>,
@@ -60,8 +61,8 @@ impl TimerRecovered {
 }
 
 impl TimerFiles {
-    /// Puts the units behind the last save back into their slots, and all units if the wheel was missing. `log_end` is the
-    /// commit log's end: units of messages behind it, which were lost, are cut off.
+    /// Puts the units behind the last save back into their slots, or all units if the wheel was missing. `log_end` is
+    /// the commit log's end. Units of lost messages behind it are cut off.
     ///
     /// # Errors
     /// The error of the failed file operation.
@@ -127,7 +128,7 @@ impl TimerFiles {
         Ok(survey)
     }
 
-    /// Slots whose first units are deleted keep the rest of their chains, so that these do not count as damaged later.
+    /// Shortens the chains of slots whose first units are deleted, so that the chains do not count as damaged later.
     /// Returns the change in the number of waiting messages.
     fn shorten(&mut self, headless: &[Slot]) -> io::Result<i64> {
         let min = self.log.min();
@@ -143,8 +144,8 @@ impl TimerFiles {
         Ok(changed)
     }
 
-    /// Finds the end of the timer log, and reads the part of it that the wheel may not have. Returns where the queue
-    /// continues, the newest message that has a unit, and the change in the number of waiting messages.
+    /// Finds the end of the timer log, and reads the part of it that may be missing in the wheel. Returns the
+    /// continuation in the queue, the newest message with a unit, and the change in the number of waiting messages.
     fn follow(
         &mut self,
         slots: u64,
@@ -188,8 +189,8 @@ impl TimerFiles {
         Ok((next, newest, added))
     }
 
-    /// Puts the units from the start of the file of `range.start` on into their slots. Returns the change in the number of
-    /// waiting messages, and the newest message that has a unit, with the position behind its first unit.
+    /// Puts the units from the file of `range.start` on into their slots. Returns the change in the number of waiting
+    /// messages. Also returns the newest message with a unit, and the position behind its first unit.
     fn scan(
         &mut self,
         range: Range<u64>,
@@ -216,8 +217,8 @@ impl TimerFiles {
         trouble.map(|()| (added, newest))
     }
 
-    /// Makes a unit the newest of its slot, unless the slot has it or a newer one. Returns the change in the number of
-    /// waiting messages.
+    /// Makes a unit the newest unit of its slot, unless the slot has it or a newer unit. Returns the change in the
+    /// number of waiting messages.
     fn revise(&mut self, at: u64, unit: &TimerUnit, read_ms: i64) -> io::Result<i64> {
         let time_ms = self.config.slot_of(unit.time_ms());
         if time_ms < read_ms {
@@ -239,8 +240,8 @@ impl TimerFiles {
         Ok(i64::from(added))
     }
 
-    /// Gives slots that refer to units behind the timer log's end the chain of the units that exist. Returns the change in
-    /// the number of waiting messages.
+    /// Repairs slots that refer to units behind the timer log's end: they get the chain of the existing units.
+    /// Returns the change in the number of waiting messages.
     fn repair(&mut self, read_ms: i64) -> io::Result<i64> {
         let end = self.end;
         // Slots changed since the file was read refer to units before the end: the file shows all slots to repair.
@@ -278,8 +279,8 @@ impl TimerFiles {
         trouble.map(|()| changed)
     }
 
-    /// Empties slots that lie in the future although they were delivered, because the clock was set back: new messages can
-    /// use them then, and old ones are not delivered again. Returns the first unfinished slot, which was `read_ms` before.
+    /// Empties slots in the future that were delivered before the clock was set back. New messages can use them then,
+    /// and old messages are not delivered again. Returns the first unfinished slot, which was `read_ms` before.
     ///
     /// # Errors
     /// The error of reading or changing the wheel.

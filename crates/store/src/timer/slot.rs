@@ -3,7 +3,7 @@
 /// Size of a slot in bytes.
 pub(crate) const SLOT_BYTES: u64 = 32;
 
-/// The head of the chain of units in one step of time.
+/// Head of the chain of units in a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Start of the step, ms since the epoch.
@@ -12,7 +12,7 @@ pub struct Slot {
     pub first: Option<u64>,
     /// Position of the newest unit in the timer log.
     pub last: Option<u64>,
-    /// Number of messages, less those that cancel others.
+    /// Number of messages, minus the cancelling messages.
     pub count: i32,
     /// RocketMQ's field; kept as found.
     pub magic: i32,

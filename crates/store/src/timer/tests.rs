@@ -240,7 +240,7 @@ impl Life {
         life
     }
 
-    /// Does everything that the owner does in one round at `now_ms`; adds the numbers of delivered messages to `delivered`.
+    /// Does the owner's work of a round at `now_ms`. Adds the numbers of delivered messages to `delivered`.
     fn round(&mut self, now_ms: i64, queue: &[Timer], delivered: &mut Vec<(usize, i64)>) {
         self.now_ms = now_ms;
         while self.next < queue.len() {
@@ -334,7 +334,8 @@ impl Life {
     }
 }
 
-/// What `TimerMessageStore.recover` makes of the files: the next message it adds, and the messages it will deliver.
+/// Result of `TimerMessageStore.recover` on the files: the next message that it adds, and the messages that it will
+/// deliver.
 fn java_sees(disk: &FakeDisk) -> (usize, BTreeSet<usize>) {
     let number = |unit: &TimerUnit| usize::try_from(unit.log_offset.get() / 100).unwrap();
     let config = Life::config();

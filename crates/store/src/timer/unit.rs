@@ -13,13 +13,13 @@ const BLANK_MAGIC: u32 = 0xCBD4_3194;
 pub mod magic {
     /// A message to deliver.
     pub const DEFAULT: i32 = 1;
-    /// A message too far in the future for the wheel: it is put into the timer queue again at its slot's time.
+    /// Message too far in the future for the wheel. It is put into the timer queue again at its slot's time.
     pub const ROLL: i32 = 2;
-    /// A message that cancels another one of its slot.
+    /// Message that cancels another message of its slot.
     pub const DELETE: i32 = 4;
 }
 
-/// A unit: one timed message that waits for its slot.
+/// Unit: a timed message that waits for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerUnit {
     /// Position in the timer log of the previous unit of the same slot.
@@ -38,7 +38,7 @@ pub struct TimerUnit {
     pub topic_hash: i32,
 }
 
-/// What a position of the timer log holds.
+/// Content at a position of the timer log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Unit(TimerUnit),
@@ -61,7 +61,7 @@ impl TimerUnit {
         self.magic & magic::ROLL != 0
     }
 
-    /// Whether the message cancels another one. One that still rolls does not yet.
+    /// Whether the message cancels another message. A message that still rolls does not cancel yet.
     #[must_use]
     pub fn deletes(&self) -> bool {
         self.magic & magic::DELETE != 0 && !self.rolls()
@@ -89,7 +89,7 @@ impl TimerUnit {
         bytes
     }
 
-    /// Parses a unit; `None` when the bytes are not one (`TimerMessageStore.recoverAndRevise`).
+    /// Parses a unit. Returns `None` for other bytes (`TimerMessageStore.recoverAndRevise`).
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match look(bytes) {
@@ -99,7 +99,7 @@ impl TimerUnit {
     }
 }
 
-/// Tells what the start of `bytes` is.
+/// Classifies the start of `bytes`.
 pub(crate) fn look(bytes: &[u8]) -> Found {
     let four =
         |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map(i32::from_be_bytes);

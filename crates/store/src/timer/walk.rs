@@ -1,4 +1,4 @@
-//! Walks the chain of a slot, from the newest unit to older ones.
+//! Walks the chain of a slot, from the newest unit to older units.
 
 use super::due::{Entry, Load, Loaded};
 use super::log::TimerLog;
@@ -6,7 +6,7 @@ use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
-/// Bytes read at once when neighbouring units are probably needed too, and when they are not.
+/// Bytes per read if neighbouring units are probably needed too, and if they are not.
 const NEAR_BYTES: u64 = 64 << 10;
 const ALONE_BYTES: u64 = 4096;
 
@@ -15,7 +15,7 @@ struct Window<'a> {
     log: &'a TimerLog,
     from: u64,
     bytes: Vec<u8>,
-    /// Position from which units are read one at a time, because a longer read failed there.
+    /// Position from which units are read singly, because a longer read failed there.
     alone_from: u64,
 }
 

@@ -31,14 +31,14 @@ pub(super) struct Wheel {
     slots: u64,
     precision_ms: i64,
     pages: HashMap<u64, Page>,
-    /// For a new file: its temporary path until [`Self::settle`], and its final path.
+    /// Temporary path of a new file until [`Self::settle`], and its final path.
     unnamed: Option<(PathBuf, PathBuf)>,
 }
 
 impl Wheel {
-    /// Opens the file, or creates one of empty slots that gets its name in [`Self::settle`]. A file of another size is
-    /// replaced too, as it is cut off or no wheel: no setting changes the size, and all slots can be derived from the timer
-    /// log.
+    /// Opens the file, or creates a file of empty slots that gets its name in [`Self::settle`]. A file of another
+    /// size is replaced too, because it is truncated or no wheel. No setting changes the size, and all slots can be
+    /// derived from the timer log.
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -69,8 +69,8 @@ impl Wheel {
         self.unnamed.is_some()
     }
 
-    /// Gives a new file its name, with the current slots in it. After a crash before that there is no wheel, and it is made
-    /// again; a wheel with fewer slots than the `timercheck` file relies on is never found.
+    /// Gives a new file its name, with the current slots in it. After an earlier crash the wheel is missing and is
+    /// made again. So a wheel with fewer slots than the `timercheck` file relies on never exists.
     pub(super) fn settle(&mut self, disk: &dyn Disk) -> io::Result<()> {
         let Some((beside, path)) = self.unnamed.take() else { return Ok(()) };
         let dirty = self.take_dirty();
@@ -84,12 +84,12 @@ impl Wheel {
         self.pages.clear();
     }
 
-    /// The slot of a time, if the wheel holds one for it.
+    /// Returns the slot of a time, if the wheel has it.
     pub(super) fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
         Ok(Some(self.raw(time_ms)?).filter(|slot| slot.time_ms == self.start_of(time_ms)))
     }
 
-    /// The slot at the wheel's place for a time, which may be of another time.
+    /// Returns the slot at the wheel's place for a time. The slot may belong to another time.
     pub(super) fn raw(&mut self, time_ms: i64) -> io::Result<Slot> {
         let precision_ms = self.precision_ms;
         let (page, at) = self.locate(time_ms);
@@ -128,7 +128,7 @@ impl Wheel {
         Ok(self.pages.get_mut(&index).expect("inserted above"))
     }
 
-    /// Returns copies of the changed pages. Drops unchanged ones when there are too many: all pages returned before must be
+    /// Returns copies of the changed pages. Drops unchanged pages above the limit: all pages returned before must be
     /// in the file.
     pub(super) fn take_dirty(&mut self) -> Vec<Dirty> {
         if self.pages.len() > PAGES_KEPT {
@@ -157,7 +157,7 @@ impl Wheel {
         self.file.clone()
     }
 
-    /// The first slot at or after `time_ms` that may have units; none before it has any. Reads the whole file.
+    /// Returns the first slot at or after `time_ms` that may have units. Reads the whole file.
     pub(super) fn first_from(&self, time_ms: i64) -> io::Result<Option<i64>> {
         let mut first = None::<i64>;
         let mut see = |slot: Slot| first = Some(first.map_or(slot.time_ms, |first| first.min(slot.time_ms)));
@@ -173,8 +173,8 @@ impl Wheel {
         Ok(first)
     }
 
-    /// Passes all slots at or after `read_ms` that have units to `see`, as the file holds them, without changes since the
-    /// last save.
+    /// Passes all slots at or after `read_ms` that have units to `see`, from the file, without changes since the last
+    /// save.
     pub(super) fn for_each(&self, read_ms: i64, mut see: impl FnMut(Slot)) -> io::Result<()> {
         const STEP: u64 = 1 << 20;
         let (mut at, end) = (0, self.slots * SLOT_BYTES);

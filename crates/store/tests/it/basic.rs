@@ -90,7 +90,7 @@ fn a_group_lies_in_one_file_with_consecutive_offsets() {
     assert!(batch.is_empty() && batch.size() == 0);
 }
 
-/// A record that leaves exactly 8 bytes is written, one that would leave 7 begins the next file.
+/// A record that leaves exactly 8 bytes is written. A record that would leave 7 begins the next file.
 #[test]
 fn a_file_keeps_eight_bytes_for_its_blank_record() {
     for (left, expected_file) in [(8, 0), (7, 1)] {
@@ -240,7 +240,7 @@ fn readers_are_told_when_the_disk_is_needed() {
     assert_eq!(units.len(), 1);
 }
 
-/// What grew since the last look, by topic, sorted.
+/// Returns the growth of each topic since the last call, sorted.
 fn grown(store: &Store) -> Vec<(String, u64)> {
     let grown = store.take_grown().into_iter();
     let mut grown: Vec<_> = grown.map(|(queue, growth)| (queue.topic().to_owned(), growth)).collect();

@@ -15,7 +15,7 @@ use wire::units::QueueOffset;
 const INNER: i32 = sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP;
 const JAVAS: &str = "/store/batchconsumequeue/Batches/0";
 const OURS: &str = "/store/vostok/batched/Batches/0";
-/// Numbers of messages of the records in turn; 1 is one that is sent alone.
+/// Numbers of messages of the records in turn. 1 is a message that is sent alone.
 const COUNTS: [u16; 5] = [3, 1, 2, 7, 1];
 
 /// A file of RocketMQ's holds four units, of ours eight.
@@ -41,7 +41,7 @@ fn put(store: &Store, queue: &Arc<Queue>, count: u16, now_ms: i64) -> u64 {
     batch.placed(index).queue_offset.get()
 }
 
-/// So many records, store time ten times their number; answers the number behind the last message.
+/// Appends `records` records with store times of ten times their number. Returns the number behind the last message.
 fn fill(store: &Store, records: usize) -> u64 {
     let queue = store.queue("Batches", 0).unwrap();
     for number in 0..records {
@@ -52,7 +52,7 @@ fn fill(store: &Store, records: usize) -> u64 {
     queue.max().get()
 }
 
-/// Every message from the minimum on leads to the record that says it has it, and reads well.
+/// Checks that every message from the minimum on leads to its record, and is readable.
 fn check(store: &Store, max: u64) -> Arc<Queue> {
     let queue = store.find_queue("Batches", 0).unwrap();
     assert!(queue.is_batched());
@@ -110,7 +110,7 @@ fn javas(disk: &FakeDisk) -> Vec<(u64, u64, u64, u64, u64)> {
     units
 }
 
-/// What RocketMQ's units must be after [`fill`] in an empty store.
+/// RocketMQ's units after [`fill`] in an empty store.
 fn expected(records: u64) -> Vec<(u64, u64, u64)> {
     let counts = COUNTS.iter().cycle().map(|count| u64::from(*count));
     let mut base = 0;
@@ -250,7 +250,7 @@ fn whatever_derived_file_is_lost_comes_back() {
     }
 }
 
-/// As RocketMQ leaves it: its files and the log, nothing of ours.
+/// A store as RocketMQ leaves it: RocketMQ's files and the log, no file of Vostok.
 #[test]
 fn a_store_of_javas_opens_with_numbers_nobody_has() {
     let disk = FakeDisk::new(512);
@@ -467,7 +467,7 @@ fn a_dump_shows_the_units_as_rocketmq_has_them() {
     assert!(rows[0].contains("offset=4") || rows[0].contains("\"offset\":4"), "{}", rows[0]);
 }
 
-/// Thousands of messages that are compressed take no more room in the log than one.
+/// Thousands of compressed messages take no more room in the log than a single message.
 #[test]
 fn a_queue_of_large_batches_is_rebuilt_from_a_log_that_begins_later() {
     let config = || Config { queue_file_bytes: 1 << 20, ..config() };

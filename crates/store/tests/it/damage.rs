@@ -1,4 +1,4 @@
-//! Damage of files that were durable once: of derived ones, and in the middle of the log.
+//! Damage of files that were durable: of derived files, and in the middle of the log.
 
 use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn a_store_closed_before_it_healed_counts_as_crashed() {
     check_whole(&store, 30);
 }
 
-/// Without the table, as a Java broker leaves a store.
+/// Removes the table, so that the store looks as a Java broker leaves it.
 fn as_from_elsewhere(disk: &FakeDisk, without: &[&str]) {
     remove_all(disk, "/store/vostok");
     without.iter().for_each(|path| remove_all(disk, path));
@@ -339,7 +339,8 @@ fn a_damaged_record_misleads_no_search_by_time() {
     }
 }
 
-/// RocketMQ reads from the last unit of a queue how far the log is indexed: a blank one says 2 GiB, and hides what follows.
+/// RocketMQ takes the indexed end of the log from the last unit of a queue. A blank unit reads as 2 GiB, and hides
+/// later messages.
 #[test]
 fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
     for is_filled in [false, true] {
@@ -383,8 +384,8 @@ fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
     }
 }
 
-/// A store of 30 messages in each of three queues that was closed, opened again, got one more message in each queue, and was
-/// killed; also returns where the last three records begin.
+/// Makes a store of 30 messages in each of three queues, closed and opened again. Each queue then got another message
+/// before a kill. Also returns the starts of the last three records.
 fn killed_behind_the_checkpoint() -> (FakeDisk, Vec<u64>) {
     let (disk, _) = closed(30);
     let store = open(&disk);
@@ -494,7 +495,7 @@ fn a_short_record_at_the_end_of_a_sector_that_was_altered_is_damage() {
     }
 }
 
-/// A directory that is not mounted looks like an empty one.
+/// An unmounted directory looks like an empty directory.
 #[test]
 fn a_store_without_its_commit_log_is_refused_until_its_queues_are_gone_too() {
     let (disk, _) = closed(30);

@@ -1,4 +1,4 @@
-//! Damage of stored records is found before they are served, and a log that somebody else rewrote is not damage.
+//! Damage of stored records is found before they are served, and a log that another program rewrote is not damage.
 
 use crate::tool::{append, message, open, small_config};
 use std::path::Path;
@@ -11,7 +11,7 @@ use wire::units::QueueOffset;
 const SEGMENT: &str = "/store/commitlog/00000000000000000000";
 const DIGESTS: &str = "/store/vostok/digest/00000000000000000000";
 
-/// A closed store with `count` messages in one queue.
+/// Makes a closed store with `count` messages in a queue.
 fn closed(count: u32) -> FakeDisk {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
@@ -37,7 +37,7 @@ fn units(queue: &Queue) -> Vec<Numbered> {
     (0..).zip(units).map(numbered).collect()
 }
 
-/// Indexes of the messages that are not served, and what is said of the first.
+/// Returns the indexes of the messages that are not served, and the reason for the first.
 fn damaged(store: &Store) -> (Vec<usize>, String) {
     let queue = store.find_queue("TopicA", 0).unwrap();
     match store.read_messages_blocking(&queue, &units(&queue), &mut Vec::new()) {
@@ -161,12 +161,12 @@ fn what_recovery_read_is_checked_from_then_on() {
     }
 }
 
-/// A Java broker ran in between: it knows nothing of digests, and leaves its process id or other times.
+/// Makes the store look as if a Java broker ran in between: it leaves no digests, and its process id or other times.
 fn as_java(disk: &FakeDisk) {
     flip(disk, "/store/checkpoint", 7);
 }
 
-/// Writes other messages over the last ones, as a broker does that cut the tail.
+/// Writes other messages over the last messages, like a broker that cut the tail.
 fn rewrite(disk: &FakeDisk, from: usize, count: usize) {
     let config = Config { digests: false, ..small_config() };
     let store = Store::open(config.clone(), Arc::new(disk.clone())).unwrap();

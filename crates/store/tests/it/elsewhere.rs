@@ -1,5 +1,5 @@
-//! Stores that come from another broker: RocketMQ up to 5.4 writes no position up to which the queues are durable, and
-//! leaves the one that stands in the checkpoint as it is.
+//! Stores that come from another broker. RocketMQ up to 5.4 does not write the position up to which the queues are
+//! durable, and leaves the position in the checkpoint unchanged.
 
 use crate::retention::{HOUR_MS, fill, round, settings};
 use crate::tool::{append, bodies, open, small_config};
@@ -19,7 +19,8 @@ fn remove_all(disk: &FakeDisk, directory: &Path) {
     }
 }
 
-/// As if another broker had written the store last: nothing of ours, this position in the checkpoint, and its crash mark.
+/// Makes the store look as if another broker wrote it last: no file of Vostok, this position in the checkpoint, and a
+/// crash mark.
 pub fn from_elsewhere(disk: &FakeDisk, claimed: u64, crashed: bool) {
     remove_all(disk, "/store/vostok".as_ref());
     let page = disk.open("/store/checkpoint".as_ref()).unwrap();
@@ -29,8 +30,8 @@ pub fn from_elsewhere(disk: &FakeDisk, claimed: u64, crashed: bool) {
     }
 }
 
-/// A closed store with a queue of ten messages of which none is left in the log, and a busy one. Answers the start of the
-/// log and the busy queue's ends.
+/// Makes a closed store with a queue of ten messages that are all deleted from the log, and a busy queue. Returns the
+/// start of the log and the busy queue's ends.
 fn with_idle_queue() -> (FakeDisk, u64, (u64, u64)) {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
@@ -107,7 +108,7 @@ fn a_queue_without_messages_keeps_its_end_when_a_repair_has_the_others_made_agai
     assert_eq!(bodies(&store, &busy, ends.0).len() as u64, ends.1 - ends.0);
 }
 
-/// Half of the queue files are gone, and the others do not say that these were there.
+/// Half of the queue files are gone, and the remaining files do not show that.
 #[test]
 fn a_repair_that_was_cut_short_hides_no_message() {
     let (disk, _, ends) = with_idle_queue();
@@ -168,8 +169,8 @@ fn a_topic_that_was_made_again_is_as_it_was_after_a_clean_stop() {
     }
 }
 
-/// Appends that many messages, of one body each, to queues 0 and 1 of a topic and to another topic; the topic is removed before
-/// each count but the first.
+/// Appends messages of equal bodies to queues 0 and 1 of a topic and to another topic, `counts` times. Removes the
+/// topic before each count but the first.
 pub fn remake(store: &Store, topic: &str, counts: &[usize]) {
     for (body, count) in counts.iter().enumerate() {
         if body > 0 {
@@ -194,7 +195,8 @@ fn check_remade(store: &Store, topic: &str, counts: &[usize]) {
     }
 }
 
-/// What RocketMQ up to 5.4 leaves when it is killed: the queues are made from the log, which has the deleted messages too.
+/// A store that RocketMQ up to 5.4 leaves after a kill: the queues are made from the log, which has the deleted
+/// messages too.
 #[test]
 fn a_topic_that_was_made_again_is_as_it_was_after_a_crash() {
     let counts = [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]];
@@ -223,7 +225,8 @@ fn a_topic_that_was_made_again_is_as_it_was_after_a_crash() {
     }
 }
 
-/// Only the end of the log tells of the second topic; the first one's queues are believed until everything is read.
+/// Only the end of the log shows that the second topic was re-created. The first topic's queues are trusted until
+/// everything is read.
 #[test]
 fn two_topics_that_were_made_again_at_different_times_are_as_they_were() {
     let disk = FakeDisk::new(512);
@@ -238,7 +241,7 @@ fn two_topics_that_were_made_again_at_different_times_are_as_they_were() {
     check_remade(&store, "Second", &[20, 6]);
 }
 
-/// One record whose number was damaged to 0, in a log that has no checksums of ours, makes no queue begin anew.
+/// A record whose number was damaged to 0, in a log without checksums of Vostok, does not restart a queue.
 #[test]
 fn a_damaged_number_does_not_make_a_queue_begin_anew() {
     for damaged in [8, 19] {
@@ -270,7 +273,7 @@ fn a_damaged_number_does_not_make_a_queue_begin_anew() {
     }
 }
 
-/// Blank places say nothing about where units end that count: neither those in the middle of a file nor at its start.
+/// Blank places do not show the end of valid units, neither in the middle of a file nor at its start.
 #[test]
 fn blank_places_hide_no_units_that_do_not_count() {
     let disk = FakeDisk::new(512);
@@ -309,7 +312,7 @@ fn blank_places_hide_no_units_that_do_not_count() {
     }
 }
 
-/// Queues that were half rebuilt when the process was killed or the power went away must not be believed as far as the checkpoint says.
+/// Queues that were half rebuilt at a kill or power cut must not be trusted up to the checkpoint.
 #[test]
 fn a_rebuild_of_all_queues_that_was_cut_short_begins_again() {
     let config = || Config { unwritten_units_max: 16, ..small_config() };

@@ -1,4 +1,4 @@
-//! One fault at a time, and what is said about it.
+//! Single faults, and the reports about them.
 
 use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn a_failed_flush_fences_and_is_never_tried_again() {
     assert!(disk.open("/store/vostok/mounts".as_ref()).is_err());
 }
 
-/// Ten records of one queue, and where each ends.
+/// Makes ten records of a queue. Returns the end of each.
 fn ten_records(disk: &FakeDisk) -> (Store, Vec<u64>) {
     let store = open(disk);
     let queue = store.queue("A", 0).unwrap();
@@ -345,7 +345,7 @@ fn waiters_are_told_when_their_time_is_over() {
     assert_eq!(receiver.recv().unwrap(), FlushOutcome::TimedOut);
 }
 
-/// More queues than files that are synced one by one, and more than are kept open.
+/// Tests more queues than files that are synced singly, and more than the limit of open files.
 #[test]
 fn many_queues_are_durable_after_a_checkpoint() {
     let disk = FakeDisk::new(512);
@@ -364,7 +364,7 @@ fn many_queues_are_durable_after_a_checkpoint() {
     }
 }
 
-/// A checkpoint that ends early, wherever it finds no space, takes no queue from those that come after it.
+/// A checkpoint that ends early for lack of space takes no queue from later checkpoints.
 #[test]
 fn a_checkpoint_without_space_forgets_no_queue() {
     for space in (0..).step_by(100) {

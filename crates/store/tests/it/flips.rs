@@ -1,5 +1,5 @@
-//! One byte of a store flipped: every message is served as it was stored, or not at all. Never other content, never a
-//! message that was not there, never another number.
+//! A flipped byte in a store: every message is served as it was stored, or not at all. Other content, a new message
+//! or another number never appear.
 //!
 //! The key index is walked as well: searches find nothing but stored messages with the key. All bytes of the small files and every 127th of the large ones; `VOSTOK_FLIP_STRIDE=1` walks them all.
 
@@ -54,7 +54,7 @@ fn written(closed: bool) -> FakeDisk {
     disk.killed()
 }
 
-/// All messages as a consumer gets them who goes on behind what is damaged, and how many were reported.
+/// Returns all messages that a consumer gets who continues behind damage, and the number of reports.
 pub fn served(store: &Store) -> (Messages, usize) {
     let (mut found, mut reported) = (Messages::new(), 0);
     for queue in store.queues() {
@@ -88,7 +88,7 @@ pub fn served(store: &Store) -> (Messages, usize) {
     (found, reported)
 }
 
-/// What searches by key find that is not a stored message with that key.
+/// Returns results of searches by key that are not a stored message with that key.
 fn wrongly_found(store: &Store, expected: &Messages) -> Vec<String> {
     let mut wrong = Vec::new();
     for (topic, number) in (0..300).step_by(7).flat_map(|number| QUEUES.map(|(topic, _)| (topic, number))) {

@@ -25,7 +25,7 @@ fn config(flush: FlushMode) -> Config {
     }
 }
 
-/// A message of the master: which queue, how long, what kind.
+/// Message of the master: its queue, size and kind.
 #[derive(Clone, Debug)]
 struct Sent {
     queue: usize,
@@ -70,7 +70,7 @@ fn append(store: &Store, sent: &Sent, number: usize) {
     store.append(&mut batch, number as i64 * 3_600_000).unwrap();
 }
 
-/// Everything that can be seen of a store below a log position.
+/// Visible content of a store below a log position.
 #[derive(Debug, PartialEq)]
 struct Content {
     /// Length and checksum of the log.
@@ -120,7 +120,7 @@ fn content_up_to(master: &Store, end: u64) -> Content {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// So many bytes of the master's log come.
+    /// The store takes this number of bytes of the master's log.
     Take(usize),
     Flush,
     Checkpoint,

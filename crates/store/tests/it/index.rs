@@ -41,7 +41,7 @@ fn javas(files: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<Vec<u8>> {
     files.iter().filter(|(path, _)| is_index(path)).map(|(_, content)| content.clone()).collect()
 }
 
-/// Bodies of what a search finds, once everything is indexed.
+/// Returns the bodies of a search's results, after everything is indexed.
 fn find(store: &Store, query: &KeyQuery<'_>) -> Vec<Vec<u8>> {
     while store.indexed() < store.appended() {
         // Each search reads a piece of the log.

@@ -1,4 +1,4 @@
-//! Stores looked at from outside: Java's, ours, and damaged ones that are mended.
+//! Stores examined from outside: Java's, Vostok's, and damaged stores that are repaired.
 
 use crate::java::{CLEAN, KILLED, PLAIN, disk_with, unpack};
 use crate::tool::{append, bodies, small_config};
@@ -47,7 +47,7 @@ fn flip(disk: &FakeDisk, path: &str, at: u64) {
 }
 
 const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
-/// Where the 20th record begins and how long it is: it is message 9 of queue 1.
+/// Name of the second file, which begins with the 20th record: message 9 of queue 1.
 const SECOND_FILE: &str = "/store/commitlog/00000000000000004096";
 
 #[test]

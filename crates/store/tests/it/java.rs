@@ -1,4 +1,4 @@
-//! Stores written by a RocketMQ 5.5.0 broker, opened as they are. The archives are complete store roots.
+//! Stores written by a RocketMQ 5.5.0 broker, opened unchanged. The archives are complete store roots.
 
 use crate::tool::{append, bodies};
 use flate2::read::GzDecoder;

@@ -1,4 +1,4 @@
-//! What a Java broker makes of the key index of a store of ours that was killed, after every single write.
+//! Behaviour of a Java broker with the key index of a killed Vostok store, after every single write.
 //!
 //! The model follows `IndexService.load`, `CommitLog.recoverAbnormally`, `IndexService.buildIndex`, `IndexFile.putKey` and
 //! `IndexFile.selectPhyOffset` of 5.5.0.
@@ -20,7 +20,7 @@ fn config() -> Config {
     Config { key_index: true, index_slots: SLOTS, index_items: ITEMS, segment_bytes: 2048, ..small_config() }
 }
 
-/// A message of the log, and what is indexed of it.
+/// Message of the log, and its index items.
 struct Logged {
     offset: u64,
     time: i64,
@@ -212,7 +212,7 @@ fn search_all(store: &Store, disk: &FakeDisk, when: &str) {
     }
 }
 
-/// Checks what Java finds now, and after each step of ours.
+/// Checks Java's search results now, and after each step of Vostok.
 fn follow(disk: FakeDisk, when: &str) {
     check(&disk, when);
     let store = Store::open(config(), Arc::new(disk.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! The unit journal: what the queues got since the last checkpoint, without reading the log for it.
+//! Tests of the unit journal: units since the last checkpoint, without a read of the log.
 
 use crate::tool::{append, bodies, flush, open, small_config};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use store::{Checkpoint, Disk, FakeDisk, FlushOutcome, Store};
 
 const QUEUES: [(&str, i32); 3] = [("A", 0), ("A", 1), ("SCHEDULE_TOPIC_XXXX", 0)];
 
-/// One message more for every queue.
+/// Appends `rounds` more messages to every queue.
 fn fill(store: &Store, rounds: usize) {
     for _ in 0..rounds {
         for (topic, queue_id) in QUEUES {
@@ -18,7 +18,7 @@ fn fill(store: &Store, rounds: usize) {
     }
 }
 
-/// Every queue has this many messages, in order, and goes on behind them.
+/// Checks that every queue has this many messages, in order, and continues behind them.
 fn check(store: &Store, count: u64) {
     for (topic, queue_id) in QUEUES {
         let queue = store.queue(topic, queue_id).unwrap();

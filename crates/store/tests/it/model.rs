@@ -1,7 +1,7 @@
-//! Random operations with crashes against a plain list of what was appended.
+//! Random operations with crashes against a plain list of the appended messages.
 //!
-//! The promise: a message whose flush was reported is never lost; what is lost is a suffix of the log; nothing
-//! appears that was not appended; queue offsets are dense. A batch whose append failed may be there in part.
+//! The promise: a message whose flush was reported is never lost. Lost messages are a suffix of the log. Only
+//! appended messages appear. Queue offsets are dense. A batch whose append failed may be partly present.
 
 use crate::tool::{flush, message, small_config};
 use proptest::prelude::*;
@@ -26,14 +26,14 @@ enum Op {
     CloseAndOpen,
     Kill,
     PowerCut(u64),
-    /// Between two runs, the first ended cleanly or not, something happens to one of the derived files.
+    /// Damage to a derived file between two runs, of which the first ended cleanly or not.
     Harm(bool, Harm, usize),
     /// The next write, or sync, after so many fails; then the power goes.
     WriteError(u64, u64),
     SyncError(u64, u64),
 }
 
-/// What happens to derived files.
+/// Damage to derived files.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     DeleteQueueFile,
@@ -82,7 +82,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(one, 1..60)
 }
 
-/// One record of the log as the model knows it.
+/// Record of the log in the model.
 #[derive(Clone, Debug)]
 struct Kept {
     queue: usize,
@@ -97,7 +97,7 @@ struct Model {
     config: Config,
     store: Store,
     log: Vec<Kept>,
-    /// So many of `log` were reported durable.
+    /// Number of records of `log` that were reported durable.
     durable: usize,
     next_body: u64,
 }
@@ -166,7 +166,7 @@ impl Model {
         self.disk = disk;
     }
 
-    /// Fits the model to what a crash left, within what is allowed.
+    /// Adjusts the model to the state after a crash, within the allowed losses.
     fn accept_loss(&mut self) {
         let end = self.store.recovered().end;
         let sure = self.log.iter().take_while(|kept| kept.end.is_some_and(|kept| kept <= end)).count();

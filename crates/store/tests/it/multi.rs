@@ -18,7 +18,7 @@ fn open(disk: &FakeDisk) -> Store {
     Store::open(config(), Arc::new(disk.clone())).unwrap()
 }
 
-/// Appends one message; answers its record.
+/// Appends a message. Returns its record.
 fn send(store: &Store, queue: &Arc<Queue>, message: &Message<'_>, now_ms: i64) -> Vec<u8> {
     let mut batch = store.batch();
     let index = batch.push(queue, message).unwrap();

@@ -1,4 +1,4 @@
-//! Stores whose log holds messages that are in no queue any more: nothing is wrong with them.
+//! Stores whose log holds messages that have left their queue. They have no fault.
 
 use crate::elsewhere::{from_elsewhere, remake};
 use crate::tool::{append, open, small_config};
@@ -23,7 +23,7 @@ pub fn check_clean(disk: &FakeDisk, what: &str) {
     assert_eq!(Repair::of(&survey, &found).steps(), [], "{what}");
 }
 
-/// As RocketMQ leaves the checkpoint: the queue table does not count any more, and is still there.
+/// Makes the checkpoint look as RocketMQ leaves it: the queue table is invalid, but still exists.
 fn void_table(disk: &FakeDisk) {
     disk.open("/store/checkpoint".as_ref()).unwrap().write_at(b"anything", 8).unwrap();
 }
@@ -98,7 +98,7 @@ fn a_queue_that_was_shortened_is_whole() {
     }
 }
 
-/// RocketMQ up to 5.4 leaves nothing that tells of a deleted topic.
+/// RocketMQ up to 5.4 leaves no trace of a deleted topic.
 #[test]
 fn a_topic_that_another_broker_made_again_is_whole() {
     for counts in [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]] {

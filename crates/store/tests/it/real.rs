@@ -1,4 +1,4 @@
-//! The same store on the operating system's files.
+//! Tests of the store on the operating system's files.
 
 use crate::tool::{append, bodies, flush, small_config};
 use std::sync::Arc;
@@ -52,8 +52,8 @@ fn appended_read_closed_and_reopened_in_both_modes() {
     }
 }
 
-/// A zeroed sector in files that are filled with zeros ahead, and in sparse ones: what lies behind is found and kept, as the file
-/// system was never gone.
+/// Zeroes a sector in files that are filled with zeros ahead, and in sparse files. Later records are found and kept,
+/// because the file system stayed mounted.
 #[test]
 fn zeros_in_the_middle_are_damage_after_a_kill() {
     for mode in [FlushMode::Async, FlushMode::Sync] {

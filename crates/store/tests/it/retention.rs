@@ -433,7 +433,7 @@ fn files_go_round_several_directories_and_are_found_in_all() {
     check_readable(&store, &queue);
 }
 
-/// A power cut may keep the removal of one file and not of an older one when they lie on different file systems.
+/// A power cut may keep the removal of a file and not of an older file on another file system.
 #[test]
 fn a_power_cut_while_files_go_leaves_no_gap() {
     for seed in 0..40 {

@@ -14,16 +14,16 @@ const MINUTE_MS: i64 = 60_000;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// So many messages of this size to a queue.
+    /// Appends a number of messages of a size to a queue.
     Append(usize, usize, usize),
     Checkpoint,
-    /// So many minutes pass, and then a round.
+    /// Lets a number of minutes pass, and then runs a round.
     Round(i64),
     /// A round on a disk that is so many percent full, with the first unconsumed message at this share of the log.
     FullDisk(u64, u64),
     /// A round that leaves so many files.
     Bytes(u64),
-    /// A queue keeps what is younger than so many minutes.
+    /// Expires messages of a queue that are older than a number of minutes.
     Expire(usize, i64),
     GiveBack,
     Reopen,
@@ -52,7 +52,7 @@ struct Model {
     config: Config,
     store: Store,
     now_ms: i64,
-    /// Bodies by offset, the deleted ones as well.
+    /// Bodies by offset, including deleted bodies.
     sent: [Vec<Vec<u8>>; 3],
     mins: [u64; 3],
     log_min: u64,

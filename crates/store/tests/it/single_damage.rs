@@ -1,5 +1,5 @@
-//! One flipped byte or one broken sector anywhere in the log, and a kill: lost are the messages it hits and no others, and no queue
-//! offset is given twice.
+//! A flipped byte or a broken sector anywhere in the log, and a kill. Only the damaged messages are lost, and no
+//! queue offset is assigned twice.
 
 use crate::elsewhere::from_elsewhere;
 use crate::flips::{Messages, served};
@@ -14,7 +14,7 @@ use wire::record::RecordView;
 
 const QUEUES: [(&str, i32); 4] = [("A", 0), ("A", 1), ("Orders", 0), ("%RETRY%g", 0)];
 
-/// What is done to the log.
+/// Damage to the log.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     /// A byte is changed with this mask.
@@ -25,7 +25,7 @@ enum Harm {
     Zeros,
 }
 
-/// What happens to the `checkpoint` file.
+/// Damage to the `checkpoint` file.
 #[derive(Clone, Copy, Debug)]
 enum Page {
     Kept,
@@ -42,12 +42,12 @@ struct Case {
     segment_bytes: u64,
     /// Batches of messages: the queue and the length of the body of each.
     batches: Vec<Vec<(usize, usize)>>,
-    /// Behind which batches the store is checkpointed, and its journal written.
+    /// Number of the batch after which the store is checkpointed, and its journal written.
     checkpoint: Option<usize>,
     journal: Option<usize>,
     page: Page,
     harm: Harm,
-    /// Where, in 1 / 65,536 of the log.
+    /// Position of the damage, in 1 / 65,536 of the log.
     place: u64,
     closed_before_the_second_restart: bool,
 }
@@ -182,8 +182,8 @@ impl Stored {
     }
 }
 
-/// The number of the message whose flags, queue id or topic were changed, which no checksum covers behind the last checkpoint: it can
-/// turn up in another queue, in the place of one that has its number there.
+/// Returns the number of the message whose flags, queue id or topic were changed. No checksum covers these fields
+/// behind the last checkpoint, so the message can appear in another queue, in place of the message with its number.
 fn misplaced(stored: &[Stored], harmed: &Range<u64>, harm: Harm) -> Option<u64> {
     let Harm::Flip(_) = harm else { return None };
     let hit = stored.iter().find(|it| it.is_hit(harmed))?;
@@ -194,7 +194,7 @@ fn misplaced(stored: &[Stored], harmed: &Range<u64>, harm: Harm) -> Option<u64> 
     ((12..16).contains(&at) || (36..40).contains(&at) || topic.contains(&at)).then_some(hit.key.2)
 }
 
-/// What was stored and harmed.
+/// Stored messages, and the damage.
 struct Written {
     stored: Vec<Stored>,
     harmed: Range<u64>,
@@ -206,8 +206,8 @@ impl Written {
         !it.is_hit(&self.harmed) && self.misplaced != Some(it.key.2)
     }
 
-    /// Whether the offset of a message may not be given again. Behind damage at the very end nothing proves that there was
-    /// something, and of a queue whose messages were all hit nothing says that it was there.
+    /// Whether the offset of a message must not be assigned again. Behind damage at the very end, the former message
+    /// leaves no proof. A queue whose messages were all damaged leaves no trace of its existence.
     fn is_taken(&self, key: &(String, i32, u64)) -> bool {
         let followed = |it: &Stored| {
             self.stored.iter().any(|other| !other.is_hit(&self.harmed) && other.range.start > it.range.start)
@@ -219,7 +219,7 @@ impl Written {
         is_known && self.stored.iter().any(is_one)
     }
 
-    /// Everything that was not hit is where it was, and whatever else is served lies where something was hit.
+    /// Checks that every undamaged message is in its place, and that any other served message lies at the damage.
     fn check(&self, found: &Messages, what: &str) {
         let Self { stored, harmed, .. } = self;
         let hit: BTreeSet<u64> =

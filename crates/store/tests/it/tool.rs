@@ -1,4 +1,4 @@
-//! What the tests share: a small configuration, messages, and reading a queue back.
+//! Shared test code: a small configuration, messages, and reading a queue back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
     }
 }
 
-/// Appends one message and answers its queue offset.
+/// Appends a message and returns its queue offset.
 pub fn append(store: &Store, queue: &Arc<Queue>, body: &[u8], now_ms: i64) -> u64 {
     let mut batch = store.batch();
     let index = batch.push(queue, &message(body, b"TAGS\x01TagA\x02")).unwrap();
@@ -64,7 +64,7 @@ pub fn flush(store: &Store) -> store::FlushOutcome {
     receiver.recv().unwrap()
 }
 
-/// Bodies of the messages from an offset on, with everything checked that a record says of itself.
+/// Returns the bodies of the messages from an offset on. Checks all fields of the records.
 pub fn bodies(store: &Store, queue: &Queue, from: u64) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
     queue.units_blocking(QueueOffset::new(from), usize::MAX >> 1, &mut units).unwrap();

@@ -11,7 +11,7 @@ use wire::units::QueueOffset;
 
 const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
 const SEGMENT_BYTES: u64 = 1 << 16;
-/// In the middle of a page of the first file.
+/// Sector in the middle of a page of the first file.
 const SECTOR: std::ops::Range<u64> = 18_432..18_944;
 const PAGE: std::ops::Range<u64> = 16_384..20_480;
 
@@ -45,7 +45,8 @@ fn units_of(store: &Store, queue_id: i32) -> Vec<Unit> {
     units
 }
 
-/// A closed store with messages in three queues, and further ones behind them in a fourth. Answers the units of the second queue.
+/// Makes a closed store with messages in three queues, and later messages in a fourth queue. Returns the units of the
+/// second queue.
 fn closed() -> (FakeDisk, Vec<Unit>) {
     let disk = FakeDisk::new(512);
     let store = open(&disk, Duration::ZERO);

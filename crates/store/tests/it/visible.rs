@@ -1,4 +1,4 @@
-//! What a queue shows can be read, at any moment.
+//! Every message that a queue shows is readable at any moment.
 
 use crate::tool::{append, small_config};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A store without threads, under a clock that stands still until somebody moves it.
+//! Tests of a store without threads, under a clock that only the test moves.
 
 use crate::tool::{append, bodies, message, small_config};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -116,7 +116,7 @@ fn who_waits_too_long_is_told_so_by_the_clock_alone() {
     assert_eq!((at(0), at(2_999), at(3_000)), (0, 0, 1));
 }
 
-/// The same calls at the same times leave the same disk.
+/// Two runs of equal calls at equal times leave equal disks.
 #[test]
 fn two_runs_do_the_same() {
     let run = || {

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Bytes of an entry without its body and properties.
 const ENTRY_FIXED: usize = 4 + 4 + 4 + 4 + 4 + 2;
 
-/// One message of a batch body.
+/// Message of a batch body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The user-defined flag.
@@ -17,13 +17,13 @@ pub struct Entry<'a> {
     pub properties: &'a [u8],
 }
 
-/// Why a batch body cannot be parsed.
+/// Error of a batch body that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("batch entry at byte {at} is malformed: {what}")]
 pub struct BatchError {
     /// Position in the body where the entry starts.
     pub at: usize,
-    /// What was expected and what was found.
+    /// Expected and actual content.
     pub what: &'static str,
 }
 

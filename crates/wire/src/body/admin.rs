@@ -40,8 +40,8 @@ pub struct OffsetWrapper {
     pub last_timestamp: i64,
     /// Queue offset that the group will pull next.
     pub pull_offset: i64,
-    /// Store time of the first message that the group has not consumed, ms since the epoch; 0 if no message waits, -1 if the time
-    /// is unknown. RocketMQ's brokers do not send the field, and RocketMQ's tools ignore the field.
+    /// Store time of the first message that the group has not consumed, ms since the epoch. 0 if no message waits, -1
+    /// if the time is unknown. RocketMQ's brokers do not send the field, and RocketMQ's tools ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unconsumed_timestamp: Option<i64>,
     /// Whether the first message that the group selects may be newer than `unconsumed_timestamp`, because of a filter.
@@ -93,7 +93,7 @@ pub struct QuerySubscription {
     pub topic: String,
 }
 
-/// One connected client (`org.apache.rocketmq.remoting.protocol.body.Connection`).
+/// Connected client (`org.apache.rocketmq.remoting.protocol.body.Connection`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Connection {
@@ -113,7 +113,7 @@ pub struct Connection {
 pub struct ConsumerConnection {
     /// The connected members of the group.
     pub connection_set: Vec<Connection>,
-    /// Where the group begins without committed offsets.
+    /// Start position of a group without committed offsets.
     pub consume_from_where: Option<ConsumeFromWhere>,
     /// Whether the group consumes by pull, push or pop.
     pub consume_type: Option<ConsumeType>,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Field of requests 3005 and 3010 and of their answers, which RocketMQ does not know: what the broker calls this state of its users and
-/// acls. A broker that is asked with the name of the present state answers without a body.
+/// Version of a broker's users and acls, a field of requests 3005 and 3010 and of their responses. RocketMQ does not
+/// know the field. A broker that gets its current version in a request responds without a body.
 pub const USERS_VERSION: &str = "vostokUsersVersion";
 
 /// Field of requests 3005 and 3010, which RocketMQ does not know: a text that no other request has, so that no former answer proves
@@ -13,8 +13,8 @@ pub const NONCE: &str = "vostokNonce";
 /// Longest nonce that is answered.
 pub const NONCE_BYTES_MAX: usize = 64;
 
-/// Field of the answers to requests with a [`NONCE`]: the signature of [`proven_head`] and the body with the secret of the user who
-/// asked. Only a broker that knows the secret can make the signature.
+/// Field of the responses to requests with a [`NONCE`]: the signature of [`proven_head`] and the body, with the
+/// secret of the requesting user. Only a broker that knows the secret can make the signature.
 pub const PROOF: &str = "vostokProof";
 
 /// The beginning of a proof's content, before the body of the answer. The first byte is zero. The content of a signed request never
@@ -24,7 +24,7 @@ pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
     format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")
 }
 
-/// A user (`UserInfo`). Members that are absent stay as they are in an update.
+/// User (`UserInfo`). Absent members stay unchanged in an update.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UserInfo {
@@ -64,11 +64,11 @@ pub struct AclInfo {
     pub subject: Option<String>,
 }
 
-/// One policy of an acl (`AclInfo.PolicyInfo`).
+/// Policy of an acl (`AclInfo.PolicyInfo`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyInfo {
-    /// What the policy allows and denies.
+    /// Entries that allow or deny actions on resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<PolicyEntryInfo>>,
     /// `Custom` or `Default`; absent means `Custom`.
@@ -76,7 +76,7 @@ pub struct PolicyInfo {
     pub policy_type: Option<String>,
 }
 
-/// One entry of a policy (`AclInfo.PolicyEntryInfo`).
+/// Entry of a policy (`AclInfo.PolicyEntryInfo`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyEntryInfo {

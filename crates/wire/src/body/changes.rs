@@ -1,4 +1,4 @@
-//! What changed in the tables of a master (`VOSTOK_TABLE_CHANGES`, which only Vostok has).
+//! Changes in the tables of a master (`VOSTOK_TABLE_CHANGES`, which only Vostok has).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use super::{ConsumerOffsetTable, SubscriptionGroupTable, TopicTable};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Changed<T> {
-    /// What is not there any more. Of offsets `@group` for all of a group and `topic@` for all in a topic. Goes before `table`, which
-    /// may hold what was made again.
+    /// Removed keys. In a table of offsets, `@group` means all offsets of a group and `topic@` all offsets in a
+    /// topic. Removals apply before `table`, which may hold a key that was removed and created again.
     pub gone: Vec<String>,
-    /// Whether `table` is the whole table, so that what it does not hold is gone.
+    /// Whether `table` is the whole table, so that all keys outside it are removed.
     pub is_whole: bool,
     /// The entries that were changed or made, with their present values; all entries when `is_whole`.
     pub table: T,
 }
 
-/// The answer to a slave that asks what changed, or one part of it.
+/// Response to a slave that asks for changes, or one part of the response.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TableChanges {
@@ -25,14 +25,15 @@ pub struct TableChanges {
     pub groups: Option<Changed<SubscriptionGroupTable>>,
     /// The entry with which this part ends, in words of the master: the slave sends it to get the next part. Absent in the last part.
     pub more: Option<String>,
-    /// Offsets that groups committed, by `topic@group`. Absent in a part that tells of other tables only.
+    /// Offsets that groups committed, by `topic@group`. Absent in a part about other tables only.
     pub offsets: Option<Changed<ConsumerOffsetTable>>,
-    /// Configurations of topics. Absent in a part that tells of other tables only.
+    /// Configurations of topics. Absent in a part about other tables only.
     pub topics: Option<Changed<TopicTable>>,
 }
 
 impl TableChanges {
-    /// Adds the next part. False when the parts do not fit together: the master could not say any more what changed, or could again.
+    /// Appends the next part. Returns false if the parts do not fit together, because the master lost or regained its
+    /// list of changes in between.
     #[must_use]
     pub fn extend(&mut self, next: Self) -> bool {
         self.more = next.more;

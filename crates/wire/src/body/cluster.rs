@@ -16,7 +16,7 @@ pub struct ClusterInfo {
     pub cluster_addr_table: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A broker that is registered at a name server while another address has its name and id: the one that registered last. It is in
+/// Broker that registered at a name server before another address took over its name and id. The list is in
 /// [`REPLACED_BROKERS`], which name servers of RocketMQ do not have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,4 +1,4 @@
-//! Bodies between brokers, controllers and operators. Ids are those that a controller assigned.
+//! Bodies between brokers, controllers and operators. A controller assigned the ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,15 +32,15 @@ pub struct ElectMasterBody {
 pub struct ReplicaIdentity {
     /// Whether its heartbeats come.
     pub alive: bool,
-    /// Its address.
+    /// Address of the broker.
     pub broker_address: String,
-    /// Its id.
+    /// Id of the broker.
     pub broker_id: i64,
     /// Name of the set.
     pub broker_name: String,
 }
 
-/// All about one broker set (`BrokerReplicasInfo.ReplicasInfo`).
+/// State of one broker set (`BrokerReplicasInfo.ReplicasInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicasInfo {
@@ -52,7 +52,7 @@ pub struct ReplicasInfo {
     pub master_broker_id: Option<i64>,
     /// Number of the last election.
     pub master_epoch: i32,
-    /// The other brokers.
+    /// Brokers outside the in-sync set.
     pub not_in_sync_replicas: Vec<ReplicaIdentity>,
     /// The number of changes of the in-sync set.
     pub sync_state_set_epoch: i32,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// How a group consumes (`org.apache.rocketmq.remoting.protocol.heartbeat.ConsumeType`).
+/// Way in which a group gets messages (`org.apache.rocketmq.remoting.protocol.heartbeat.ConsumeType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConsumeType {
@@ -20,13 +20,14 @@ pub enum ConsumeType {
     Unknown,
 }
 
-/// Which members of a group get a message (`org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel`).
+/// Distribution of messages among the members of a group
+/// (`org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageModel {
-    /// Every member of the group gets it.
+    /// Every member of the group gets each message.
     Broadcasting,
-    /// One member of the group gets it.
+    /// A single member of the group gets each message.
     #[default]
     Clustering,
     /// Lite topics, since RocketMQ 5.5.
@@ -36,7 +37,7 @@ pub enum MessageModel {
     Unknown,
 }
 
-/// Where a group without committed offsets begins (`org.apache.rocketmq.common.consumer.ConsumeFromWhere`).
+/// Start position of a group without committed offsets (`org.apache.rocketmq.common.consumer.ConsumeFromWhere`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConsumeFromWhere {
@@ -73,7 +74,7 @@ pub struct SubscriptionData {
     pub filter_class_source: Option<String>,
     /// The filter expression as the application wrote it; `*` for all messages.
     pub sub_string: String,
-    /// Version of the subscription: a newer one replaces an older one (ms in Java, ns in Go).
+    /// Version of the subscription (ms in Java, ns in Go). A newer version replaces an older version.
     pub sub_version: i64,
     /// The tags in a `TAG` expression; empty for all messages.
     pub tags_set: BTreeSet<String>,
@@ -96,11 +97,11 @@ impl Default for SubscriptionData {
     }
 }
 
-/// One consumer group of a client (`org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData`).
+/// Consumer group of a client (`org.apache.rocketmq.remoting.protocol.heartbeat.ConsumerData`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerData {
-    /// Where to begin without a committed offset.
+    /// Start position without a committed offset.
     pub consume_from_where: ConsumeFromWhere,
     /// Whether the group consumes by pull, push or pop.
     pub consume_type: ConsumeType,
@@ -114,7 +115,7 @@ pub struct ConsumerData {
     pub unit_mode: bool,
 }
 
-/// One producer group of a client (`org.apache.rocketmq.remoting.protocol.heartbeat.ProducerData`).
+/// Producer group of a client (`org.apache.rocketmq.remoting.protocol.heartbeat.ProducerData`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProducerData {
@@ -135,7 +136,7 @@ pub struct HeartbeatData {
     pub heartbeat_fingerprint: i32,
     /// Producer groups of the client.
     pub producer_data_set: Vec<ProducerData>,
-    /// Whether the subscriptions are left out because the broker has them.
+    /// Whether the heartbeat omits the subscriptions because the broker already has them.
     pub without_sub: bool,
 }
 
@@ -157,17 +158,17 @@ pub struct CheckClientBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum HeartbeatType {
-    /// The consumer is there.
+    /// The consumer is connected.
     #[default]
     Register,
-    /// The consumer closed its connection or said that it leaves.
+    /// The consumer closed its connection or unregistered.
     Unregister,
     /// A name this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// What proxies tell each other of one consumer (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatSyncerData`).
+/// Notice between proxies about one consumer (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatSyncerData`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeartbeatSyncerData {
@@ -175,19 +176,19 @@ pub struct HeartbeatSyncerData {
     pub channel_data: String,
     /// Id of the client.
     pub client_id: String,
-    /// Where the group begins without a committed offset.
+    /// Start position of the group without a committed offset.
     pub consume_from_where: Option<ConsumeFromWhere>,
     /// Whether the group consumes by pull, push or pop.
     pub consume_type: Option<ConsumeType>,
     /// Group name.
     pub group: String,
-    /// Whether the consumer is there or left.
+    /// Whether the consumer registers or leaves.
     pub heartbeat_type: HeartbeatType,
     /// Name of the client's language.
     pub language: Option<String>,
     /// When the proxy heard of the client, milliseconds since the epoch by its clock.
     pub last_update_timestamp: i64,
-    /// Which proxy it is. Proxies compare the text with their own and pass over what they told themselves.
+    /// Id of the sending proxy. A proxy ignores notices with its own id.
     pub local_proxy_id: String,
     /// Whether the group consumes in broadcasting or clustering mode.
     pub message_model: Option<MessageModel>,
@@ -201,7 +202,7 @@ pub struct HeartbeatSyncerData {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemoteChannel {
-    /// For `GRPC_V2` the client's settings as protobuf's JSON.
+    /// Settings of a `GRPC_V2` client as protobuf's JSON.
     pub extend_attribute: Option<String>,
     /// Address at the proxy.
     pub local_address: String,

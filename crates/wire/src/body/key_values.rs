@@ -1,7 +1,7 @@
 //! Java properties text: the format of `broker.conf`, `namesrv.conf`, and of the bodies that read or change them.
 //!
-//! Each line holds `key=value`, `key: value` or `key value`; `#` and `!` begin comments; a backslash at the end of a line
-//! continues it; `\uXXXX` and the usual escapes stand for characters (`java.util.Properties.load`).
+//! Each line holds `key=value`, `key: value` or `key value`. `#` and `!` begin comments. A backslash at the end of a
+//! line continues the line. `\uXXXX` and the usual escapes stand for characters (`java.util.Properties.load`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -4,37 +4,37 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of the lite topics that a client has subscribed to (`org.apache.rocketmq.common.lite.LiteSubscriptionAction`).
+/// Change of a client's lite topics (`org.apache.rocketmq.common.lite.LiteSubscriptionAction`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LiteSubscriptionAction {
-    /// The named topics are added to those that the client has.
+    /// Adds the named topics to the client's lite topics.
     #[default]
     PartialAdd,
-    /// The named topics are taken away from those that the client has.
+    /// Removes the named topics from the client's lite topics.
     PartialRemove,
     /// The client has the named topics and no others.
     CompleteAdd,
-    /// The client has no lite topic any more, whatever is named.
+    /// Removes all lite topics of the client, whatever the request names.
     CompleteRemove,
 }
 
-/// What a number says about where the reading of a lite topic begins (`org.apache.rocketmq.common.lite.OffsetOption.Type`).
+/// Meaning of the number in a [`LiteOffset`] (`org.apache.rocketmq.common.lite.OffsetOption.Type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LiteOffsetType {
-    /// 0: where the group was, 1: at the first message, 2: behind the last one.
+    /// Policy: 0 for the position of the group, 1 for the first message, 2 behind the last message.
     #[default]
     Policy,
     /// At this queue offset.
     Offset,
-    /// So many messages before where the group was.
+    /// Number of messages before the group's position.
     TailN,
     /// At a time, milliseconds since the epoch; brokers of 5.5.0 pass it over.
     Timestamp,
 }
 
-/// Where the reading of a lite topic begins (`org.apache.rocketmq.common.lite.OffsetOption`).
+/// Start position in a lite topic (`org.apache.rocketmq.common.lite.OffsetOption`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiteOffset {
     /// Whether `value` is a policy, an offset, a number of messages or a time.
@@ -47,7 +47,7 @@ pub struct LiteOffset {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LiteSubscription {
-    /// What becomes of `lite_topic_set`.
+    /// Change that `lite_topic_set` describes.
     pub action: LiteSubscriptionAction,
     /// Id of the client whose lite topics change.
     pub client_id: String,
@@ -55,7 +55,7 @@ pub struct LiteSubscription {
     pub group: String,
     /// Names of lite topics.
     pub lite_topic_set: BTreeSet<String>,
-    /// Where the reading of the added topics begins; `None` for where the group was.
+    /// Start position in the added topics. `None` for the position of the group.
     pub offset_option: Option<LiteOffset>,
     /// The topic that the lite topics are part of.
     pub topic: String,
@@ -67,6 +67,6 @@ pub struct LiteSubscription {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LiteSubscriptions {
-    /// The changes, which brokers make one after the other.
+    /// Changes in the order in which brokers apply them.
     pub subscription_set: Vec<LiteSubscription>,
 }

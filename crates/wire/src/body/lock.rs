@@ -14,7 +14,7 @@ pub struct LockBatchBody {
     pub consumer_group: String,
     /// The queues to lock or unlock.
     pub mq_set: Vec<MessageQueue>,
-    /// Whether only this broker is asked, even in strict mode.
+    /// Whether only this broker locks the queues, even in strict mode.
     pub only_this_broker: bool,
 }
 

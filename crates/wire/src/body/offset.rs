@@ -27,7 +27,7 @@ pub struct ConsumerOffsetTable {
 pub struct DelayOffsetTable {
     /// Data version of the table.
     pub data_version: DataVersion,
-    /// By delay level, the next offset in queue `level - 1` of `SCHEDULE_TOPIC_XXXX`.
+    /// Next offset of each delay level, in queue `level - 1` of `SCHEDULE_TOPIC_XXXX`.
     pub offset_table: BTreeMap<i32, i64>,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub struct ResetOffsetBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResetOffsetBodyForC {
-    /// One entry per queue, with its new offset.
+    /// New offset of each queue.
     pub offset_table: Vec<MessageQueueForC>,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Extra;
 
-/// A checkpoint: the messages of one queue that one pop returned, the body of a `ck` record
+/// Checkpoint of a pop: the messages that the pop returned from one queue, as the body of a `ck` record
 /// (`org.apache.rocketmq.store.pop.PopCheckPoint`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -20,8 +20,8 @@ pub struct Checkpoint {
     /// Consumer group.
     #[serde(rename = "c", alias = "cid", alias = "cId")]
     pub group: String,
-    /// Queue offset of each message, relative to the first one; empty from old brokers, whose messages have consecutive
-    /// offsets.
+    /// Queue offset of each message, relative to the first message. Empty from old brokers, whose messages have
+    /// consecutive offsets.
     #[serde(rename = "d", alias = "queueOffsetDiff", skip_serializing_if = "Vec::is_empty")]
     pub diffs: Vec<i32>,
     /// Invisible time of the messages, ms.
@@ -42,7 +42,7 @@ pub struct Checkpoint {
     /// Queue offset of the checkpoint itself in the revive queue. Derived: zero in stored records.
     #[serde(rename = "ro", alias = "reviveOffset")]
     pub revive_offset: i64,
-    /// How often the checkpoint was written again because a message could not be put into the retry topic.
+    /// Number of times the checkpoint was rewritten because a message could not be put into the retry topic.
     #[serde(rename = "rp", alias = "rePutTimes", skip_serializing_if = "Option::is_none")]
     pub put_off: Option<String>,
     /// First queue offset of the pop.
@@ -135,8 +135,8 @@ impl Acks {
     }
 }
 
-/// How a group consumes a topic: the body of `SET_MESSAGE_REQUEST_MODE` and an entry of `messageRequestMode.json`
-/// (`SetMessageRequestModeRequestBody`).
+/// Consumption mode of a group in a topic: the body of `SET_MESSAGE_REQUEST_MODE` and an entry of
+/// `messageRequestMode.json` (`SetMessageRequestModeRequestBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestMode {
@@ -144,7 +144,7 @@ pub struct RequestMode {
     pub consumer_group: String,
     /// `PULL` or `POP`.
     pub mode: String,
-    /// With `POP`: how many further clients' queues a client gets besides its own.
+    /// Number of other clients whose queues a client shares with `POP`.
     pub pop_share_queue_num: i32,
     /// Topic name.
     pub topic: String,
@@ -177,13 +177,13 @@ pub struct OrderState {
     /// Time of the pop, ms since the epoch.
     #[serde(rename = "l")]
     pub used_ms: i64,
-    /// Queue offsets: the first one, and the others relative to it.
+    /// Queue offsets: the first offset, and later offsets relative to it.
     #[serde(rename = "o")]
     pub offsets: Vec<i64>,
-    /// By queue offset, how often messages were delivered before.
+    /// Delivery count of messages by queue offset.
     #[serde(rename = "oc")]
     pub counts: Option<BTreeMap<i64, i32>>,
-    /// By queue offset, the time in ms at which messages with a changed invisible time become visible.
+    /// Time in ms at which messages with a changed invisible time become visible, by queue offset.
     #[serde(rename = "ot")]
     pub visible_ms: Option<BTreeMap<i64, i64>>,
     /// Time of the pop in its receipt handles, ms since the epoch.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A queue of a topic on one broker group (`org.apache.rocketmq.common.message.MessageQueue`).
 ///
-/// The order is the one in which clients allocate queues: by topic, broker name and queue id.
+/// Order: topic, broker name, queue id. Clients allocate queues in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MessageQueue {

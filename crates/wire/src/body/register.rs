@@ -20,9 +20,9 @@ use crate::json::{self, JsonError};
 /// The first version (V5_0_0) whose packed body has static-topic mappings.
 pub const MAPPING_VERSION_MIN: i32 = 413;
 
-/// Header field of `REGISTER_BROKER` that is `true` when the body has only some of the broker's topics: those that changed, or a part of
-/// a large table. A name server that removes the topics that a registration does not name (`deleteTopicWithBrokerRegistration`) leaves
-/// them then. Brokers and name servers of RocketMQ do not know the field.
+/// Header field of `REGISTER_BROKER`. `true` if the body has only some topics of the broker: changed topics, or a
+/// part of a large table. A name server then keeps the topics that the body does not name, even with
+/// `deleteTopicWithBrokerRegistration`. Brokers and name servers of RocketMQ do not know the field.
 pub const PART_OF_TABLE: &str = "partOfTable";
 
 /// A broker's registration at the name server (`org.apache.rocketmq.remoting.protocol.body.RegisterBrokerBody`).
@@ -35,7 +35,7 @@ pub struct RegisterBrokerBody {
     pub topic_config_serialize_wrapper: TopicConfigSerializeWrapper,
 }
 
-/// Why a packed registration cannot be parsed.
+/// Error of a packed registration that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackedError {
     /// A length is negative or exceeds the body.
@@ -68,7 +68,8 @@ pub enum PackedError {
 }
 
 impl RegisterBrokerBody {
-    /// Parses the inflated packed body of a request of `version`, which may have `topics_max` topics and as many mappings.
+    /// Parses the inflated packed body of a request of `version`, with at most `topics_max` topics and as many
+    /// mappings.
     ///
     /// # Errors
     /// [`PackedError`] when the body is truncated, a part of it is malformed, or it has more entries.

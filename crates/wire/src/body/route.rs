@@ -49,7 +49,7 @@ pub struct TopicQueueMapping {
     pub curr_id_map: BTreeMap<i32, i32>,
     /// Whether the mapping is being moved.
     pub dirty: bool,
-    /// Epoch of the mapping; the highest one is valid.
+    /// Epoch of the mapping. The mapping with the highest epoch is valid.
     pub epoch: i64,
     /// Scope of the logical queues, normally `__global__`.
     pub scope: Option<String>,

@@ -31,7 +31,7 @@ impl OwnedCommand {
     /// Copies a request.
     ///
     /// # Errors
-    /// [`HeaderTooLong`] when the copy has no place for the header.
+    /// `HeaderTooLong` when the copy has no place for the header.
     pub fn new(command: &Command<'_>) -> Result<Self, HeaderTooLong> {
         let mut frame = Vec::new();
         let head = Head { flag: command.flag, ..Head::request(Encoding::Binary, 0, command.opaque) };

@@ -4,7 +4,7 @@ use super::{Encoding, FLAG_ONE_WAY, FLAG_RESPONSE};
 use crate::codes::{Language, VERSION};
 use crate::find::{control, equal, first};
 
-/// All parts of a command except its fields and body.
+/// Parts of a command except its fields and body.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// Encoding of the header.
@@ -22,8 +22,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// A request that expects an answer. It states the language `JAVA`: Java clients of 3.2.6 to 4.0.0 close their connection at
-    /// a language that they do not know, as their fastjson (before 1.2.29) throws at it.
+    /// Makes the head of a request that expects a response. The head names the language `JAVA`, because Java clients
+    /// of 3.2.6 to 4.0.0 close their connection when fastjson (before 1.2.29) does not know a language.
     pub fn request(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { encoding, code, opaque, flag: 0, language: Language::Java, remark: None }
     }
@@ -38,7 +38,7 @@ impl<'a> Head<'a> {
         Self { encoding, code, opaque, flag: FLAG_RESPONSE, language: Language::Java, remark: None }
     }
 
-    /// The same head with a remark.
+    /// Sets the remark.
     pub fn remark(self, remark: &'a str) -> Head<'a> {
         Head { remark: Some(remark), ..self }
     }
@@ -49,13 +49,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Writes a command to the end of a buffer: add fields, then finish. A writer that is dropped unfinished leaves a broken
-/// frame behind, hence the `must_use`.
+/// Writes a command to the end of a buffer: add fields, then finish. Dropping an unfinished writer leaves a broken
+/// frame in the buffer, hence the `must_use`.
 #[must_use = "a frame must be finished"]
 pub struct FrameWriter<'b> {
     out: &'b mut Vec<u8>,
     start: usize,
-    /// In the binary encoding the position of the field map's length, in JSON the position behind the last member of the
+    /// Position of the field map's length in the binary encoding. In JSON, the position after the last member of the
     /// head.
     map_at: usize,
     encoding: Encoding,
@@ -138,7 +138,7 @@ impl<'b> FrameWriter<'b> {
         out.extend_from_slice(body);
     }
 
-    /// Completes the header of a command whose body of `body_len` bytes the caller sends directly behind it.
+    /// Completes the header of a command. The caller sends a body of `body_len` bytes after it.
     pub fn finish_header(self, body_len: usize) {
         self.close(body_len);
     }

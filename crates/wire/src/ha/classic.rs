@@ -21,8 +21,8 @@ pub fn encode_report(offset: LogOffset) -> [u8; REPORT_BYTES] {
     offset.to_i64().to_be_bytes()
 }
 
-/// Reads the newest complete report of what a slave has sent, and how many bytes all complete reports take: a report makes
-/// those before it worthless. `None` when no report is complete.
+/// Reads the newest complete report of a slave, and the size in bytes of all complete reports. A report replaces all
+/// earlier reports. Returns `None` if no report is complete.
 ///
 /// # Errors
 /// [`FrameError::Negative`] when the newest complete report is below zero.

@@ -102,13 +102,13 @@ impl SlaveFrame {
     }
 }
 
-/// A master's answer to a handshake: what its log consists of.
+/// Response of a master to a handshake: the epochs of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeReply {
     /// End of the master's log.
     pub end: LogOffset,
-    /// The epochs of the master's log, rising; an epoch without a byte begins where the next one does. A decoded list is checked
-    /// for that.
+    /// Epochs of the master's log, rising. An epoch without a byte begins at the start of the next epoch. A decoded
+    /// list is checked for that.
     pub epochs: Vec<EpochStart>,
 }
 
@@ -160,10 +160,10 @@ pub struct TransferHeader {
     pub offset: LogOffset,
     /// Bytes of the log that follow. Zero in a heartbeat.
     pub body_bytes: u32,
-    /// The epoch that the sender says the body belongs to. A Java master gives the epoch *behind* the last bytes of an epoch;
-    /// then `epoch.start` is larger than `offset`.
+    /// Epoch of the body according to the sender. A Java master sends the epoch *behind* the last bytes of an epoch.
+    /// Then `epoch.start` is larger than `offset`.
     pub epoch: EpochStart,
-    /// Up to where consumers may see the log.
+    /// Confirm offset: consumers see only the log before it.
     pub confirm: LogOffset,
 }
 
@@ -208,7 +208,8 @@ pub enum MasterFrame {
 }
 
 impl MasterFrame {
-    /// Reads the next frame of a master, and its size in bytes without the body of a transfer; `None` when it is not complete.
+    /// Reads the next frame of a master. Returns the frame and its size in bytes without the body of a transfer, or
+    /// `None` if the frame is not complete.
     ///
     /// # Errors
     /// [`FrameError::State`] for a frame that is neither reply nor transfer, [`FrameError::Negative`] for a number below zero,

@@ -12,7 +12,7 @@ pub fn java_hash_bytes(text: &[u8]) -> i32 {
     java_hash_on(0, text)
 }
 
-/// Continues [`java_hash_bytes`]: the hash of a text that goes on with `text` and whose first part has the hash `hash`.
+/// Continues [`java_hash_bytes`]: `hash` is the hash of the text before `text`.
 #[must_use]
 pub fn java_hash_on(hash: i32, text: &[u8]) -> i32 {
     if text.is_ascii() {

@@ -30,7 +30,7 @@ pub struct PullHeader<'a> {
     pub sys_flag: i32,
     /// Offset to commit when [`pull_flag::COMMIT_OFFSET`] is set.
     pub commit_offset: i64,
-    /// How long to suspend the request, ms.
+    /// Longest suspension of the request, ms.
     pub suspend_timeout_ms: i64,
     /// Filter expression.
     pub subscription: &'a str,

@@ -12,7 +12,7 @@ pub struct SendHeader<'a> {
     pub producer_group: &'a str,
     /// Topic to send to.
     pub topic: &'a str,
-    /// Topic whose configuration is used to create a missing topic.
+    /// Topic whose configuration is the template of a missing topic.
     pub default_topic: &'a str,
     /// Most queues of a topic created by this request.
     pub default_topic_queue_nums: i32,
@@ -26,7 +26,7 @@ pub struct SendHeader<'a> {
     pub flag: i32,
     /// Properties string as received; it is stored byte for byte.
     pub properties: &'a [u8],
-    /// How often the message was consumed before.
+    /// Number of times the message was consumed before.
     pub reconsume_times: i32,
     /// Unit mode of the producer.
     pub unit_mode: bool,
@@ -52,7 +52,8 @@ const FIRST: [[&str; 8]; 2] = [
     ],
     ["a", "b", "c", "d", "e", "f", "g", "h"],
 ];
-/// The bits of those that Java's class requires and its broker does not need: producer group, default topic and its number of queues.
+/// Bits of fields that Java's class requires but its broker does not need: producer group, default topic and its
+/// number of queues.
 const NOT_NEEDED: u8 = 0b0000_1101;
 
 impl<'a> SendHeader<'a> {
@@ -152,7 +153,7 @@ pub struct SendReply<'a> {
     pub message_id: &'a str,
     /// Queue id of the message.
     pub queue_id: i32,
-    /// Queue offset of the message, or of the first one in a batch.
+    /// Queue offset of the message, or of the first message in a batch.
     pub queue_offset: i64,
     /// `UNIQ_KEY` of the message.
     pub transaction_id: Option<&'a str>,

@@ -79,8 +79,8 @@ fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Generates unique keys (`MessageClientIDSetter.createUniqID`): address, process id and class loader hash are the fixed
-/// part; the ms since the first day of the month and a counter are the varying part.
+/// Generates unique keys (`MessageClientIDSetter.createUniqID`). Address, process id and class loader hash are the
+/// fixed part. The ms since the first day of the month and a counter are the varying part.
 #[derive(Clone, Debug)]
 pub struct UniqKeys {
     fixed: Vec<u8>,

@@ -28,7 +28,7 @@ fn visit_integer<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> 
     match parse_number(text) {
         Some(Number::Signed(value)) => visitor.visit_i64(value),
         Some(Number::Unsigned(value)) => visitor.visit_u64(value),
-        // What stands behind the point is cut off, as fastjson does.
+        // The digits behind the point are cut off, as fastjson does.
         Some(Number::Float(value)) if value.abs() < 9e15 => visitor.visit_i64(value as i64),
         _ => Err(JsonError::custom(format_args!("expected an integer, found `{text}`"))),
     }
@@ -85,8 +85,8 @@ fn visit_object<'de, V: Visitor<'de>>(
     cursor.left(depth).map(|()| value)
 }
 
-/// The member that a key means. Capital or small letters, `_` and `-` make no difference to fastjson 1, with which
-/// brokers up to 5.3 read what clients send (`TypeUtils.fnv1a_64_lower`); some clients write `ClientID` for `clientID`.
+/// Returns the member that a key means. fastjson 1 ignores case, `_` and `-`, and brokers up to 5.3 read clients'
+/// text with it (`TypeUtils.fnv1a_64_lower`). Some clients write `ClientID` for `clientID`.
 fn member<'a>(key: Cow<'a, str>, names: &[&'static str]) -> Cow<'a, str> {
     if names.contains(&&*key) {
         return key;

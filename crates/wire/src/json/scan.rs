@@ -23,7 +23,7 @@ pub(super) struct Cursor<'de> {
     text: &'de str,
     position: usize,
     depth: u32,
-    /// Whether the next value is a map key, which an untyped reader gets as text whatever it looks like.
+    /// Whether the next value is a map key, which an untyped reader always gets as text.
     pub(super) at_key: bool,
     /// Elements that arrays and maps may still have.
     pub(super) elements_max: usize,
@@ -77,7 +77,7 @@ impl<'de> Cursor<'de> {
         inside.find("*/").map(|end| end + 4)
     }
 
-    /// An error at the current position, with the expected text and what was found.
+    /// Makes an error at the current position, with the expected and the actual text.
     pub(super) fn wrong(&self, expected: &str) -> JsonError {
         let found = match self.text[self.position..].chars().next() {
             Some(found) if found.is_control() => format!("character {:#x}", u32::from(found)),
@@ -87,7 +87,7 @@ impl<'de> Cursor<'de> {
         JsonError { position: self.position, reason: format!("expected {expected}, found {found}") }
     }
 
-    /// Consumes `byte` if it is the next one; returns whether it was.
+    /// Consumes `byte` if it is the next byte. Returns whether it was.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {
@@ -118,7 +118,8 @@ impl<'de> Cursor<'de> {
         if self.depth == depth { Ok(()) } else { Err(self.wrong("the end of the container")) }
     }
 
-    /// Like [`Self::left`] for an array. Who reads a tuple takes as many elements as it has, and does not ask for one more.
+    /// Leaves an array, like [`Self::left`]. The reader of a tuple asks for exactly as many elements as the tuple
+    /// has.
     pub(super) fn leave_array(&mut self, depth: u32) -> Result<(), JsonError> {
         if self.depth > depth && self.peek() == Some(b']') {
             self.next_element(&mut false, b']')?;
@@ -301,7 +302,7 @@ impl<'de> Cursor<'de> {
     }
 }
 
-/// Where the first quote or backslash is; looks at eight bytes at once.
+/// Returns the position of the first quote or backslash. Compares eight bytes at once.
 fn quote_or_backslash(quote: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     // The lowest bit that is set belongs to the first byte that is zero.

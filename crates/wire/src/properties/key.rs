@@ -9,7 +9,7 @@ macro_rules! keys {
 keys! {
     /// Index keys, separated by single spaces. Set by producers.
     KEYS = "KEYS";
-    /// The tag, whose hash goes into the queue unit. Set by producers.
+    /// Tag, whose hash goes into the queue unit. Set by producers.
     TAGS = "TAGS";
     /// `"false"` when the producer does not wait for the flush. Default true.
     WAIT_STORE_MSG_OK = "WAIT";
@@ -29,7 +29,7 @@ keys! {
     MIN_OFFSET = "MIN_OFFSET";
     /// Maximum offset of the queue, added by clients on pull.
     MAX_OFFSET = "MAX_OFFSET";
-    /// How often the message was consumed, when a consumer itself sends to its retry topic.
+    /// Number of times the message was consumed, set when a consumer itself sends to its retry topic.
     RECONSUME_TIME = "RECONSUME_TIME";
     /// Most times to consume the message, when a consumer itself sends to its retry topic.
     MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES";
@@ -107,7 +107,7 @@ keys! {
     TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS";
     /// Time in ms when a timed message left the wheel.
     TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS";
-    /// How often a timed message was put into the timer queue again.
+    /// Number of times a timed message was put into the timer queue again.
     TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES";
     /// Real born host of a message sent through a proxy.
     BORN_HOST = "__BORNHOST";

@@ -1,8 +1,12 @@
 //! The properties string of a message: `name 0x01 value 0x02 …`.
 //!
-//! Parsing follows `MessageDecoder.string2messageProperties`: a pair counts only when name and value both have at least one
-//! character, a missing last separator is accepted, a value may contain further `0x01`, and of duplicate names the last one
-//! counts. Since empty parts do not count, RocketMQ's test for "shorter than three characters" is redundant, and bytes can be
+//! Parsing follows `MessageDecoder.string2messageProperties`:
+//! - A pair counts only if name and value both have at least one character.
+//! - A missing last separator is accepted.
+//! - A value may contain further `0x01`.
+//! - The last of duplicate names counts.
+//!
+//! RocketMQ's test for "shorter than three characters" is redundant because empty parts do not count. So bytes can be
 //! compared instead of characters.
 
 pub mod key;
@@ -61,7 +65,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// The value of `name`; the last one when there are several. `name` must not contain control characters.
+/// Returns the value of `name`, or the last of several values. `name` must not contain control characters.
 #[must_use]
 pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let value = |segment: &'a [u8]| segment.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_END]);
@@ -71,13 +75,13 @@ pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .last()
 }
 
-/// Like [`get`], but as text; `None` also when the value is not UTF-8.
+/// Returns a value as text, or `None` if it is missing or not UTF-8. See [`get`].
 #[must_use]
 pub fn get_str<'a>(properties: &'a [u8], name: &str) -> Option<&'a str> {
     get(properties, name).and_then(|value| std::str::from_utf8(value).ok())
 }
 
-/// Like [`get`], for several names in one pass.
+/// Returns the values of several names in one pass. See [`get`].
 #[must_use]
 pub fn get_all<'a, const N: usize>(properties: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
@@ -111,7 +115,7 @@ pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// Copies the valid pairs of `source` to the end of `out`, except those with names in `dropped` or `added`, then appends the
 /// pairs of `added`. One pass, no map.
 ///
-/// `out` may already hold complete pairs, which are not examined.
+/// `out` may already hold complete pairs. The function does not examine them.
 pub fn rewrite(out: &mut Vec<u8>, source: &[u8], dropped: &[&str], added: &[(&str, &[u8])]) {
     out.reserve(source.len() + 1 + added.iter().map(|(n, v)| n.len() + v.len() + 2).sum::<usize>());
     for (name, value) in pairs(source) {

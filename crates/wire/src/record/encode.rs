@@ -1,5 +1,5 @@
-//! Encodes records. Body, hosts and properties are written once; [`place`] later fills in what only the appender knows (log
-//! position, queue offset, store time).
+//! Encodes records. Body, hosts and properties are written once. [`place`] later fills in the fields that only the
+//! appender knows: log position, queue offset and store time.
 
 use super::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, sys_flag};
 use crate::hash::crc32;
@@ -16,7 +16,7 @@ pub const CRC_PROPERTY_BYTES: usize = 20;
 /// Longest topic in bytes for the one-byte signed length.
 const TOPIC_V1_MAX: usize = 127;
 
-/// The fields of a record that are known when it is encoded.
+/// Fields of a record that are known before the append.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     /// The topic's name.
@@ -31,9 +31,9 @@ pub struct Fields<'a> {
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
-    /// This broker's address.
+    /// Address of this broker.
     pub store_host: SocketAddr,
-    /// How often the message was consumed before.
+    /// Number of times the message was consumed before.
     pub reconsume_times: i32,
     /// Log position of the half message, for a committed transactional message; otherwise zero.
     pub prepared_transaction_offset: i64,
@@ -56,7 +56,7 @@ pub struct Placement {
     pub store_timestamp: i64,
 }
 
-/// Why a record cannot be encoded.
+/// Errors of a record that cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
     /// The properties string does not fit its length field.
@@ -115,7 +115,7 @@ pub fn head_size(fields: &Fields<'_>) -> usize {
 /// `out` is unchanged.
 ///
 /// # Errors
-/// [`EncodeError`] when a part is longer than its length field can say.
+/// [`EncodeError`] when a part does not fit into its length field.
 pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     let properties = properties_bytes(fields);
     let properties_field =

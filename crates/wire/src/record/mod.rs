@@ -42,10 +42,10 @@ pub const MAGIC_BLANK: u32 = 0xcbd4_3194;
 /// Size in bytes of the smallest record: no body, topic or properties, and IPv4 hosts.
 pub const RECORD_BYTES_MIN: usize = 91;
 
-/// Why bytes are not a record.
+/// Errors of bytes that are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// There are fewer bytes than the record or its fixed part needs.
+    /// The bytes are fewer than the record or its fixed part needs.
     #[error("record is cut short: {needed} bytes expected, {found} found")]
     Truncated {
         /// Number of bytes needed.
@@ -59,7 +59,7 @@ pub enum RecordError {
         /// Bytes left in the file, with the blank record itself.
         size: u32,
     },
-    /// The magic number is neither of the two valid ones.
+    /// The magic number is not valid.
     #[error("record magic is {found:#010x}, expected {MAGIC_V1:#010x} or {MAGIC_V2:#010x}")]
     Magic {
         /// The number found. Zero means the end of the written part.
@@ -85,7 +85,7 @@ pub enum RecordError {
     },
 }
 
-/// A record whose layout was checked, borrowed from the bytes that hold it.
+/// Record with a checked layout, borrowed from the buffer that holds it.
 ///
 /// Invariant: `bytes` is exactly one record, and all positions below are inside it.
 #[derive(Clone, Copy, Debug)]
@@ -268,7 +268,7 @@ impl<'a> RecordView<'a> {
         host_at(self.bytes, 56 + self.born_host_bytes, self.store_host_bytes)
     }
 
-    /// How often the message was consumed before.
+    /// Returns the number of times the message was consumed before.
     #[must_use]
     pub fn reconsume_times(&self) -> i32 {
         i32_at(self.bytes, 56 + self.born_host_bytes + self.store_host_bytes)
@@ -286,13 +286,13 @@ impl<'a> RecordView<'a> {
         &self.bytes[72 + self.born_host_bytes + self.store_host_bytes..self.body_end]
     }
 
-    /// Everything before the body: the fixed part with the hosts, and the body's length.
+    /// Returns all bytes before the body: the fixed part with the hosts, and the body's length.
     #[must_use]
     pub fn head(&self) -> &'a [u8] {
         &self.bytes[..72 + self.born_host_bytes + self.store_host_bytes]
     }
 
-    /// Everything behind the body: topic and properties with their lengths.
+    /// Returns all bytes after the body: topic and properties with their lengths.
     #[must_use]
     pub fn behind_body(&self) -> &'a [u8] {
         &self.bytes[self.body_end..]

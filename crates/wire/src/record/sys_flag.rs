@@ -21,7 +21,7 @@ pub const INNER_BATCH: i32 = 0x80;
 /// Mask of the compression type.
 pub const COMPRESSION_MASK: i32 = 0x700;
 
-/// How a body is compressed.
+/// Compression of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// LZ4 frame.

@@ -60,7 +60,7 @@ fn no_live_setting_takes_nonsense_and_the_expected_type_is_told() {
     }
 }
 
-/// No request from the network may lead to a file or a program of its sender's choice.
+/// Checks that no request from the network can select a file or a program.
 #[test]
 fn no_setting_that_names_a_path_or_decides_who_is_believed_can_be_changed() {
     for property in PROPERTIES {

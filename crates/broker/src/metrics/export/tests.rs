@@ -58,7 +58,7 @@ fn an_export_has_the_metrics_of_a_scrape() {
 /// A request as a collector got it: its path, a header and its message.
 type Taken = (String, String, Request);
 
-/// Takes the requests of one connection like a collector, and answers each with this status.
+/// Reads the requests of a connection like a collector, and answers each with this status.
 async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<Taken> {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();
@@ -92,7 +92,7 @@ async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<Ta
     requests
 }
 
-/// What an export of these requests leads to, and what the collector got.
+/// Exports these requests. Returns the result and the requests that the collector received.
 fn export(requests: &[Request], status: &'static str) -> (Result<(), String>, Vec<Taken>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

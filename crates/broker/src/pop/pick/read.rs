@@ -10,8 +10,8 @@ use super::Picking;
 use crate::pull::{Pull, Scan, Source, without};
 
 impl Picking<'_> {
-    /// Reads the messages the scan found into the body of the answer, and returns their number. `None` when the disk would have
-    /// to be read.
+    /// Reads the messages of the scan into the body of the response, and returns their number. `None` if the disk
+    /// would have to be read.
     pub(super) fn read(&mut self, pull: &Pull, kind: Kind, scan: &Scan) -> Option<usize> {
         if scan.code != response::SUCCESS {
             self.units.clear();

@@ -1,4 +1,5 @@
-//! Bringing one message back: its retry topic, the properties of the copy, and the next attempt when it cannot be read now.
+//! Revival of a message: its retry topic, the properties of the copy, and the next attempt if the message is
+//! unreadable now.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,8 +84,8 @@ pub(super) fn push_copy(
     }
 }
 
-/// Stores a new checkpoint for a message that could not be brought back, so that it is tried again later
-/// (`PopReviveService.rePutCK`). Returns the log position behind the checkpoint, zero when the message is given up.
+/// Stores a new checkpoint for a message that could not be revived, so that it is tried again later
+/// (`PopReviveService.rePutCK`). Returns the log position behind the checkpoint, or zero if the message is given up.
 pub(super) fn put_off(
     broker: &Broker,
     checkpoint: &Checkpoint,

@@ -91,7 +91,7 @@ fn an_acting_slave_changes_the_invisible_time_in_memory() {
     assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE);
 }
 
-/// A slave that acted and stands by stores nothing and gives nothing up: its sweep would fail every time.
+/// A slave that acted and stands by stores nothing and gives nothing up, because its sweep would fail every time.
 #[test]
 fn a_slave_that_stands_by_keeps_its_checkpoints() {
     let (fixture, clock) = acting();

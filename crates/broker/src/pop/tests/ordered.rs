@@ -1,5 +1,6 @@
-//! Ordered pops of one queue against a model, with a clock that is set by hand. Whatever is acknowledged, delayed, acknowledged late or
-//! twice: nobody gets a message while an earlier one of the queue is in flight, and none is passed over.
+//! Ordered pops of a queue against a model, with a clock that is set by hand. Messages are acknowledged, delayed, and
+//! acknowledged late or twice. No client gets a message while an earlier message of the queue is in flight, and no
+//! message is skipped.
 
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ enum Step {
     Ack(usize),
     /// Makes a delivery invisible for so long from now on.
     Delay(usize, i64),
-    /// So many milliseconds pass.
+    /// Lets a number of milliseconds pass.
     Pass(i64),
 }
 
@@ -35,7 +36,7 @@ struct Queue {
     sent: i64,
     /// The first message that is not known to be consumed.
     next: i64,
-    /// Time of the last pop, and what it returned.
+    /// Time of the last pop, and its messages.
     last: (i64, Vec<InFlight>),
     /// Offset and time of the pop of every delivery.
     deliveries: Vec<(i64, i64)>,
@@ -101,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Does something with a delivery, and says which message of the last pop it concerns.
+    /// Acts on a delivery, and returns the concerned message of the last pop.
     fn on_delivery(&mut self, back: usize, act: impl FnOnce(&mut Self, &PoppedMessage<'_>, Option<usize>)) {
         let count = self.deliveries.len();
         if count == 0 {
@@ -137,8 +138,8 @@ proptest! {
     }
 }
 
-/// A client that is slower than the invisible time gets its messages again, and before any other; what it then says of the first
-/// delivery has no effect.
+/// A client that is slower than the invisible time gets its messages again, before any other message. Its late
+/// acknowledgement of the first delivery has no effect.
 #[test]
 fn a_late_acknowledgement_opens_no_queue() {
     let mut queue = Queue::new();

@@ -20,7 +20,8 @@ fn prioritized(change: impl FnOnce(&mut Config)) -> Fixture {
     fixture
 }
 
-/// Retry topic or not, and queue id, in the order in which a pop takes from the queues, each of which gets one message before.
+/// Returns for each message of a pop whether it is from a retry topic, and its queue id, in the pop's order. Each
+/// queue gets a message before.
 fn order(fixture: &Fixture) -> Vec<(i32, i32)> {
     (0..3).for_each(|queue_id| fixture.put("T", queue_id, b"m", b""));
     let texts = popped(fixture, 60_000).texts.offsets;

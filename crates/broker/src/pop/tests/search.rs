@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::testing::until;
 
 const BACKLOG: usize = 5_000;
-/// Messages that a pop looks at in one round; a pop without progress is run eight times before it waits.
+/// Messages that a pop examines in a round. A pop without progress is run eight times before it waits.
 const ROUND: i64 = 100;
 const TAG_A: &[u8] = b"TAGS\x01A\x02a\x011\x02";
 const TAG_B: &[u8] = b"TAGS\x01B\x02a\x012\x02";
@@ -102,7 +102,8 @@ fn a_message_behind_a_backlog_of_a_light_queue_is_popped() {
     assert_eq!(pop_of(&fixture, "%LMQ%one", "G", BY_TAG, false), found_b());
 }
 
-/// A search reads only so much: then the client is answered at once, and its next pop goes on behind.
+/// A search reads a limited number of bytes. Then the client gets a response at once, and its next pop continues
+/// behind.
 #[test]
 fn a_pop_whose_search_reads_too_much_is_answered_at_once() {
     let long = [TAG_A, b"p\x01", &[b'x'; 1000], b"\x02"].concat();
@@ -160,7 +161,7 @@ fn pops_by_sql_are_served_whatever_pulls_may_do() {
     assert_eq!(code, response::SUBSCRIPTION_PARSE_FAILED);
 }
 
-/// An ordered pop that waits for a light queue goes on when the messages before are acknowledged.
+/// An ordered pop that waits for a light queue continues when the earlier messages are acknowledged.
 #[test]
 fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     let fixture = backlog("T", TAG_A, |config| config.store.multi_dispatch = true);
@@ -231,7 +232,7 @@ fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
     (Arc::new(ask), Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)))
 }
 
-/// A search that has read all that it may is over, also when the request was about to be suspended in between.
+/// A search that has used up its bytes ends, even if the request was about to be suspended in between.
 #[test]
 fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     let fixture = backlog("T", TAG_A, |_| {});

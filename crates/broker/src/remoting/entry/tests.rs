@@ -50,7 +50,7 @@ impl Guarded {
         Self::with(settings, "")
     }
 
-    /// With a file of ACL 1.0.
+    /// Makes a fixture with a file of ACL 1.0.
     fn with(settings: &[&[(&str, &str)]], plain: &str) -> Self {
         Self::made(settings, plain, |_| {})
     }
@@ -99,7 +99,7 @@ impl Guarded {
         }
     }
 
-    /// Lets a frame come and gives what is answered at once and what its connection got until all is done.
+    /// Delivers a frame. Returns the immediate response and all later output of its connection.
     fn come(&self, frame: &mut [u8], peer: &Arc<ConnectionHandle>) -> Vec<u8> {
         let dispatcher = Dispatcher::new(self.fixture.broker.clone(), Port::Own);
         let (mut batch, mut out) = (dispatcher.read_batch(), Vec::new());
@@ -212,7 +212,7 @@ fn owned((one, other): (&str, &str)) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
-/// The fields of all rows of the route table that name resources, and a body for those that read one.
+/// Returns the fields that name resources in all rows of the route table, and a body for the rows that read a body.
 fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
     let body: &[u8] = match code {
         request::HEART_BEAT => {
@@ -286,7 +286,7 @@ fn every_request_needs_its_grants_and_no_more() {
     assert!(!is_refused(&lax, 99_999));
 }
 
-/// What the table says, against the words of RocketMQ's rules, for a sample of rows.
+/// Compares the table with RocketMQ's rules for a sample of rows.
 #[test]
 fn what_requests_need_is_what_rocketmq_asks_for() {
     let check = |code: i32, fields: Fields<'_>, expected: &str| {
@@ -420,7 +420,7 @@ fn a_body_that_cannot_be_read_is_refused_before_it_is_served() {
     );
 }
 
-/// Requests that run elsewhere or again are served as who sent them, although their frame is not the one that was signed.
+/// Requests that run on another thread or again keep their sender, although their frame is not the signed frame.
 #[test]
 fn the_caller_goes_with_a_request_that_is_kept() {
     let guarded =
@@ -477,7 +477,7 @@ fn an_address_that_fails_often_is_answered_later_and_then_not_at_all() {
     assert!(!wrong().is_empty());
 }
 
-/// Whoever guesses on a new connection each time learns that a guess is right no sooner than that one is wrong.
+/// An attacker who guesses on new connections learns of a right guess no sooner than of a wrong guess.
 #[test]
 fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
     let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
@@ -542,7 +542,7 @@ accounts:
   admin: true
 ";
 
-/// The former master forwards requests to the present one, which decides about the address of the client.
+/// The former master forwards requests to the present master, which decides about the address of the client.
 #[test]
 fn a_forwarded_request_counts_as_one_of_the_address_that_a_broker_names() {
     let inner = |secret: &str| format!(r#"{{"accessKey":"inner","secretKey":"{secret}"}}"#);

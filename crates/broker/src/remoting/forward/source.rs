@@ -1,6 +1,7 @@
-//! The remark of a forwarded request: that it was forwarded, and whose request it is. No signature of a client covers a remark, so
-//! the broker that forwards signs it with its `innerClientAuthenticationCredentials`. A master believes the address in it only if its own
-//! credentials make the same signature; else the request counts as that of the address it came from.
+//! Remark of a forwarded request: a mark of forwarding, and the client's address. No signature of a client covers a
+//! remark, so the forwarding broker signs it with its `innerClientAuthenticationCredentials`. A master trusts the
+//! address in it only if its own credentials make the same signature. Otherwise the request counts as sent from the
+//! address of the connection.
 
 use std::net::SocketAddr;
 
@@ -18,8 +19,8 @@ pub(in crate::remoting) fn remark(broker: &Broker, command: &Command<'_>, remote
     }
 }
 
-/// The address of the client whose request another broker has forwarded; `None` when the request does not say it, or another than a
-/// broker with the credentials of this one says it.
+/// Returns the address of the client whose request another broker has forwarded. `None` if the request has no such
+/// address, or the address is not signed with this broker's credentials.
 pub(in crate::remoting) fn remote(broker: &Broker, command: &Command<'_>) -> Option<SocketAddr> {
     let (remote, found) = command.remark?.strip_prefix(FORWARDED)?.strip_prefix(' ')?.split_once(' ')?;
     let (own, remote) = (broker.gate.own_credentials()?, remote.parse().ok()?);

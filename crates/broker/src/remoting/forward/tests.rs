@@ -20,7 +20,7 @@ fn send_frame(opaque: i32, remark: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Has requests forwarded that came `came_ms` after the present, and returns code and id of their answers.
+/// Forwards requests that came `came_ms` after the present, and returns code and id of their responses.
 fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)> {
     let broker = &fixture.broker;
     let (forwards, taken) = Forwards::new();

@@ -22,7 +22,7 @@ struct Slow {
     hanging: Arc<Mutex<()>>,
 }
 
-/// Requests that store something: description, code, fields and body.
+/// Requests that store records: description, code, fields and body.
 type Asked = Vec<(&'static str, i32, Vec<(&'static str, String)>, Vec<u8>)>;
 
 impl Slow {
@@ -45,7 +45,7 @@ impl Slow {
         Self { fixture, disk, hanging: Arc::default() }
     }
 
-    /// Those requests; what they refer to is stored and on disk.
+    /// Makes the requests. The records that they refer to are stored and on disk.
     fn asked(&self) -> Asked {
         let broker = &self.fixture.broker;
         let half = || {
@@ -128,8 +128,8 @@ impl Slow {
         peer
     }
 
-    /// Serves all requests while the disk hangs, then lets `settle` decide how the disk goes on; checks code and remark of every
-    /// answer.
+    /// Serves all requests while the disk hangs, then lets `settle` decide how the disk continues. Checks code and
+    /// remark of every response.
     fn check(&self, settle: impl FnOnce(&FakeDisk), code: i32, remark: &str) {
         let asked = self.asked();
         let hanging = self.hang();

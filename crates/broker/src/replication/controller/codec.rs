@@ -91,7 +91,7 @@ pub(super) fn write(request: &Request, cluster: &str, now_ms: i64, writer: Frame
     }
 }
 
-/// Reads the answer to a request. A refusal may carry who is master (`CONTROLLER_MASTER_STILL_EXIST`).
+/// Reads the response to a request. A rejection may name the master (`CONTROLLER_MASTER_STILL_EXIST`).
 pub(super) fn answer(request: &Request, reply: &Reply) -> Answer {
     let content = match request {
         Request::NextId(_) => number(reply, "nextBrokerId").and_then(BrokerId::from_i64).map(Content::NextId),
@@ -115,7 +115,7 @@ fn set(reply: &Reply) -> Option<CommittedSet> {
     (!set.members.is_empty()).then_some(set)
 }
 
-/// Who is master, from the fields and the body of an answer.
+/// Returns the master from the fields and the body of a response.
 fn mastership(number: impl Fn(&str) -> Option<i64>, address: Option<&str>, body: &[u8]) -> Mastership {
     let set: SetBody = json::from_slice(body).unwrap_or_default();
     let id = number("masterBrokerId").and_then(BrokerId::from_i64);

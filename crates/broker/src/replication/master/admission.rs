@@ -1,5 +1,6 @@
-//! A proposal that adds slaves to the in-sync set, which waits until these have the tables. The controllers may elect a member as soon
-//! as they have committed the set, and what answers said of topics, groups and offsets must be known there.
+//! Proposal that adds slaves to the in-sync set, which waits until these slaves have the tables. The controllers may
+//! elect a member as soon as they have committed the set. So the member must have the topics, groups and offsets of
+//! earlier responses.
 //!
 //! | step | answers about tables wait for the newcomer | goes on when the newcomer has the tables of |
 //! |---|---|---|
@@ -7,7 +8,7 @@
 //! | it is counted | yes | the moment from which it is counted |
 //! | the set is proposed | yes | |
 //!
-//! A slave of RocketMQ never asks for tables in this way, and is proposed without them after a while.
+//! A RocketMQ slave never requests tables in this way, and is proposed without them after a while.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,10 +23,10 @@ use crate::clock::within;
 use crate::state::{Copies, TableVersions};
 use crate::table_changes::versions;
 
-/// How long each step may take. Longer than a slave of RocketMQ is silent before it is known as such.
+/// Longest duration of each step. Longer than the silence by which a RocketMQ slave is recognised.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Pause after which a proposal is looked at again when no slave says what it has.
+/// Pause after which a proposal is checked again without a report of a slave.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A proposal that waits.
@@ -33,24 +34,24 @@ pub(super) struct Admission {
     /// The proposed members, and the number of the set that they replace.
     pub proposal: (BTreeSet<BrokerId>, SetEpoch),
     newcomers: BTreeSet<BrokerId>,
-    /// The newcomers for whom answers do not wait yet.
+    /// Newcomers for which responses do not wait yet.
     pub uncounted: BTreeSet<BrokerId>,
     is_counted: bool,
-    /// What the newcomers must have.
+    /// Versions that the newcomers must have.
     wanted: TableVersions,
     until: Duration,
 }
 
-/// What becomes of the proposal now.
+/// Decision about a waiting proposal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Wait,
-    /// Answers have to wait for the newcomers from now on.
+    /// Responses must wait for the newcomers from now on.
     Count,
     Propose,
     /// The newcomers are gone, or did not take the tables in time.
     Drop,
-    /// Another set was committed meanwhile.
+    /// Another set was committed meanwhile, so the proposal is dropped.
     Forget,
 }
 
@@ -69,7 +70,7 @@ impl Admission {
         Self { proposal, newcomers, uncounted, is_counted: false, wanted, until: now + PATIENCE }
     }
 
-    /// Whether the proposal goes on.
+    /// Whether the proposal continues.
     pub(super) fn look(&self, broker: &Broker, machine: &Machine) -> Verdict {
         let now = broker.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;
@@ -96,7 +97,7 @@ impl Admission {
     }
 }
 
-/// Waits until a slave has said what it has, or for a moment; for ever when no proposal waits.
+/// Waits until a slave reports its versions, or for a moment. Waits for ever without a waiting proposal.
 pub(super) async fn news(copies: &mut watch::Receiver<Copies>, is_awaited: bool) {
     if !is_awaited {
         return std::future::pending().await;

@@ -1,4 +1,5 @@
-//! The two tasks of a slave's connection: one reads its reports, one writes what the thread `ha-master` has put together for it.
+//! Two tasks of a slave's connection: one reads the slave's reports, the other writes the frames of the thread
+//! `ha-master`.
 
 use net::Stream;
 use replica::transfer::PeerId;
@@ -8,13 +9,13 @@ use wire::ha::FrameError;
 
 use super::machine::{Protocol, Received};
 
-/// What the task of a connection tells the thread.
+/// Event from the task of a connection to the thread.
 pub(super) enum Event {
     Received(Received),
     Malformed(FrameError),
-    /// The socket took what it was given.
+    /// The socket took the bytes.
     Written,
-    /// A frame whose body was read from the disk; `None` when it cannot be read.
+    /// Frame whose body was read from the disk. `None` if it is unreadable.
     Read(Option<Vec<u8>>),
     Closed,
 }

@@ -1,24 +1,25 @@
-//! Which connections to the port for slaves belong to slaves, so that their acknowledgements count.
+//! Decides which connections to the port for slaves belong to slaves, so that their acknowledgements count.
 //!
-//! The port has no users, and a slave may replicate through another network than the one of its requests: a second network card
-//! (`brokerIP2`), address translation, IPv6 beside IPv4. So a slave that takes tables vouches for the connections of its own
-//! address. Without such a connection the slave vouches for one connection of an unknown address.
+//! The port has no users. A slave may replicate through another network than that of its requests: a second network
+//! card (`brokerIP2`), address translation, IPv6 beside IPv4. So a slave that takes tables vouches for the
+//! connections of its own address. Without such a connection, the slave vouches for a single connection of an unknown
+//! address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Time for which an address that had a connection of its own vouches for no other address. Longer than the time for which
-/// requests for tables count, so that a connection of a stranger gains nothing when a slave is gone.
+/// Time for which an address with a connection of its own vouches for no other address. Longer than the time for
+/// which requests for tables count, so that a stranger's connection gains nothing when a slave is gone.
 const OWN_CONNECTION: Duration = Duration::from_secs(80);
 
 /// Connection to the port for slaves.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<K> {
-    /// Name of the connection; an older connection has a smaller one.
+    /// Id of the connection. An older connection has a smaller id.
     pub id: K,
     pub address: IpAddr,
-    /// Whether the other end has spoken as a slave does.
+    /// Whether the peer has sent a slave's report.
     pub is_slave: bool,
 }
 
@@ -29,8 +30,9 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// The connections that count at `now`. `slaves` says how many slaves of each address take tables; `None` if slaves cannot know
-    /// where to take them, because there are neither name servers nor controllers.
+    /// Returns the connections that count at `now`. `slaves` is the number of slaves of each address that take
+    /// tables. `None` if slaves cannot know the broker for tables, because there are neither name servers nor
+    /// controllers.
     pub(super) fn counted<K: Copy + Ord>(
         &mut self,
         now: Duration,
@@ -71,7 +73,7 @@ mod tests {
             .collect()
     }
 
-    /// Indexes of the connections that count on a master that has just started.
+    /// Returns the indexes of the connections that count on a newly started master.
     fn counted(slaves: &[([u8; 4], usize)], connections: &[[u8; 4]]) -> Vec<usize> {
         let slaves = slaves.iter().map(|(address, slaves)| ((*address).into(), *slaves)).collect();
         Evidence::default().counted(at(100), Some(&slaves), &of(connections)).into_iter().collect()

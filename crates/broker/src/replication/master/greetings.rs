@@ -1,4 +1,4 @@
-//! The port for slaves: accepts connections and greets them, which takes as long as the other end likes where TLS is on.
+//! Port for slaves: accepts connections and greets them. With TLS the peer decides how long a greeting takes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{SLAVES_MAX, first_of_most};
 
-/// Pause before a connection is accepted again after that failed, as it does without a free file descriptor.
+/// Pause after a failed accept, for example without a free file descriptor.
 const ACCEPT_PAUSE: Duration =
     if cfg!(test) { Duration::from_secs(3_600) } else { Duration::from_millis(100) };
 
@@ -23,16 +23,16 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } e
 /// The end of a greeting: the connection, and the address that counts as the slave's.
 type Greeted = io::Result<(Stream, SocketAddr)>;
 
-/// The port, and the connections that are being greeted. Of these there are [`SLAVES_MAX`] at most: one more takes the place of the
-/// oldest one of the machine that has most.
+/// Listening port, and the connections that are being greeted. Their number is at most [`SLAVES_MAX`]. A further
+/// connection replaces the oldest connection of the machine with the most connections.
 pub(super) struct Greetings {
     listener: TcpListener,
     tls: ReplicationTls,
     tasks: JoinSet<Greeted>,
-    /// The tasks by age, and some that have ended.
+    /// Tasks by age, including some that have ended.
     greeted: BTreeMap<PeerId, (IpAddr, AbortHandle)>,
     last: u64,
-    /// Until when nothing is accepted.
+    /// Time until which the port accepts no connections.
     accepts_from: Option<Instant>,
 }
 
@@ -42,7 +42,7 @@ impl Greetings {
         Self { listener, tls, tasks, greeted, last: 0, accepts_from: None }
     }
 
-    /// The next connection that was greeted. Nothing is lost when the call is abandoned.
+    /// Returns the next greeted connection. Cancel-safe: a dropped call loses no connection.
     pub(super) async fn next(&mut self) -> (Stream, SocketAddr) {
         loop {
             tokio::select! {
@@ -85,7 +85,7 @@ impl Greetings {
     }
 }
 
-/// The connection whose greeting has ended well; `None` for another one.
+/// Returns the connection of a successful greeting, or `None` after a failure.
 fn end(ended: Result<Greeted, JoinError>) -> Option<(Stream, SocketAddr)> {
     // A task that was aborted made room for another connection.
     let greeted = ended.ok()?;

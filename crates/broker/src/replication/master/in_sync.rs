@@ -1,4 +1,4 @@
-//! What answers wait for, and the in-sync set that an elected master proposes to the controllers.
+//! Waits of responses for slaves, and the in-sync set that an elected master proposes to the controllers.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::admission::{Admission, Verdict};
 use super::machine::{Decided, Event as MachineEvent};
 
 impl Shell {
-    /// Proposes a set to the controllers: at once, or when the slaves that it adds have the tables.
+    /// Proposes a set to the controllers: at once, or when its new slaves have the tables.
     pub(super) fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
         let Some(proposals) = &self.proposals else { return };
         let Some((committed, _)) = self.machine.in_sync() else { return };
@@ -27,7 +27,7 @@ impl Shell {
         self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
     }
 
-    /// Goes on with the proposal that waits.
+    /// Continues the waiting proposal.
     pub(super) fn admit(&mut self) {
         while let Some(mut admission) = self.admission.take() {
             match admission.look(&self.broker, &self.machine) {
@@ -73,8 +73,8 @@ impl Shell {
         }
     }
 
-    /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
-    /// its own for all of them tells it.
+    /// Makes a wait of the machine for all responses. Responses wait for the store's watermark, not for the machine,
+    /// so the machine would not see which slave delays them.
     pub(super) fn probe(&mut self) -> Option<MachineEvent> {
         let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
         let end = self.machine.log_end();
@@ -91,7 +91,7 @@ impl Shell {
         self.machine.need(self.broker.acting.alive())
     }
 
-    /// Tells the broker what answers wait for, and up to where the log is replicated.
+    /// Publishes the replicas that responses need, and the position up to which the log is replicated.
     pub(super) fn publish(&self) {
         let durability = &self.broker.durability;
         let Some(need) = self.need() else { return };
@@ -119,7 +119,7 @@ impl Shell {
         }
     }
 
-    /// Publishes what slaves have: for operators, and for the answers that wait for slaves.
+    /// Publishes the slaves' positions: for operators, and for responses that wait for slaves.
     pub(super) fn note_progress(&self, id: PeerId) {
         if let Some(peer) = self.peers.get(&id)
             && let Some(acknowledged) = self.machine.acknowledged(id)

@@ -1,9 +1,9 @@
-//! Bounds the log lines of one kind, which whoever opens connections to the port for slaves can cause.
+//! Limit of log lines of a kind that any host can cause by connecting to the port for slaves.
 
 /// Shortest time between two lines in milliseconds.
 const LINE_INTERVAL_MS: u64 = 10_000;
 
-/// What was not logged yet.
+/// Number of suppressed lines.
 #[derive(Default)]
 pub(super) struct LineLimit {
     count: u64,
@@ -12,7 +12,7 @@ pub(super) struct LineLimit {
 }
 
 impl LineLimit {
-    /// Counts one more; how often it happened since the line before, when a line may be written at `now_ms`.
+    /// Counts an event. Returns the number of events since the last line if a line may be written at `now_ms`.
     pub(super) fn note(&mut self, now_ms: u64) -> Option<u64> {
         self.count += 1;
         if now_ms < self.line_ms {

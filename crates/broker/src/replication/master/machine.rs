@@ -1,5 +1,5 @@
-//! The state machine of a master of either kind, as the thread `ha-master` drives it: of a classic master, or of one that the
-//! controllers elected. They differ in their frames, and in what sends wait for.
+//! State machine of a master of either kind for the thread `ha-master`: a classic master, or a master that the
+//! controllers elected. The kinds differ in their frames, and in the conditions for sends.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use wire::ha::switch::{Handshake, SlaveFrame, TransferHeader};
 use wire::ha::{Epoch, FrameError};
 use wire::units::LogOffset;
 
-/// What comes from a slave.
+/// Report or handshake of a slave.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Handshake(Handshake),
@@ -32,7 +32,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// The next thing in what was received, and its size; `None` when it is not complete.
+    /// Decodes the next frame of the received bytes. Returns the frame and its size, or `None` if it is not complete.
     pub(super) fn decode(self, received: &[u8]) -> Result<Option<(Received, usize)>, FrameError> {
         match self {
             Self::Classic => {
@@ -46,7 +46,7 @@ impl Protocol {
     }
 }
 
-/// What controllers decided about an elected master.
+/// Decision of the controllers about an elected master.
 #[derive(Clone, Debug)]
 pub(crate) enum Decided {
     Committed(CommittedSet),
@@ -67,10 +67,10 @@ pub(super) enum Event {
     Sent(PeerId),
     Closed(PeerId),
     Log(LogRange),
-    /// A flush that was asked for has ended or takes long; the log is on disk up to here.
+    /// A requested flush has ended or takes long. The log is on disk up to this position.
     Flushed(LogOffset),
     Decided(Decided),
-    /// A send waits until enough slaves have the log up to here; a slave that is too late leaves the in-sync set.
+    /// A send waits until enough slaves have the log up to this position. A late slave leaves the in-sync set.
     Wait(Wait),
     Timer,
     Stop,
@@ -91,7 +91,7 @@ impl Head {
         }
     }
 
-    /// Where the piece of the log begins, and its size.
+    /// Returns the start and the size of the piece of the log.
     pub(super) fn piece(self) -> (LogOffset, usize) {
         match self {
             Self::Classic(header) => (header.offset, header.body_bytes as usize),
@@ -151,7 +151,7 @@ impl Machine {
         }
     }
 
-    /// The end of the log as the machine was told last.
+    /// Returns the last end of the log that the machine knows.
     pub(super) fn log_end(&self) -> LogOffset {
         match self {
             Self::Classic(master) => master.log_end(),
@@ -159,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// Up to where the log meets a need; `None` when that is not known.
+    /// Returns the position up to which the log meets a need, or `None` if it is unknown.
     pub(super) fn reached(&self, need: Need) -> Option<LogOffset> {
         match self {
             Self::Classic(master) => master.reached(need),
@@ -167,7 +167,7 @@ impl Machine {
         }
     }
 
-    /// What a slave has acknowledged on this connection.
+    /// Returns the last position that a slave acknowledged on this connection.
     pub(super) fn acknowledged(&self, peer: PeerId) -> Option<LogOffset> {
         match self {
             Self::Classic(master) => master.peers().find(|status| status.peer == peer)?.acknowledged,
@@ -175,11 +175,12 @@ impl Machine {
         }
     }
 
-    /// Who must have the next message, of an elected master and of one with acting masters; the configuration says it of others.
-    /// `alive` is the number of brokers of the group that name servers know.
+    /// Returns the replicas that the next message needs, for an elected master and for a master in a group with
+    /// acting masters. `None` for other masters, for which the configuration decides. `alive` is the number of
+    /// brokers of the group that name servers know.
     ///
     /// # Errors
-    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
     pub(in crate::replication) fn need(&self, alive: u32) -> Option<Result<Need, AckStatus>> {
         match self {
             Self::Classic(master) => master.counts_in_sync().then(|| master.need(alive)),

@@ -10,7 +10,7 @@ use super::machine::Head;
 use super::{BUFFER_BYTES, Shell};
 
 impl Shell {
-    /// Adds a frame to a connection's buffer. Returns whether there is room for the next one now.
+    /// Adds a frame to a connection's buffer. Returns whether there is room for the next frame now.
     pub(super) fn send(&mut self, id: PeerId, head: Head) -> bool {
         let Some(peer) = self.peers.get_mut(&id) else { return false };
         let (from, length) = head.piece();
@@ -54,12 +54,12 @@ impl Shell {
                 tracing::error!(offset = %from, %error, "the log cannot be read for a slave");
             }
             let frame = (read.is_ok() && frame.len() == whole).then_some(frame);
-            // The thread has ended when nobody receives this.
+            // The thread has ended if the channel has no receiver.
             let _ = events.blocking_send((id, Event::Read(frame)));
         });
     }
 
-    /// Gives the writing task of a connection what was put together meanwhile.
+    /// Passes the collected bytes to the writing task of a connection.
     pub(super) fn flush(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if !peer.is_writing && !peer.buffer.is_empty() {

@@ -89,7 +89,7 @@ impl Master {
         master
     }
 
-    /// What is proposed after another look, as the ids of the members.
+    /// Returns the proposed members' ids after another round.
     fn proposed(&mut self) -> Option<Vec<u64>> {
         self.shell.admit();
         let (members, epoch) = self.proposals.try_recv().ok()?;

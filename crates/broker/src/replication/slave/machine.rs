@@ -1,4 +1,4 @@
-//! The state machine of a slave of either kind, as the thread `ha-slave` drives it: of a classic master, or of one that the
+//! State machine of a slave of either kind for the thread `ha-slave`: with a classic master, or a master that the
 //! controllers elected.
 
 use std::ops::Range;
@@ -43,13 +43,13 @@ pub(super) enum Event {
     Malformed(Attempt, FrameError),
     /// The log ends with a whole record, and its last record lies here.
     Settled(LogOffset, Option<Range<LogOffset>>),
-    /// The first position at which the master's bytes are others.
+    /// First position at which the master's bytes differ.
     Compared(Option<LogOffset>),
     Appended(LogOffset),
     /// The log was cut as asked and ends here.
     Cut(LogOffset),
     Flushed(LogOffset),
-    /// Whether only what is on disk may be reported from now on.
+    /// Whether only bytes on disk may be reported from now on.
     SyncFlush(bool),
     LogFailed,
     Timer,
@@ -63,14 +63,14 @@ pub(super) enum Action {
     /// Write these bytes, in one piece, before anything else.
     Greet(Attempt, Vec<u8>),
     Report(Attempt, LogOffset),
-    /// Compare so many of the first bytes of the frame's body with the log from here on.
+    /// Compare this number of bytes at the start of the frame's body with the log at this offset.
     Compare(LogOffset, u32),
     /// Append so many of the last bytes of the frame's body here.
     Append(LogOffset, u32),
     CutIncomplete,
     Cut(LogOffset),
     SaveEpochs(EpochList),
-    /// The log holds nothing that the master does not have.
+    /// The log is a part of the master's log.
     Consistent,
     Confirm(LogOffset),
     Close(Attempt, CloseReason),
@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// The next frame in what was received, and the size of its head; `None` when the head is not complete.
+    /// Returns the next frame of the received bytes, and the size of its head. `None` if the head is not complete.
     pub(super) fn decode(&self, received: &[u8]) -> Result<Option<(Frame, usize)>, FrameError> {
         match self {
             Self::Classic(_) => {

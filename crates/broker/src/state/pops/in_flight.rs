@@ -1,4 +1,4 @@
-//! The in-flight queue: how far a group has popped one queue, and which pops are in flight (`PopBufferMergeService`). Pure.
+//! In-flight queue: a group's progress in popping a queue, and the pops in flight (`PopBufferMergeService`). Pure.
 //!
 //! | a pop in flight | settled when | the group's offset may pass it when |
 //! |---|---|---|
@@ -22,7 +22,7 @@ const MARGIN_MS: i64 = 1500;
 /// Pending checkpoints are recorded by time in steps of at least this many milliseconds, so that the table stays small.
 const PENDING_STEP_MS: i64 = 10_000;
 
-/// How long checkpoints are kept in memory.
+/// Time for which checkpoints stay in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlightPatience {
     /// `popCkStayBufferTime`: longest time in memory, counted from the pop.
@@ -43,7 +43,7 @@ impl InFlightPatience {
     }
 }
 
-/// One pop of the queue that is in flight: its messages are popped, and the group's offset has not passed them.
+/// Pop of the queue in flight: its messages are popped, and the group's offset has not passed them.
 #[derive(Debug)]
 struct InFlightPop {
     /// Queue offset behind the last message the pop looked at.
@@ -66,16 +66,16 @@ enum State {
 /// A checkpoint in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldCheckpoint {
-    /// The checkpoint, with the acknowledgements so far.
+    /// Checkpoint with the acknowledgements so far.
     pub checkpoint: Checkpoint,
     /// Queue of the revive topic that gets the checkpoint when it is stored.
     pub revive_queue: i32,
-    /// The group's offset may pass this pop once the log is durable up to this position: a message of the pop got a checkpoint
-    /// of its own before it.
+    /// Log position that must be durable before the group's offset may pass this pop, because a message of the pop
+    /// got a checkpoint of its own before it.
     pub after: LogOffset,
 }
 
-/// The in-flight queue of one message queue and one group.
+/// In-flight queue of a message queue and a group.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightQueue {
     pops: VecDeque<InFlightPop>,
@@ -88,8 +88,8 @@ pub(crate) struct InFlightQueue {
     pub gone: bool,
     /// Checkpoints that were taken out by [`Self::clear`] and could not be stored yet.
     unstored: Vec<HeldCheckpoint>,
-    /// Pending checkpoints in the log: the first message offset of each time step, by the time in milliseconds at which all
-    /// checkpoints of that step have been processed by the revive engine.
+    /// Pending checkpoints in the log: the first message offset of each time step. The key is the time in
+    /// milliseconds at which the revive engine has processed all checkpoints of that step.
     pending: BTreeMap<i64, i64>,
 }
 
@@ -109,12 +109,13 @@ impl InFlightQueue {
         self.pops.len()
     }
 
-    /// Adds a settled pop that read up to queue offset `next` and whose checkpoint ends at log offset `end`, which is zero when
-    /// the pop has no checkpoint.
+    /// Adds a settled pop that read up to queue offset `next`. Its checkpoint ends at log offset `end`, which is zero
+    /// without a checkpoint.
     pub(crate) fn settle(&mut self, next: i64, mut end: LogOffset) {
         let settled = |pop: &InFlightPop| matches!(pop.state, State::Settled(_));
         let mut last = self.pops.iter().rev();
-        // Of successive settled pops the first stays as it is, so that the offset advances although more are added all the time.
+        // The first of successive settled pops stays, so that the offset advances although more pops are added all
+        // the time.
         let is_long = last.next().is_some_and(settled) && last.next().is_some_and(settled);
         if is_long && let Some(InFlightPop { state: State::Settled(before), .. }) = self.pops.pop_back() {
             // The merged pop waits for the flush that the replaced one waited for.
@@ -123,7 +124,7 @@ impl InFlightQueue {
         self.pops.push_back(InFlightPop { next, state: State::Settled(end) });
     }
 
-    /// Records a checkpoint that goes to the log as pending: its messages may have to be brought back, wherever the group's
+    /// Records a checkpoint of the log as pending, because its messages may have to be revived, wherever the group's
     /// offset is. The revive engine has processed all checkpoints whose messages were visible again at `revived_ms`.
     pub(crate) fn add_pending(&mut self, checkpoint: &Checkpoint, now_ms: i64, revived_ms: i64) {
         self.forget_over(revived_ms);
@@ -136,8 +137,8 @@ impl InFlightQueue {
         *first = checkpoint.start_offset.min(*first);
     }
 
-    /// The offset of the first message that may have to be brought back. The revive engine has processed all checkpoints whose
-    /// messages were visible again at `revived_ms`.
+    /// Returns the offset of the first message that may have to be revived. The revive engine has processed all
+    /// checkpoints whose messages were visible again at `revived_ms`.
     pub(crate) fn pending(&mut self, revived_ms: i64) -> Option<i64> {
         self.forget_over(revived_ms);
         self.pending.values().min().copied()
@@ -242,9 +243,9 @@ impl InFlightQueue {
         left
     }
 
-    /// Reports that a checkpoint that was taken out is stored and ends at log offset `end`; with `None` it could not be stored
-    /// and is kept in memory again. Returns false when a checkpoint that is not stored is dropped, because the group or the topic
-    /// was deleted.
+    /// Reports that a removed checkpoint is stored and ends at log offset `end`. With `None` the store failed, and
+    /// the checkpoint returns to memory. Returns false if an unstored checkpoint is dropped, because the group or the
+    /// topic was deleted.
     pub(crate) fn left(&mut self, held: HeldCheckpoint, end: Option<LogOffset>) -> bool {
         let (start_offset, taken_ms) = (held.checkpoint.start_offset, held.checkpoint.pop_ms);
         let found = self.pops.iter_mut().find(|pop| {
@@ -259,8 +260,8 @@ impl InFlightQueue {
         true
     }
 
-    /// Removes the settled pops at the head whose checkpoints are on disk, and returns the group's offset behind them. `None`
-    /// when there are none.
+    /// Removes the settled pops at the head whose checkpoints are on disk, and returns the group's offset behind
+    /// them. `None` without such pops.
     pub(crate) fn commit(&mut self, flushed: LogOffset) -> Option<i64> {
         let mut next = None;
         while let Some(InFlightPop { next: passed, state: State::Settled(end) }) = self.pops.front()
@@ -272,8 +273,8 @@ impl InFlightQueue {
         next
     }
 
-    /// When to check the in-flight queue again, in milliseconds since the epoch; `flush_ms` when it only waits for the disk.
-    /// `None` when no time needs to be waited for.
+    /// Returns the time of the next check of the in-flight queue, in milliseconds since the epoch. The time is
+    /// `flush_ms` if the queue only waits for the disk. `None` without a pending time.
     pub(crate) fn due_ms(&self, patience: InFlightPatience, flush_ms: i64) -> Option<i64> {
         let due = |pop: &InFlightPop| match &pop.state {
             State::InMemory(held) => Some(patience.due_ms(&held.checkpoint)),

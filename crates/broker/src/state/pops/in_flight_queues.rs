@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::in_flight::InFlightQueue;
 use crate::offsets::Offsets;
 
-/// One message queue and one group that pops it, with their in-flight queue.
+/// In-flight queue of a message queue and a group that pops it.
 pub(crate) struct Cell {
     id: u64,
     /// Consumer group.
@@ -35,7 +35,7 @@ impl Cell {
         }
     }
 
-    /// Makes the caller the only one who pops the queue; `None` when another request is popping it
+    /// Makes the caller the only popper of the queue. Returns `None` if another request is popping it
     /// (`PopMessageProcessor.QueueLockManager`).
     pub(crate) fn occupy(self: &Arc<Self>) -> Option<Busy> {
         let free = self.busy.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
@@ -65,11 +65,11 @@ impl Drop for Busy {
     }
 }
 
-/// In-flight queues of one group in one topic, by queue id.
+/// In-flight queues of a group in a topic, by queue id.
 type Queues = Arc<Mutex<BTreeMap<i32, Arc<Cell>>>>;
 
-/// The in-flight queues of all groups. Their number is bounded by that of groups and queues, since handlers only ask for
-/// those of queues that exist.
+/// In-flight queues of all groups. Their number is bounded by that of groups and queues, because handlers only
+/// request existing queues.
 #[derive(Default)]
 pub(crate) struct InFlightQueues {
     groups: RwLock<BTreeMap<String, BTreeMap<String, Queues>>>,
@@ -146,7 +146,8 @@ impl InFlightQueues {
         }
     }
 
-    /// Has an in-flight queue checked at `due_ms` at the latest. True when that is earlier than all other checks.
+    /// Schedules a check of an in-flight queue at `due_ms` at the latest. Returns true if that is earlier than all
+    /// other checks.
     pub(crate) fn set_alarm(&self, cell: &Arc<Cell>, in_flight: &mut InFlightQueue, due_ms: i64) -> bool {
         if in_flight.alarm_ms.is_some_and(|alarm_ms| alarm_ms <= due_ms) {
             return false;
@@ -159,7 +160,7 @@ impl InFlightQueues {
         alarms.first_key_value().is_some_and(|(first, _)| *first == (due_ms, cell.id))
     }
 
-    /// Takes the in-flight queues whose check is due at `now_ms`.
+    /// Removes and returns the in-flight queues whose check is due at `now_ms`.
     pub(crate) fn due(&self, now_ms: i64) -> Vec<Arc<Cell>> {
         let due = {
             let mut alarms = lock(&self.alarms);
@@ -178,7 +179,7 @@ impl InFlightQueues {
             .collect()
     }
 
-    /// The earliest time at which an in-flight queue is to be checked, in milliseconds since the epoch.
+    /// Returns the earliest time of a check of an in-flight queue, in milliseconds since the epoch.
     pub(crate) fn earliest(&self) -> Option<i64> {
         lock(&self.alarms).first_key_value().map(|((due_ms, _), _)| *due_ms)
     }

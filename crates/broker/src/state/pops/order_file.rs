@@ -15,7 +15,7 @@ const UNUSED_MS: i64 = 24 * 3_600_000;
 
 const FILE: &str = "consumerOrderInfo.json";
 
-/// What is needed to write the file besides the states themselves, which stand in the in-flight queues.
+/// State for writing the file, besides the states in the in-flight queues.
 #[derive(Default)]
 pub(crate) struct OrderFile {
     changed: AtomicBool,
@@ -31,7 +31,8 @@ impl OrderFile {
 }
 
 impl Pops {
-    /// Writes the state of ordered pops to its file when something changed. A change during the write is saved by the next call.
+    /// Writes the state of ordered pops to its file if it changed. A change during the write is saved by the next
+    /// call.
     pub(crate) fn save_order(&self, now_ms: i64, files: &ConfigFiles) -> Result<(), persist::Error> {
         if !self.order_file.changed.swap(false, Ordering::AcqRel) {
             return Ok(());

@@ -1,5 +1,6 @@
-//! How long storing messages takes (`StoreStatsService.incPutMessageEntireTime`): from when the requests of a read batch are
-//! staged until they are stored as the flush mode requires. All messages that are stored together count with the same time.
+//! Durations of storing messages (`StoreStatsService.incPutMessageEntireTime`): from the staging of a read batch's
+//! requests until they are stored as the flush mode requires. All messages that are stored together count with the
+//! same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -68,7 +69,7 @@ impl Puts {
         self.longest_us.fetch_max(us, Ordering::Relaxed);
     }
 
-    /// Records how long reading the messages of one request took.
+    /// Records the duration of reading the messages of a request.
     pub(crate) fn get_took(&self, time: Duration) {
         self.longest_get_us.fetch_max(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use super::{SAMPLE_MS, Sums};
 /// The spans in milliseconds for which rates are shown.
 const SPEED_SPANS_MS: [i64; 3] = [10_000, 60_000, 600_000];
 
-/// Samples of the totals, one every ten seconds for the last ten minutes.
+/// Samples of the totals, every ten seconds for the last ten minutes.
 #[derive(Default)]
 pub(crate) struct Totals {
     samples: VecDeque<(i64, Sums)>,

@@ -1,9 +1,10 @@
-//! Counters over the last minute, hour and day (`StatsItem`): seven samples ten seconds apart span a minute, seven samples ten
-//! minutes apart an hour, and 25 samples an hour apart a day.
+//! Counters over the last minute, hour and day (`StatsItem`). Seven samples at ten-second intervals span a minute,
+//! seven samples at ten-minute intervals an hour, and 25 samples at one-hour intervals a day.
 //!
-//! All counters are sampled at the same times, so the times are kept only once. The first sample of a counter is its value
-//! before it first changed; Java loses what happened before its first sample. Only counters that changed are told of: with a
-//! million topics nobody may visit all of them every ten seconds. What a counter missed meanwhile is its value of before.
+//! All counters are sampled at the same times, so the times are stored only once. The first sample of a counter is
+//! its value before it first changed. Java loses the counts before its first sample. Only changed counters are
+//! reported, because a visit of a million topics every ten seconds is too slow. Missed samples of a counter have its
+//! former value.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,7 +13,7 @@ use super::Name;
 /// Milliseconds between two samples of the statistics.
 pub(crate) const SAMPLE_MS: i64 = 10_000;
 
-/// For each window, the milliseconds between its samples and their number.
+/// Milliseconds between the samples of each window, and their number.
 const WINDOWS: [(i64, usize); 3] = [(SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25)];
 
 /// A sample is taken up to this many milliseconds before it is due, because timers are not exact.
@@ -22,9 +23,9 @@ const SLACK_MS: i64 = SAMPLE_MS / 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Span {
     pub sum: u64,
-    /// By how much the counter grew per second of the span.
+    /// Growth of the counter per second of the span.
     pub tps: f64,
-    /// By how much the counter grew per event of the span.
+    /// Growth of the counter per event of the span.
     pub average: f64,
 }
 
@@ -44,7 +45,7 @@ struct Counter {
     /// Samples by window; empty while the counter does not change.
     windows: [VecDeque<Sample>; 3],
     last: Sample,
-    /// How many samples each window had been given when the counter was last brought up to date.
+    /// Number of samples of each window when the counter was last brought up to date.
     seen: [u64; 3],
 }
 
@@ -53,8 +54,8 @@ impl Counter {
         self.windows[0].is_empty()
     }
 
-    /// Gives each window the samples up to its number `taken`, in which the counter did not change. A counter that did not change for
-    /// a day has no samples any more.
+    /// Fills each window with the samples up to its number `taken`, in which the counter did not change. A counter
+    /// without a change for a day has no samples any more.
     fn catch_up(&mut self, taken: [u64; 3]) {
         if !self.is_still() {
             for (index, (_, count)) in WINDOWS.into_iter().enumerate() {
@@ -76,7 +77,7 @@ impl Counter {
 #[derive(Default)]
 pub(crate) struct Windows {
     times: [VecDeque<i64>; 3],
-    /// How many samples each window was given, the current one included.
+    /// Number of samples of each window, the current sample included.
     taken: [u64; 3],
     counters: HashMap<Name, HashMap<String, Counter>>,
     /// Which windows take the current sample.
@@ -103,8 +104,8 @@ impl Windows {
         }
     }
 
-    /// Records the value of a counter that may have changed. A counter that has never changed is not kept. One that went back began
-    /// again, because its topic or group was deleted and came again.
+    /// Records the value of a counter that may have changed. A counter that has never changed is not stored. A
+    /// counter that decreased began again, because its topic or group was deleted and re-created.
     pub(crate) fn note(&mut self, name: Name, key: &str, value: u64, events: u64) {
         let counters = self.counters.entry(name).or_default();
         if !counters.contains_key(key) {
@@ -134,17 +135,17 @@ impl Windows {
         counter.seen = self.taken;
     }
 
-    /// Removes the counters of a name whose keys are not wanted any more.
+    /// Removes the counters of a name whose keys `is_wanted` denies.
     pub(crate) fn retain(&mut self, name: Name, is_wanted: impl Fn(&str) -> bool) {
         self.counters.entry(name).or_default().retain(|key, _| is_wanted(key));
     }
 
-    /// Whether this sample is one of the day's, which come once an hour: time to look at what is not needed any more.
+    /// Whether this sample is one of the day's samples, which come once an hour. Then unneeded counters are removed.
     pub(crate) fn begins_hour(&self) -> bool {
         self.due[2]
     }
 
-    /// Gives up the samples of all counters that did not change for a day.
+    /// Drops the samples of all counters that did not change for a day.
     pub(crate) fn forget_still(&mut self) {
         let taken = self.taken;
         self.counters.values_mut().flat_map(HashMap::values_mut).for_each(|counter| counter.catch_up(taken));
@@ -156,7 +157,7 @@ impl Windows {
         self.samples.is_multiple_of(WINDOWS[0].1 - 1)
     }
 
-    /// The change of a counter; `None` when it has not changed within the last day.
+    /// Returns the change of a counter, or `None` without a change within the last day.
     pub(crate) fn read(&self, name: Name, key: &str) -> Option<Read> {
         let mut counter = self.counters.get(&name)?.get(key).filter(|counter| !counter.is_still())?.clone();
         counter.catch_up(self.taken);
@@ -194,7 +195,7 @@ mod tests {
         windows
     }
 
-    /// As [`sampled`], but the counter is told of only when it changed.
+    /// Samples values as [`sampled`] does, but reports the counter only when it changed.
     fn sampled_changes(values: impl IntoIterator<Item = u64>) -> Windows {
         let (mut windows, mut last) = (Windows::default(), 0);
         for (index, value) in values.into_iter().enumerate() {

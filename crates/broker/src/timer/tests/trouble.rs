@@ -61,8 +61,8 @@ fn a_unit_that_was_not_written_yet_is_written_before_its_slot_is_read() {
     scheduler.stop();
 }
 
-/// The job of loading a slot with a message and one that cancels it, whose records are in a file of the log that is not the
-/// last one.
+/// Returns the job of loading a slot with a message and its cancelling message. Their records are in a file of the
+/// log that is not the last file.
 fn cancelled(fixture: &Fixture, scheduler: &mut Timer, start: i64) -> Job {
     put(fixture, "gone", start + 100, &[]);
     put(fixture, "1", start + 100, &[(key::TIMER_DEL_UNIQKEY, "gone")]);

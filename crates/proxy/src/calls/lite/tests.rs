@@ -1,4 +1,4 @@
-//! Lite topics before brokers that are one small server here: it answers what a test needs, and notes what it is asked.
+//! Tests of lite topics with a small server as all brokers. It answers the requests of a test, and records them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -40,7 +40,7 @@ struct State {
     retry_max_times: Option<i32>,
     /// Whether pops wait.
     holds_pops: bool,
-    /// What a pop that waits is answered with, and who waits.
+    /// Waiting pop, and its connection.
     held: Option<(Arc<ConnectionHandle>, Head<'static>)>,
 }
 
@@ -211,7 +211,7 @@ impl Fixture {
         Self::with((bound, serves_lite), 5000)
     }
 
-    /// With so many additions of lite topics in a second.
+    /// Makes a fixture that allows a number of additions of lite topics in a second.
     fn with((bound, serves_lite): (&'static str, bool), lite_additions_max: u32) -> Self {
         let brokers = Servers { address: OnceLock::new(), bound, serves_lite, state: Mutex::default() };
         let brokers = Arc::new(brokers);

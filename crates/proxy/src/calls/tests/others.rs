@@ -82,7 +82,7 @@ fn sent(fixture: &Fixture, topic: &str, group: Option<&str>) -> i64 {
     sent.entries[0].offset
 }
 
-/// A message group whose queue among those of two brokers with four queues each is on the first broker.
+/// Returns a message group whose queue, among those of two brokers with four queues each, is on the first broker.
 fn group_of_the_first() -> String {
     let groups = (0..).map(|number: i32| format!("g{number}"));
     groups.into_iter().find(|group| crate::message_group::bucket(group, 8) < 4).unwrap()

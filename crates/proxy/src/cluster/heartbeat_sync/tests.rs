@@ -16,7 +16,7 @@ fn cluster() -> Arc<Cluster> {
     Cluster::new(reach, None, &Config::default())
 }
 
-/// What a proxy of Apache RocketMQ 5.5.0 writes, but for the settings of the client.
+/// Message of a proxy of Apache RocketMQ 5.5.0, without the settings of the client.
 const OF_JAVA: &str = r#"{"channelData":"{\"localAddress\":\"10.0.0.2:8081\",\"remoteAddress\":\"10.0.0.9:41234\",\"remoteProxyIp\":\"10.0.0.2\",\"type\":\"GRPC_V2\",\"extendAttribute\":\"{}\"}","clientId":"c1","consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","group":"g","heartbeatType":"REGISTER","language":"GO","lastUpdateTimestamp":1700000000000,"localProxyId":"10.0.0.2%8080%8081","messageModel":"CLUSTERING","subscriptionDataSet":[{"classFilterMode":false,"codeSet":[],"expressionType":"TAG","subString":"*","subVersion":1700000000000,"tagsSet":[],"topic":"T"}],"version":493}"#;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A request of a remoting client on its way to the broker that it names (`AbstractRemotingActivity.request`).
+//! Request of a remoting client that is forwarded to the broker that it names (`AbstractRemotingActivity.request`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use wire::json;
 use super::super::{Cluster, TIMEOUT};
 use crate::failure::Failure;
 
-/// How much longer an answer may take than a request waits for messages.
+/// Time that a response may take in addition to the request's wait for messages.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// Longest time that a request may wait for messages.
@@ -28,10 +28,10 @@ pub const WAITING_BYTES: usize = 1024;
 /// Largest frame of a request that waits for messages without being charged for.
 const HELD_BYTES_MAX: usize = 8 << 10;
 
-/// Most header fields of a request; those of RocketMQ's clients have a few dozen.
+/// Most header fields of a request. Requests of RocketMQ's clients have a few dozen.
 const FIELDS_MAX: usize = 256;
 
-/// Fields of the client's signature, in whose place comes that of the proxy.
+/// Fields of the client's signature, which the proxy's signature replaces.
 const OF_SIGNATURE: [&str; 3] = ["AccessKey", "Signature", "SecurityToken"];
 
 /// Which broker a request is for.
@@ -44,7 +44,7 @@ enum Target {
     Any,
 }
 
-/// A request that does not need the buffer it came in any more.
+/// Request that no longer needs its receive buffer.
 #[derive(Debug)]
 pub struct Forward {
     code: i32,
@@ -56,14 +56,14 @@ pub struct Forward {
     head: Option<Head<'static>>,
 }
 
-/// What bounds a request until it is answered: the memory that its connection is charged for, or one of the places for requests
-/// that wait for messages. They are not charged for, because a full account stops all requests of a connection.
+/// Bound of a request until its response: the memory charge of its connection, or a place for requests that wait for
+/// messages. Waiting requests are not charged, because a full account stops all requests of a connection.
 pub struct Bound {
     _charge: Option<MemoryCharge>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The failure of what is asked of brokers as an answer of the remoting protocol.
+/// Converts the failure of a broker's request to a response of the remoting protocol.
 pub fn refusal(failure: Failure) -> Refusal {
     let code = match failure.code {
         Code::TooManyRequests => response::SYSTEM_BUSY,
@@ -117,7 +117,7 @@ pub fn lacks_subscription(command: &Command<'_>) -> bool {
         && flags() & pull_flag::SUBSCRIPTION == 0
 }
 
-/// The fields of a pull that say its subscription (`PullMessageActivity`).
+/// Returns the fields of a pull with its subscription (`PullMessageActivity`).
 fn subscribed(command: &Command<'_>, data: &SubscriptionData) -> [(&'static str, String); 4] {
     let flags = command.fields.number_or("sysFlag", 0).unwrap_or(0) | pull_flag::SUBSCRIPTION;
     [
@@ -128,8 +128,8 @@ fn subscribed(command: &Command<'_>, data: &SubscriptionData) -> [(&'static str,
     ]
 }
 
-/// Copies fields and body of a request. A name counts once, with the value that was looked at when the request was let in, and a
-/// name that JSON would escape is refused: no field reaches a broker that the gate has not seen.
+/// Copies fields and body of a request. A repeated name counts once, with the value that the gate checked. A name
+/// that JSON would escape is refused. So no field reaches a broker that the gate has not checked.
 fn copy(command: &Command<'_>, replaced: &[(&'static str, String)]) -> Result<Vec<u8>, Refusal> {
     let refused = |text: &str| Refusal::new(response::SYSTEM_ERROR, text.to_owned());
     if command.fields.len() > FIELDS_MAX {
@@ -155,10 +155,10 @@ fn copy(command: &Command<'_>, replaced: &[(&'static str, String)]) -> Result<Ve
 }
 
 impl Forward {
-    /// The request as it goes to its broker; a pull with this subscription, when it has none of its own.
+    /// Makes the request for its broker. A pull without a subscription gets `subscription`.
     ///
     /// # Errors
-    /// `SYSTEM_ERROR` for a request that cannot be passed on.
+    /// `SYSTEM_ERROR` for a request that cannot be forwarded.
     pub fn new(command: &Command<'_>, subscription: Option<&SubscriptionData>) -> Result<Self, Refusal> {
         let replaced = subscription.map(|data| subscribed(command, data));
         Ok(Self {
@@ -170,7 +170,7 @@ impl Forward {
         })
     }
 
-    /// Takes what bounds the request until it is answered.
+    /// Takes the bound of the request until its response.
     ///
     /// # Errors
     /// `POLLING_FULL` for a pop and `SYSTEM_BUSY` for a pull when too many requests wait for messages.
@@ -191,7 +191,8 @@ impl Forward {
         Ok(Bound { _charge: None, _place: Some(place) })
     }
 
-    /// Asks the broker, and gives its answer to the client, as it is. Nobody is told the outcome of a one-way request.
+    /// Sends the request to the broker, and passes the response to the client unchanged. A one-way request gets no
+    /// response.
     pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>, bound: Bound) {
         let head = self.head;
         let answer = self.pass(&cluster).await;
@@ -233,7 +234,7 @@ impl Forward {
     }
 }
 
-/// Gives an answer to a client, which is charged for it until it is in the connection's buffer.
+/// Passes a response to a client. The connection is charged for it until it is in the connection's buffer.
 pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Reply) {
     let charge = connection.charge(reply.body.len());
     // A client that has disconnected waits for nothing.

@@ -48,12 +48,12 @@ impl Latency {
 /// Faults to inject, and the clock and fill level of the disk. All off by default; changed with [`FakeDisk::faults`](super::FakeDisk::faults).
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Number of writes that still succeed; the next one writes half of its bytes and fails.
+    /// Number of writes that still succeed. The next write stores half of its bytes and fails.
     pub writes_left: Option<u64>,
-    /// Number of changes of contents and names that still happen. Then the process counts as killed: nothing changes any
-    /// more, and every change fails.
+    /// Number of changes of contents and names that still succeed. After them the process counts as killed: every
+    /// change fails and has no effect.
     pub killed_after: Option<u64>,
-    /// Number of syncs that still succeed; the next one fails and marks the dirty pages clean, as Linux does.
+    /// Number of syncs that still succeed. The next sync fails and marks the dirty pages clean, as Linux does.
     pub syncs_left: Option<u64>,
     /// Bytes that can still be reserved for new files.
     pub space_left: Option<u64>,
@@ -61,17 +61,17 @@ pub struct Faults {
     pub nothing_resident: bool,
     /// Modification time of files written from now on, in ms since the epoch.
     pub now_ms: i64,
-    /// Answers of [`Disk::usage`](crate::Disk::usage) for paths below these; the last matching entry counts. Other paths are on an empty disk of
-    /// one terabyte.
+    /// Results of [`Disk::usage`](crate::Disk::usage) for paths below these. The last matching entry counts. Other
+    /// paths are on an empty disk of one terabyte.
     pub usage: Vec<(PathBuf, Usage)>,
     /// Whether the process has no file descriptor left: opening and creating files fails.
     pub no_descriptors: bool,
     /// Files below this directory cannot be created or resized.
     pub fails_below: Option<PathBuf>,
-    /// Number of reads of unreadable ranges that still fail; later ones succeed. `None`: all fail.
+    /// Number of reads of unreadable ranges that still fail. Later reads succeed. With `None` all fail.
     pub failing_reads_left: Option<u64>,
-    /// Time that every operation of a kind takes. Nobody sleeps: a simulation adds what [`FakeDisk::time_taken`](super::FakeDisk::time_taken) has grown by
-    /// to its clock.
+    /// Simulated time of each operation of a kind. The disk does not sleep. A simulation adds the growth of
+    /// [`FakeDisk::time_taken`](super::FakeDisk::time_taken) to its clock.
     pub latency: Latency,
     /// The next operation of this kind hangs for so long, once.
     pub hangs: Option<(Operation, Duration)>,
@@ -80,16 +80,16 @@ pub struct Faults {
     pub syncs_wait_for: Option<Arc<Mutex<()>>>,
 }
 
-/// What a disk and its files share: the faults, the time taken, and the lock that makes a copy of the disk one of a moment.
+/// State that a disk shares with its files: the faults, the time taken, and the lock that makes a copy consistent.
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) faults: Mutex<Faults>,
     taken_ns: AtomicU64,
-    /// Held for reading while something changes, and for writing while the disk is copied: without it a copy could hold a
-    /// later write and lack an earlier one, which neither a kill nor a power cut leaves behind.
+    /// Lock for consistent copies: a change holds it for reading, a copy for writing. Otherwise a copy could contain
+    /// a later write and lack an earlier write, a state that neither a kill nor a power cut leaves.
     copying: RwLock<()>,
-    /// Held by a copy. A change that finds `is_copying` set waits here, so that threads that change something without a pause
-    /// do not keep the copy waiting for ever.
+    /// Lock held by a copy. A change that finds `is_copying` set waits here, so that threads with continuous changes
+    /// do not delay the copy for ever.
     gate: Mutex<()>,
     is_copying: AtomicBool,
 }
@@ -113,7 +113,7 @@ impl Control {
         self.copying.read().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Copies the disk while nothing changes.
+    /// Copies the disk while changes are blocked.
     pub(super) fn copy<T>(&self, copy: impl FnOnce() -> T) -> T {
         let _gate = lock(&self.gate);
         self.is_copying.store(true, Ordering::SeqCst);

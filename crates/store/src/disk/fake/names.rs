@@ -1,4 +1,4 @@
-//! Names of files, whose changes become durable by themselves: a prefix of them survives a power cut.
+//! Names of files. Their changes become durable without a sync, in order: a prefix of them survives a power cut.
 
 use super::file::FakeFile;
 use std::collections::{BTreeMap, BTreeSet};

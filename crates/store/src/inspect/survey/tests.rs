@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 const ROOT: &str = "/store";
 
-/// A closed store with one queue, and the path of its queue table.
+/// Makes a closed store with a queue. Returns it with the path of its queue table.
 fn closed() -> (FakeDisk, PathBuf) {
     let disk = FakeDisk::new(512);
     let config = Config { segment_bytes: 4096, queue_file_bytes: 160, ..Config::new(ROOT) };

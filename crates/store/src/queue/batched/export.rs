@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wire::units::{LogOffset, QueueOffset};
 
-/// State of RocketMQ's files of one queue.
+/// State of RocketMQ's files of a queue.
 pub(crate) struct Export {
     disk: Arc<dyn Disk>,
     directory: PathBuf,

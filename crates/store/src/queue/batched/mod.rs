@@ -1,8 +1,9 @@
 //! Batch consume queues (`queue.type=BatchCQ`, `BatchConsumeQueue`): one record may hold many messages of its queue.
 //!
-//! A record of such a queue has the properties `INNER_NUM`, its number of messages, and `INNER_BASE`, the queue offset of the
-//! first one. Vostok keeps a unit for every message; those of one record are equal, and lie in `vostok/batched` in the format
-//! of any other queue: append, journal, table, healing and retention treat them alike. RocketMQ has one unit per record:
+//! A record of such a queue has the properties `INNER_NUM`, its number of messages, and `INNER_BASE`, the queue
+//! offset of the first message. Vostok has a unit for every message. The units of a record are equal, and lie in
+//! `vostok/batched` in the format of any other queue. So append, journal, table, healing and retention treat them
+//! alike. RocketMQ has one unit per record:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -15,11 +16,12 @@
 //! | 38..42 | -1, except where the topic is compacted |
 //! | 42..46 | 0 |
 //!
-//! The checkpoint brings RocketMQ's files up to date before it commits ([`export`]); they are read when a RocketMQ broker had
+//! The checkpoint updates RocketMQ's files before it commits ([`export`]). They are read after a RocketMQ broker had
 //! the store open (`crate::recover`).
 //!
-//! A record without the two properties is no message of the queue: RocketMQ stores a single message sent to such a topic that
-//! way, and never serves it. Vostok gives each such record the properties, with one message, and RocketMQ then serves it too.
+//! A record without the two properties is no message of the queue. RocketMQ stores a single message sent to such a
+//! topic that way, and never serves it. Vostok gives each such record the properties, with one message, and RocketMQ
+//! then serves it too.
 
 pub(crate) mod export;
 pub(crate) mod reader;
@@ -116,8 +118,9 @@ pub(crate) struct Numbered {
     pub(crate) base_at: usize,
 }
 
-/// Adds the batch properties to those of a message, and returns them with the number of messages: one without
-/// [`sys_flag::INNER_BATCH`]. The value of `INNER_BASE` is left to fill in, [`missing_base`] bytes before the end.
+/// Adds the batch properties to a message's properties. Returns them with the number of messages, which is one
+/// without [`sys_flag::INNER_BATCH`]. The value of `INNER_BASE` is filled in later, [`missing_base`] bytes before the
+/// end.
 ///
 /// # Errors
 /// [`EncodeError::Properties`] when the properties become too long.

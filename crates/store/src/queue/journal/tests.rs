@@ -20,7 +20,7 @@ fn unit(at: u64) -> Unit {
     Unit { log_offset: LogOffset::new(at), size: 100, tags_code: 7 }
 }
 
-/// Adds an entry up to log position `end`, with one unit per hundred bytes of the log.
+/// Adds an entry up to log position `end`, with a unit per hundred bytes of the log.
 fn add(journal: &mut Journal, disk: &FakeDisk, committed: u64, end: u64) {
     let from = journal.end().unwrap_or(committed).max(committed);
     assert!(journal.begin(disk, root(), committed, 400).unwrap());

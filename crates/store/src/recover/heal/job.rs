@@ -1,4 +1,4 @@
-//! What of lost queues is rebuilt from the log.
+//! Part of a lost queue that is rebuilt from the log.
 
 use crate::dispatch::{Dispatch, QueueName};
 use crate::queue::{Queue, Unit};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Jobs {
     pub(super) by_topic: HashMap<Box<str>, BTreeMap<i32, Job>>,
-    /// How often the log was truncated before the rebuild began.
+    /// Number of truncations of the log before the rebuild began.
     pub(super) truncations: u64,
 }
 
-/// A range of a queue, `from..until`, whose units are written again.
+/// Range of a queue, `from..until`, whose units are written again.
 pub(super) struct Job {
     pub(super) queue: Arc<Queue>,
     pub(super) from: u64,
@@ -36,7 +36,7 @@ impl Job {
         self.written + self.units.len() as u64
     }
 
-    /// Fills the rest of the range, whose messages were not found, with blank units.
+    /// Fills the rest of the range with blank units, because its messages were not found.
     pub(super) fn fill(&mut self) {
         let missing = self.until - self.next();
         let Some(blanks) = missing.checked_sub(1) else { return };
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Adds a record's units to the job of one queue, where they are missing. Returns the number of units added.
+/// Adds a record's missing units to the job of a queue. Returns the number of units added.
 pub(super) fn take_dispatch(jobs: &mut Jobs, dispatch: Dispatch<QueueName<'_>>) -> usize {
     let Dispatch { queue: (topic, queue_id), first, count, unit } = dispatch;
     // Most records belong to queues that are not lost and end here.

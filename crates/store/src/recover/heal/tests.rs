@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::{Config, FakeDisk, Message, Store};
 
-/// A store whose threads do nothing by themselves, with `count` messages in queue 0 of topic `A`, and that queue.
+/// Opens a store with idle threads and `count` messages in queue 0 of topic `A`. Returns it with that queue.
 fn store_with(count: usize) -> (Store, Arc<Queue>) {
     let hour = Duration::from_secs(3600);
     let config = Config {
@@ -65,7 +65,7 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     assert!(!queue.is_lost() && !lost.is_healing(&store.parts.state.queues));
 }
 
-/// A check that reads while a truncation changes the files may see what looks like damage.
+/// A check that reads while a truncation changes the files may see apparent damage.
 #[test]
 fn a_queue_that_is_truncated_while_it_is_checked_is_not_lost() {
     let (store, queue) = store_with(5);

@@ -1,4 +1,4 @@
-//! Which bytes count as a lost sector, and how a window treats unreadable ones.
+//! Tests of lost sectors, and of a window's treatment of unreadable sectors.
 
 use super::*;
 use wire::record::{Fields, encode};

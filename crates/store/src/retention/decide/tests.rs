@@ -6,7 +6,7 @@ const HOUR_MS: i64 = 3_600_000;
 const NOW_MS: i64 = 132 * HOUR_MS;
 const FILE_BYTES: u64 = 10;
 
-/// One file per age in hours, all on disk 1.
+/// Makes a file per age in hours, all on disk 1.
 fn files(ages: &[i64]) -> Vec<LogFile> {
     let file = |(index, age): (usize, &i64)| LogFile {
         end: (index as u64 + 1) * FILE_BYTES,

@@ -1,4 +1,4 @@
-//! The timer's files when one of them, or a part, is missing or unreadable.
+//! Tests of the timer's files when a file, or a part of it, is missing or unreadable.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn begun(queue: &[Timer], clean: bool) -> (FakeDisk, Vec<(usize, i64)>) {
     (disk, delivered)
 }
 
-/// How often each timer was delivered in the end.
+/// Returns the number of deliveries of each timer in the end.
 fn counts(disk: FakeDisk, queue: &[Timer], mut delivered: Vec<(usize, i64)>) -> Vec<usize> {
     let mut life = Life::new(disk, TIME_MS + 3600, queue);
     life.round(TIME_MS + 60_000, queue, &mut delivered);
