@@ -136,14 +136,8 @@ impl<'a> Layout<'a> {
     fn line(&self, index: usize, line: &Line) -> Markup {
         let places: Vec<(usize, (f64, f64))> =
             self.chart.shown(line).map(|(at, (x, y))| (at, (self.x(*x), self.y(*y)))).collect();
-        let path: String = pieces(&places.iter().map(|(_, place)| *place).collect::<Vec<_>>())
-            .into_iter()
-            .map(|piece| {
-                let points: Vec<String> =
-                    piece.iter().map(|(x, y)| format!("{} {}", short(*x), short(*y))).collect();
-                format!("M{}", points.join("L"))
-            })
-            .collect();
+        let path: String =
+            line.points.split(|point| !point.1.is_finite()).map(|part| self.path(part)).collect();
         html! {
             g.line.(class(index)) {
                 path d=(path) {}
@@ -156,6 +150,17 @@ impl<'a> Layout<'a> {
                 }
             }
         }
+    }
+
+    /// The path of a part of a line, interrupted where nothing was measured.
+    fn path(&self, part: &[(f64, f64)]) -> String {
+        let (across, up) = (self.chart.across_scale, self.chart.up_scale);
+        let shown = part.iter().filter(|(x, y)| across.holds(*x) && up.holds(*y));
+        let places: Vec<(f64, f64)> = shown.map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+        let point = |(x, y): &(f64, f64)| format!("{} {}", short(*x), short(*y));
+        let piece =
+            |piece: &[(f64, f64)]| format!("M{}", piece.iter().map(point).collect::<Vec<_>>().join("L"));
+        pieces(&places).into_iter().filter(|places| !places.is_empty()).map(piece).collect()
     }
 
     /// Places every word: first those of the axes, then names of bands, marks and limits, then labels of points.
