@@ -1,6 +1,7 @@
 //! The comparison as a page, and as a chapter of a report.
 
 use super::{Comparison, aspect_name, cell_name, figure};
+use crate::archive::RunFile;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::stats::Estimate;
 use crate::judge::versus::Verdict;
@@ -8,8 +9,8 @@ use crate::judge::{Language, Text, both, numbers};
 use crate::report::answer::{Tile, row};
 use crate::report::chart::{Chart, Line, Scale, WIDE};
 use crate::report::figure::Figure;
-use crate::report::{environment, says, words};
-use crate::sentences::{Sentence, ratio_text};
+use crate::report::{environment, moment, says, words};
+use crate::sentences::{Sentence, ratio_text, verdict};
 use maud::{Markup, html};
 
 /// The page with only the comparison. Its figures are also in the file `data` beside the page. `places` are the
@@ -35,7 +36,10 @@ pub fn page(
         ("environment", words("Environment", "环境"), machines),
         ("origin", words("Origin", "来源与复现"), origin),
     ];
-    crate::report::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
+    let title = format!("{} / {}", comparison.second, comparison.first);
+    let day = |file: &RunFile| moment(file.started_ms);
+    let about = html! { p.about { "A " code { (first.id) } " " (day(first)) " · B " code { (second.id) } " " (day(second)) } };
+    crate::report::page((&title, about), language, &chapters)
 }
 
 /// The comparison as a chapter of a report.

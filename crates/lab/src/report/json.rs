@@ -20,6 +20,8 @@ pub fn json(run: &Conclusion<'_>) -> Value {
     json!({
         "run": run.record.file.id,
         "scenario": run.record.file.scenario,
+        "started": crate::judge::numbers::iso(run.record.file.started_ms),
+        "ended": run.record.file.ended_ms.map(crate::judge::numbers::iso),
         "target": run.record.file.target.name,
         "command_line": run.record.file.command_line,
         "seed": run.record.file.seed,

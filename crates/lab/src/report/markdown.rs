@@ -9,8 +9,11 @@ use std::fmt::Write as _;
 /// The report as Markdown in one language.
 pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let file = &run.record.file;
-    let [scenario, target, id] = [&file.scenario, &file.target.name, &file.id].map(|name| plain(name));
-    let mut text = format!("# {scenario} · {target} · {id}\n\n");
+    let ended =
+        file.ended_ms.map_or_else(|| both!("not finished", "未完成"), |ms| Text::same(numbers::utc(ms)));
+    let (began, ended) = (numbers::utc(file.started_ms), ended.get(language));
+    let mut text =
+        format!("# {}\n\n{} · {began} – {ended}\n\n", plain(&super::html::title(file)), plain(&file.id));
     let heading = |text: &mut String, name: Text| {
         let _ = writeln!(text, "\n## {}\n", name.get(language));
     };
