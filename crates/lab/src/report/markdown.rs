@@ -37,12 +37,16 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(text, "- {}", plain(says.get(language)));
     }
     heading(&mut text, both!("Cells", "用例"));
-    let table = columns::rows(run, language);
+    let table = columns::rows_without_probes(run, language);
     let names = cases::names(&table);
     rows(&mut text, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     rows(&mut text, &names.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
     for row in table {
         rows(&mut text, &names.iter().map(|name| row[cases::place(name)].clone()).collect::<Vec<_>>());
+    }
+    let probes = run.cells.iter().filter(|case| case.is_probe()).count();
+    if probes > 0 {
+        let _ = writeln!(text, "\n{} ([cells.csv](cells.csv))", cases::probes_text(probes).get(language));
     }
     if let Some(says) = matrix::left_out_says(file) {
         let _ = writeln!(text, "\n{}", says.get(language));
