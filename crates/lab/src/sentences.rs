@@ -16,7 +16,7 @@ mod stability;
 mod validity;
 
 pub use backlog::phase_name;
-pub use comparison::{ratio_text, reservation};
+pub use comparison::{ratio_text, reservation, verdict};
 pub use guards::unseen;
 pub use selftest::self_tests_left_out;
 pub use stability::name_zh;
