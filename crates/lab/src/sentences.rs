@@ -10,6 +10,7 @@ mod effects;
 mod failover;
 mod guards;
 mod plan;
+mod safety;
 mod selftest;
 mod soak;
 mod stability;

@@ -78,11 +78,12 @@ fn none(name: Text, why: Text) -> Tile {
 
 fn safe(run: &Conclusion<'_>) -> Tile {
     let name = both!("Highest safe rate", "最高安全 TPS");
+    let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
-        return none(
-            name,
-            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例"),
-        );
+        let why = || {
+            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例")
+        };
+        return none(name, above.unwrap_or_else(why));
     };
     let [low, high] = [safe.tps.low, safe.tps.high].map(numbers::count);
     let mut notes =
@@ -94,6 +95,7 @@ fn safe(run: &Conclusion<'_>) -> Tile {
             "仅持续 {seconds} 秒：请用 safe-tps 确认 {needed} 秒"
         ));
     }
+    notes.extend(above);
     Tile { name, value: numbers::count(safe.tps.mean), unit: "msg/s", notes }
 }
 

@@ -27,6 +27,10 @@ pub fn json(run: &Conclusion<'_>) -> Value {
         "seed": run.record.file.seed,
         "verdict": verdict,
         "safe": safe,
+        "above_safe": run.above.as_ref().map(|above| {
+            let says = crate::sentences::Sentence::sentence(above);
+            json!({ "cell": above.name, "tps": above.tps, "says": says })
+        }),
         "bottleneck": run.bottleneck,
         "ladders": run.ladders.iter().map(ladder).collect::<Vec<_>>(),
         "byte_ceilings": run.bandwidth_limits,

@@ -63,12 +63,14 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Highest safe rate", "最高安全 TPS");
     let Some(safe) = &run.safe else {
-        return (
-            name,
-            both!(
-                "none: in no valid cell did every guard hold and every message arrive",
-                "无：没有任何有效用例满足全部护栏且消息完整"
-            ),
+        let why = above.map_or_else(
+            || {
+                both!(
+                    "none: in no valid cell did every guard hold and every message arrive",
+                    "无：没有任何有效用例满足全部护栏且消息完整"
+                )
+            },
+            |Text { en, zh }| both!("none: {en}", "无：{zh}"),
         );
     };
     let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
@@ -81,6 +83,7 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
             "{rate} msg/s ({low} – {high}), cell {cell}; held for {seconds} s only: confirm {needed} s with safe-tps",
             "{rate} msg/s（{low} – {high}），用例 {cell}；仅持续 {seconds} 秒，请用 safe-tps 确认 {needed} 秒"
         )
+    let above = run.above.as_ref().map(Sentence::sentence);
     };
     (name, text)
 }
@@ -89,6 +92,7 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Ceiling", "上限");
     let Some(ladder) = run.main_ladder() else {
         let why = both!(
+        return (name, why);
             "not known: no two valid cells differ in their load alone",
             "未知：没有仅负载不同的两个有效用例"
         );
@@ -115,7 +119,8 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
         }
         undecided => undecided.sentence(),
     };
-    (name, text)
+    let parts: Vec<Text> = [text].into_iter().chain(above).collect();
+    (name, Text::joined(&parts).unwrap_or_default())
 }
 
 /// The safe rate, if an open loop held it with the same requests as the closed loops of a ladder.
