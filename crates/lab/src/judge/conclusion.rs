@@ -51,8 +51,10 @@ pub struct Conclusion<'a> {
     pub above: Option<Above>,
     /// Index in `cells` of the cell with the highest rate.
     pub top: Option<usize>,
-    /// What limits the rate of the cell `top`.
+    /// What limits the rate of the cell `limited`.
     pub bottleneck: Option<Bottleneck>,
+    /// Index in `cells` of the cell whose bottleneck is named: the highest step of a search, otherwise `top`.
+    pub limited: Option<usize>,
     /// Bandwidth limits: the same bytes per second at several message sizes.
     pub bandwidth_limits: Vec<BandwidthLimit>,
     /// The effect of each factor.
@@ -170,7 +172,7 @@ impl<'a> Conclusion<'a> {
             safe,
             top,
             bottleneck,
-            above,
+            limited: limit.map(|(cell, _)| cell),
             bandwidth_limits,
             effects,
             sensitive,

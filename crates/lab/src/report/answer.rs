@@ -274,15 +274,19 @@ fn over_time(run: &Conclusion<'_>) -> Markup {
 
 /// Bars of the use of each resource.
 fn uses(run: &Conclusion<'_>) -> Markup {
-    let Some(limit) = &run.bottleneck else { return html! {} };
+    let Some(limit) = run.bottleneck.as_ref().filter(|_| verdict::is_about_rates(run)) else {
+        return html! {};
+    };
+    let cell = run.limited.map(|cell| run.cells[cell].judged.cell.cell.name.as_str()).unwrap_or_default();
     html! {
-        table.uses {
-            caption { (words("How full each resource was at the highest rate", "最高 TPS 时各资源使用程度")) }
+        div.wide { table.uses {
+            caption { (words("How full each resource was in cell", "各资源使用程度，用例")) " " code { (cell) } }
+            thead { tr { th { (words("resource", "资源")) } th { (words("machine", "主机")) } th {} th { (words("of its limit", "占上限")) } th { (words("figure", "数据")) } } }
             @for used in limit.ranked.iter().take(10) {
                 tr { td { (says(&used.resource.name())) } td { (used.node) }
                     td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }
                     td.number { (numbers::percent(used.used)) } td { (says(&used.reading.sentence())) } }
             }
-        }
+        } }
     }
 }

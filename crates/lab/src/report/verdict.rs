@@ -38,6 +38,25 @@ pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     lines
 }
 
+/// Whether the run measures how much a cluster carries. A failover run and a backlog do not, so they have no ceiling, no
+/// safe rate and no next guard.
+pub(super) fn is_about_rates(run: &Conclusion<'_>) -> bool {
+    let is_other = |of: &Factors| of.is_failover() || of.is_backlog();
+    run.record.file.cells.is_empty() || run.record.file.cells.iter().any(|cell| !is_other(cell))
+}
+
+/// Whether the run has cells that could be steps of a ladder. A soak alone has none.
+fn has_steps(run: &Conclusion<'_>) -> bool {
+    run.main_ladder().is_some() || run.record.file.cells.iter().any(|cell| !cell.is_soak())
+}
+
+/// The bottleneck with the name of its cell.
+fn bottleneck(run: &Conclusion<'_>) -> Option<Text> {
+    let Text { en, zh } = run.bottleneck.as_ref()?.sentence();
+    let cell = &run.cells[run.limited?].judged.cell.cell.name;
+    Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+}
+
 /// The other lines, the confidence in the figures last.
 pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines: Vec<(Text, Text)> = Vec::new();
@@ -117,7 +136,10 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
                 }
             }
         }
-        undecided => undecided.sentence(),
+        undecided => match run.bottleneck.as_ref().and_then(|limit| limit.full()) {
+            Some(full) => undecided.beside_full(full),
+            None => undecided.sentence(),
+        },
     };
     let parts: Vec<Text> = [text].into_iter().chain(above).collect();
     (name, Text::joined(&parts).unwrap_or_default())
