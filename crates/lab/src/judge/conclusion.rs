@@ -170,6 +170,7 @@ impl<'a> Conclusion<'a> {
             cells,
             ladders,
             safe,
+            above,
             top,
             bottleneck,
             limited: limit.map(|(cell, _)| cell),
@@ -205,7 +206,7 @@ fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a>
     if judged.figures().is_none() {
         soak.iter_mut().for_each(|soak| soak.drifts.clear());
     }
-    let failover = failover(judged.cell);
+    let failover = failover(file, judged.cell);
     Case { guards: worst, balance, stability, backlog, soak, failover, judged }
 }
 

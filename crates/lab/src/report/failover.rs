@@ -62,10 +62,9 @@ pub fn failovers(run: &Conclusion<'_>) -> Option<Markup> {
 
 /// The big figures of a failover.
 pub(super) fn tiles(failover: &Failover) -> [Tile; 3] {
-    let rounds = failover.rounds.len();
     let gap = |name: Text, spread: &Spread| {
         let Text { en: value, .. } = spread.median.sentence();
-        let notes = vec![spread.sentence(), both!("{rounds} rounds", "{rounds} 轮")];
+        let notes = vec![spread.sentence(), failover.rounds_text()];
         Tile { name, value, unit: "", notes }
     };
     let kept = failover.worst_back().sentence();

@@ -1,3 +1,5 @@
+mod reader;
+
 use super::html::Additions;
 use crate::archive::{Factors, Phase, Record, Round, Silence};
 use crate::judge::conclusion::Conclusion;

@@ -17,7 +17,7 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.sentence()));
     let failovers = run.cells.iter().filter_map(|case| case.failover.as_ref());
     let failovers = failovers.map(|failover| (both!("Failover", "故障切换"), failover.sentence()));
-    let mut lines = vec![safe(run)];
+    let mut lines: Vec<(Text, Text)> = is_about_rates(run).then(|| safe(run)).into_iter().collect();
     lines.extend(limits(run));
     lines.extend(rest(run));
     // Inserted before the last line, which is about the confidence in all figures.
@@ -29,11 +29,11 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 /// The lines about what limits the rate.
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
-    if let Some(limit) = &run.bottleneck {
-        lines.push((both!("Bottleneck", "瓶颈"), limit.sentence()));
+    if is_about_rates(run) {
+        lines.extend(bottleneck(run).map(|limit| (both!("Bottleneck", "瓶颈"), limit)));
+        lines.extend(has_steps(run).then(|| ceiling(run)));
+        lines.push((both!("Next guard", "下一个护栏"), next(run)));
     }
-    lines.push(ceiling(run));
-    lines.push((both!("Next guard", "下一个护栏"), next(run)));
     lines.extend(invalid(run).map(|why| (both!("Invalid", "无效"), why)));
     lines
 }
@@ -81,6 +81,7 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 
 fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Highest safe rate", "最高安全 TPS");
+    let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
         let why = above.map_or_else(
             || {
@@ -91,6 +92,7 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
             },
             |Text { en, zh }| both!("none: {en}", "无：{zh}"),
         );
+        return (name, why);
     };
     let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
     let cell = &run.cells[safe.cell].judged.cell.cell.name;
@@ -102,16 +104,15 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
             "{rate} msg/s ({low} – {high}), cell {cell}; held for {seconds} s only: confirm {needed} s with safe-tps",
             "{rate} msg/s（{low} – {high}），用例 {cell}；仅持续 {seconds} 秒，请用 safe-tps 确认 {needed} 秒"
         )
-    let above = run.above.as_ref().map(Sentence::sentence);
     };
-    (name, text)
+    let parts: Vec<Text> = [text].into_iter().chain(above).collect();
+    (name, Text::joined(&parts).unwrap_or_default())
 }
 
 fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Ceiling", "上限");
     let Some(ladder) = run.main_ladder() else {
         let why = both!(
-        return (name, why);
             "not known: no two valid cells differ in their load alone",
             "未知：没有仅负载不同的两个有效用例"
         );
@@ -141,8 +142,7 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
             None => undecided.sentence(),
         },
     };
-    let parts: Vec<Text> = [text].into_iter().chain(above).collect();
-    (name, Text::joined(&parts).unwrap_or_default())
+    (name, text)
 }
 
 /// The safe rate, if an open loop held it with the same requests as the closed loops of a ladder.
@@ -221,14 +221,18 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         let spread = numbers::percent(figures.tps.spread());
         (format!("; CI95 of the highest rate ± {spread}"), format!("；最高 TPS 的 CI95 为 ± {spread}"))
     });
+    let (unfinished, unfinished_zh) = match run.record.file.ended_ms {
+        Some(_) => ("", ""),
+        None => ("the run is not finished; ", "运行未完成；"),
+    };
     let skew = numbers::micros(run.record.file.clock_skew_us as f64);
     let (probed, probed_zh) = match probes {
         0 => (String::new(), String::new()),
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
     };
     both!(
-        "{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
+        "{unfinished}{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
          clocks agree within {skew}",
-        "{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
+        "{unfinished_zh}{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
     )
 }
