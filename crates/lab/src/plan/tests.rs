@@ -2,9 +2,10 @@ use super::arithmetic::Basis;
 use super::target::{Hours, Rate, Size};
 use super::*;
 use crate::archive::{Factors, HostSecond, LoadSecond, Repeat, TargetKind};
+use crate::judge::Language;
 use crate::judge::conclusion::Conclusion;
-use crate::judge::testing;
 use crate::judge::planned::{DELIVERED_BESIDE, STORED_BESIDE};
+use crate::judge::testing;
 
 fn target(peak: f64, nic: f64) -> Target {
     let (peak, size, retain) = (Rate(peak), Size(500.0), Hours(72.0));
@@ -31,7 +32,6 @@ fn the_network_may_need_more_masters_than_the_rate() {
     assert_eq!(plan(&target(100_000.0, 10_000.0), &fast).masters, 1 + 2);
 }
 
-#[test]
 #[test]
 fn a_plan_writes_files_only_where_it_is_told_to() {
     let place = tempfile::tempdir().unwrap();
@@ -68,6 +68,7 @@ fn the_pages_and_a_plan_compute_with_the_same_bytes() {
     }
 }
 
+#[test]
 fn a_run_is_the_basis() {
     let record = testing::record(&[(testing::factors(10), 9_000.0), (testing::factors(60), 30_000.0)]);
     let run = Conclusion::new(&record, &Limits::default());
