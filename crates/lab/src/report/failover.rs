@@ -108,7 +108,7 @@ fn timeline(failover: &Failover) -> Markup {
                 b { (words("Without any acknowledgement, by round", "各轮中没有任何确认的时间")) }
                 span.from { "cells/*/*/round.json" }
             }
-            svg.chart viewBox={ "0 0 " (WIDTH) " " (rows + 34.0) } role="img" {
+            svg.chart.across viewBox={ "0 0 " (WIDTH) " " (rows + 34.0) } role="img" {
                 @for tick in ticks {
                     path.mesh d={ "M" (place(x(tick * 1_000.0))) " 0V" (rows) } {}
                     text.tick x=(place(x(tick * 1_000.0))) y=(rows + 13.0) text-anchor="middle" { (numbers::short(tick)) }

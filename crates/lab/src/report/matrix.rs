@@ -249,7 +249,7 @@ pub(super) fn ended_early() -> Text {
 fn guard_lines(case: &Case<'_>) -> Markup {
     html! {
         table.guards {
-            tr { th { (words("guard", "护栏")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
+            tr { th { (words("guard, in its worst repeat", "护栏（最差的一次重复）")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
             @for guard in &case.guards {
                 tr class=(if guard.is_broken() { "bad" } else { "" }) {
                     td { (says(&guard.sentence())) } td { (guard.node) }

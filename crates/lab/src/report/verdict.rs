@@ -176,7 +176,10 @@ fn next(run: &Conclusion<'_>) -> Text {
                 "最高 TPS 时未突破护栏，详见各用例"
             );
         };
-        return both!("broken already at the highest rate: {en}", "最高 TPS 时已突破：{zh}");
+        return both!(
+            "broken already at the highest rate, in the worst repeat: {en}",
+            "最高 TPS 时已突破（最差的一次重复）：{zh}"
+        );
     };
     let Some(guard) = &safe.next else { return both!("none was measured", "没有可用的护栏数据") };
     let room = numbers::percent(guard.headroom().unwrap_or_default());

@@ -92,7 +92,7 @@ impl<'a> Layout<'a> {
     fn markup(&self) -> Markup {
         let ((wide, tall), plot) = (self.size, &self.plot);
         html! {
-            svg.chart viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg" {
+            svg.chart.across[wide >= WIDE.0] viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg" {
                 (self.bands()) (self.mesh())
                 path.axis d=(format!("M{} {}V{}H{}", short(plot.left), short(plot.top), short(plot.bottom), short(plot.right))) {}
                 (self.marks())
@@ -116,7 +116,11 @@ impl<'a> Layout<'a> {
         let (left, right) = (short(self.plot.left), short(self.plot.right));
         let ys =
             self.up.ticks().map(|(share, _)| self.plot.bottom - share * (self.plot.bottom - self.plot.top));
-        let path: String = ys.map(|y| format!("M{left} {}H{right}", short(y))).collect();
+        let (top, bottom) = (short(self.plot.top), short(self.plot.bottom));
+        let xs =
+            self.across.ticks().map(|(share, _)| self.plot.left + share * (self.plot.right - self.plot.left));
+        let lines = ys.map(|y| format!("M{left} {}H{right}", short(y)));
+        let path: String = lines.chain(xs.map(|x| format!("M{} {top}V{bottom}", short(x)))).collect();
         html! { path.mesh d=(path) {} }
     }
 
