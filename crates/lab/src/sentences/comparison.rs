@@ -31,10 +31,7 @@ pub fn verdict(pairing: &Pairing) -> Text {
             "{en}; it would take more than {REPEATS_MAX} repeats, so measure on a quieter machine",
             "{zh}；需要超过 {REPEATS_MAX} 次重复，请换更安静的主机测量"
         ),
-        Some(repeats) => both!(
-            "{en}; about {repeats} repeats would tell (--repeats {repeats})",
-            "{zh}；约需 {repeats} 次重复（--repeats {repeats}）"
-        ),
+        Some(repeats) => both!("{en}; about {repeats} repeats would tell", "{zh}；约需 {repeats} 次重复"),
     }
 }
 
