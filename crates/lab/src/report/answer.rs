@@ -107,8 +107,11 @@ fn highest(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     let [low, high] = [figures.tps.low, figures.tps.high].map(numbers::count);
     let mut notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(case)];
     let is_safe = run.safe.as_ref().is_some_and(|safe| Some(safe.cell) == run.top);
+    let is_kept = run.above.as_ref().is_some_and(|above| Some(above.cell) == run.top);
     notes.push(if is_safe {
         both!("every guard held", "全部护栏满足")
+    } else if is_kept {
+        both!("every guard held, but not called safe", "全部护栏满足，但未认定为安全 TPS")
     } else {
         both!("not a safe rate", "不是安全 TPS")
     });
