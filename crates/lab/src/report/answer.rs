@@ -8,6 +8,7 @@ use crate::judge::backlog::Backlog;
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::figures::Figures;
+use crate::judge::soak::Soak;
 use crate::judge::{Text, both, numbers};
 use crate::sentences::{Sentence, phase_name};
 use maud::{Markup, html};
@@ -32,10 +33,13 @@ pub fn answer(run: &Conclusion<'_>) -> Markup {
     let alone = run.main_ladder().is_none();
     let backlog = run.cells.iter().find_map(|case| case.backlog.as_ref()).filter(|_| alone);
     let failover = run.cells.iter().find_map(|case| case.failover.as_ref());
-    let tiles = match (failover, backlog) {
-        (Some(failover), _) => failover::tiles(failover),
-        (None, Some(backlog)) => backlog_tiles(backlog),
-        (None, None) => tiles(run),
+    let is_soak = run.cells.iter().all(|case| case.factors().is_soak());
+    let soak = run.cells.iter().find_map(|case| case.soak.as_ref()).filter(|_| is_soak);
+    let tiles = match (failover, backlog, soak) {
+        (Some(failover), ..) => failover::tiles(failover),
+        (None, Some(backlog), _) => backlog_tiles(backlog),
+        (None, None, Some(soak)) => soak_tiles(run, soak),
+        (None, None, None) => tiles(run),
     };
     html! {
         (row(&tiles))
@@ -189,6 +193,29 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let cold = cold.map(|share| both!("{share} of it read from the disk", "其中 {share} 来自磁盘"));
     let notes = [Some(ended), cold].into_iter().flatten().collect();
     [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
+}
+
+/// The tiles of a soak: what became of its messages, how long it was watched, and its rate.
+fn soak_tiles(run: &Conclusion<'_>, soak: &Soak) -> [Tile; 3] {
+    let faults: u64 = soak.broken.iter().map(|fault| fault.count).sum();
+    let value = if soak.undecided.is_some() { "?".to_owned() } else { numbers::count(faults as f64) };
+    let found =
+        soak.broken.iter().map(Sentence::sentence).chain(soak.undecided.iter().map(Sentence::sentence));
+    let notes = match found.collect::<Vec<_>>() {
+        none if none.is_empty() => {
+            vec![both!("lost, doubled, changed or out of order", "丢失、重复、改变或乱序")]
+        }
+        found => found,
+    };
+    let messages = Tile { name: both!("Faults in messages", "消息异常"), value, unit: "", notes };
+    let [done, planned] = [Some(soak.hours), soak.planned_hours]
+        .map(|hours| numbers::span(hours.unwrap_or_default() * 3_600.0));
+    let (en, zh) = (planned.en, planned.zh);
+    let mut notes = vec![both!("of {en} planned", "计划 {zh}")];
+    notes.extend(soak.interrupted.then(|| both!("interrupted", "已中断")));
+    let watched = Tile { name: both!("Watched for", "观察时长"), value: done.en, unit: "", notes };
+    let top = run.top.map(|top| &run.cells[top]);
+    [messages, watched, highest(run, top)]
 }
 
 /// The first step of a ladder from which on more load gives almost no more; `None` when its ceiling is unknown.

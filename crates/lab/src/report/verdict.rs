@@ -34,7 +34,7 @@ pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         lines.extend(has_steps(run).then(|| ceiling(run)));
         lines.push((both!("Next guard", "下一个护栏"), next(run)));
     }
-    lines.extend(invalid(run).map(|why| (both!("Invalid", "无效"), why)));
+    lines.extend(invalid(run));
     lines
 }
 
@@ -68,7 +68,9 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let unsteady =
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
     lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.sentence())));
-    let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
+    // A failover tells itself what became of its messages.
+    let soaks = run.cells.iter().filter(|case| case.failover.is_none());
+    let soaks = soaks.filter_map(|case| Some((case, case.soak.as_ref()?)));
     let shown = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
     lines.extend(shown.map(|(case, soak)| {
         let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
@@ -188,13 +190,21 @@ fn next(run: &Conclusion<'_>) -> Text {
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
 }
 
-/// The reason why there are no figures at all: that of the first cell.
-fn invalid(run: &Conclusion<'_>) -> Option<Text> {
+/// The reason why there are no figures at all: that of the first cell. In a failover only rate and latency lack figures.
+fn invalid(run: &Conclusion<'_>) -> Option<(Text, Text)> {
     let mut cells = run.cells.iter().filter(|_| run.top.is_none());
     cells.find_map(|case| {
         let Text { en, zh } = case.judged.outcome.as_ref().err()?.first()?.sentence();
         let cell = &case.judged.cell.cell.name;
-        Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+        Some(if case.failover.is_some() {
+            let why = both!(
+                "not judged: {en} (cell {cell}); gaps and losses count all the same",
+                "未评判：{zh}（用例 {cell}）；中断与丢失仍然有效"
+            );
+            (both!("Rate and latency", "TPS 与时延"), why)
+        } else {
+            (both!("Invalid", "无效"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+        })
     })
 }
 

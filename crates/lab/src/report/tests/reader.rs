@@ -127,8 +127,12 @@ fn a_failover_has_no_rows_about_ceilings() {
         let heal_ms = fault_ms + 9_000;
         repeat.round = Some(Round { fault_ms, heal_ms, connections, silences, ..Round::default() });
     }
+    testing::each_second(&mut record, |_, second| second.lab_cores = 7.9);
+    record.cells[0].cell.checked.insert("missing".to_owned(), 0);
+    let said = told(&record, "Rate and latency");
+    assert!(said.starts_with("not judged: ") && said.ends_with("losses count all the same"), "{said}");
     let names: Vec<String> = lines(&record).into_iter().map(|(name, _)| name).collect();
-    for name in ["Ceiling", "Highest safe rate", "Next guard", "Bottleneck"] {
+    for name in ["Ceiling", "Highest safe rate", "Next guard", "Bottleneck", "Invalid", "Soak"] {
         assert!(!names.iter().any(|own| own == name), "{names:?}");
     }
     assert!(told(&record, "Failover").starts_with("leader-kill: 2 of 3 rounds, interrupted"));
@@ -148,4 +152,11 @@ fn a_soak_alone_has_no_ceiling_and_tells_its_length() {
     assert!(!lines(&record).iter().any(|(name, _)| name == "Ceiling"));
     let said = told(&record, "Soak");
     assert!(said.starts_with("interrupted after 60 s of 4.00 h; until then nothing lost"), "{said}");
+    let page = report_of(&record);
+    let answer = chapter(&page, "verdict");
+    for words in
+        ["Faults in messages", ">0</p>", "Watched for", ">60 s</p>", "of 4.00 h planned", "interrupted"]
+    {
+        assert!(answer.contains(words), "{words}: {answer}");
+    }
 }
