@@ -116,8 +116,7 @@ fn timeline(failover: &Failover) -> Markup {
                 @for (index, round) in rounds.iter().enumerate() {
                     @let top = index as f64 * ROW;
                     text.tick x=(LEFT - 6.0) y=(top + ROW - 3.0) text-anchor="end" { (round.number) }
-                    @for span in &round.spans {
-                        @let (from, to) = (x(span.from_ms), span.to_ms.map_or(WIDTH, &x));
+                    @for (from, to) in drawn(round.spans.iter().map(|span| (x(span.from_ms), span.to_ms.map_or(WIDTH, &x)))) {
                         rect.heat x=(place(from)) y=(top + 2.0) width=(place((to - from).max(1.0))) height=(ROW - 4.0) {}
                     }
                     path.limit d={ "M" (place(x(round.healed_ms))) " " (top) "v" (ROW) } {}
@@ -128,6 +127,20 @@ fn timeline(failover: &Failover) -> Markup {
             @if hidden > 0 { p.note { (words("Only the rounds with the longest gaps are drawn.", "仅绘制中断最长的轮次。")) } }
         }
     }
+}
+
+/// Spans in pixels, in order of their begin; those less than a pixel apart are joined.
+fn drawn(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut all: Vec<(f64, f64)> = spans.collect();
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut joined: Vec<(f64, f64)> = Vec::new();
+    for (from, to) in all {
+        match joined.last_mut().filter(|last| from < last.1 + 1.0) {
+            Some(last) => last.1 = last.1.max(to),
+            None => joined.push((from, to)),
+        }
+    }
+    joined
 }
 
 /// The name of the axis. An SVG text takes both languages in spans of its own kind.
@@ -217,4 +230,15 @@ fn row(case: &Case<'_>, failover: &Failover, round: &Outage) -> [String; COLUMNS
         round.is_whole.to_string(),
         round.moved.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_that_no_pixel_parts_are_one() {
+        let spans = [(10.0, 12.0), (20.0, 21.0), (12.5, 15.0), (21.9, 30.0), (31.0, 31.2)];
+        assert_eq!(drawn(spans.into_iter()), [(10.0, 15.0), (20.0, 30.0), (31.0, 31.2)]);
+    }
 }
