@@ -51,7 +51,7 @@ pub struct Conclusion<'a> {
     pub above: Option<Above>,
     /// Index in `cells` of the cell with the highest rate.
     pub top: Option<usize>,
-    /// What limits the rate of the cell `limited`.
+    /// Resource that limits the rate of the cell `limited`.
     pub bottleneck: Option<Bottleneck>,
     /// Index in `cells` of the cell whose bottleneck is named: the highest step of a search, otherwise `top`.
     pub limited: Option<usize>,

@@ -1,4 +1,4 @@
-//! R2 for whole cells: the highest safe rate, and valid cells above it that kept every guard.
+//! R2 for whole cells: the highest safe rate, and the valid cells above it that kept every guard.
 
 use super::conclusion::{Case, Safe};
 use super::guards::{Guard, next_to_break};
@@ -14,11 +14,11 @@ pub struct Above {
     pub name: String,
     /// The rate in messages per second.
     pub tps: f64,
-    /// Why the rate is not called safe.
+    /// Reason for which the rate is not called safe.
     pub why: NotSafe,
 }
 
-/// Why the rate of a valid cell that kept every guard is not called safe.
+/// Reason for which the rate of a valid cell that kept every guard is not called safe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotSafe {
     /// A message was lost, doubled, changed or out of order, or not every message was read.
@@ -29,7 +29,7 @@ pub enum NotSafe {
         threads: u32,
         /// Seconds for which each repeat held the rate.
         seconds: f64,
-        /// Why a longer run with as many requests in flight did not confirm the rate; `None` without such a run.
+        /// Reason for which a longer run with as many requests in flight did not confirm the rate; `None` without such a run.
         attempt: Option<Attempt>,
     },
     /// The rate was chosen to compare latency.
@@ -40,7 +40,7 @@ pub enum NotSafe {
     Failover,
 }
 
-/// Why a rate was not confirmed.
+/// Reason for which a rate was not confirmed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempt {
     /// Guards broke.
@@ -64,7 +64,7 @@ impl Case<'_> {
         self.judged.figures().is_some() && !self.guards.iter().any(Guard::is_broken)
     }
 
-    /// Why the rate is not called safe although the cell kept every guard; `None` when it is.
+    /// Returns the reason for which the rate is not called safe although the cell kept every guard; `None` when it is safe.
     fn not_safe(&self, cells: &[Case<'_>]) -> Option<NotSafe> {
         if self.soak.as_ref().is_some_and(|soak| !soak.broken.is_empty() || soak.undecided.is_some()) {
             return Some(NotSafe::Messages);
@@ -90,7 +90,7 @@ impl Case<'_> {
         }
     }
 
-    /// Why this cell, which was to confirm a rate, did not.
+    /// Returns the reason for which this cell did not confirm the rate that it was run for.
     fn attempt(&self) -> Attempt {
         let broken: Vec<Guard> = self.guards.iter().filter(|guard| guard.is_broken()).cloned().collect();
         match &self.judged.outcome {

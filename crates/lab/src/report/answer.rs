@@ -311,7 +311,7 @@ fn uses(run: &Conclusion<'_>) -> Markup {
     html! {
         div.wide { table.uses {
             caption { (words("How full each resource was in cell", "各资源使用程度，用例")) " " code { (cell) } }
-            thead { tr { th { (words("resource", "资源")) } th { (words("machine", "主机")) } th {} th { (words("of its limit", "占上限")) } th { (words("figure", "数据")) } } }
+            thead { tr { th { (words("resource", "资源")) } th { (words("machine", "主机")) } th {} th.number { (words("of its limit", "占上限")) } th { (words("figure", "数据")) } } }
             @for used in limit.ranked.iter().take(10) {
                 tr { td { (says(&used.resource.name())) } td { (used.node) }
                     td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }

@@ -24,6 +24,13 @@ struct Column {
     is_figure: bool,
 }
 
+impl Column {
+    /// Whether the values are numbers, which are aligned to the right.
+    fn is_number(&self) -> bool {
+        self.is_figure || self.counts
+    }
+}
+
 fn column(name: &'static str, en: &str, zh: &str) -> Column {
     Column { name, title: Text::of((en, zh)), always: true, counts: false, is_figure: true }
 }
@@ -85,7 +92,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
     html! {
         div.wide {
             table.cases {
-                thead { tr { @for column in &shown { th { (says(&column.title)) } } } }
+                thead { tr { @for column in &shown { th.number[column.is_number()] { (says(&column.title)) } } } }
                 tbody {
                     @for (row, row_zh) in rows.iter().zip(&zh) {
                         @let is_valid = row[place("valid")] == "true" || !row[place("send TPS")].is_empty();
@@ -93,7 +100,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                             @for column in shown.iter().filter(|column| is_valid || !column.is_figure) {
                                 @let (value, value_zh) = (&row[place(column.name)], &row_zh[place(column.name)]);
                                 @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
-                                @else { td.number[column.is_figure || column.counts] { (cell_text(value, column)) } }
+                                @else { td.number[column.is_number()] { (cell_text(value, column)) } }
                             }
                             @if !is_valid { td.bad colspan=(figures) { (says(&Text::of((&row[note], &row_zh[note])))) } }
                         }
@@ -135,7 +142,7 @@ pub(super) fn probes_text(count: usize) -> Text {
     )
 }
 
-/// What a probe showed: the guards that broke, and reasons why its rate tells nothing.
+/// Result of a probe: the guards that broke, and reasons for which its rate tells nothing.
 pub(super) fn result(case: &Case<'_>) -> Text {
     let reasons = case.judged.outcome.as_ref().err().into_iter().flatten();
     let reasons = reasons.filter(|reason| **reason != Reason::Probe).map(Sentence::sentence);

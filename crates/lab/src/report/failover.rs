@@ -161,22 +161,23 @@ fn order(gap: Gap) -> f64 {
 }
 
 fn table(failover: &Failover, cell: &str) -> Markup {
+    let count = |count: u64| numbers::count(count as f64);
     html! {
         div.wide { table {
             thead { tr {
                 th { (words("round", "轮次")) } th { (words("service gap", "服务中断")) } th { (words("longest", "最长")) }
-                th { (words("clients: median, longest", "客户端：中位数、最长")) } th { (words("refused", "拒绝")) }
-                th { (words("no answer", "无应答")) } th { (words("lost", "丢失")) } th { (words("doubled", "重复")) }
-                th { (words("out of order", "乱序")) } th { (words("committed offsets", "已提交位点")) } th { (words("data", "数据")) }
+                th { (words("clients: median, longest", "客户端：中位数、最长")) } th.number { (words("refused", "拒绝")) }
+                th.number { (words("no answer", "无应答")) } th.number { (words("lost", "丢失")) } th.number { (words("doubled", "重复")) }
+                th.number { (words("out of order", "乱序")) } th { (words("committed offsets", "已提交位点")) } th { (words("data", "数据")) }
             } }
             @for round in &failover.rounds {
                 tr {
                     td { (round.number) } td { (says(&round.service.sentence())) } td { (says(&round.longest.sentence())) }
-                    td { @for gap in middle(round) { (says(&gap.sentence())) " " } }
-                    td { (round.refused) } td { (round.failed) }
+                    td { @for (index, gap) in middle(round).into_iter().enumerate() { @if index > 0 { ", " } (says(&gap.sentence())) } }
+                    td.number { (count(round.refused)) } td.number { (count(round.failed)) }
                     @let is_bad = round.lost.is_some_and(|lost| lost > 0);
-                    td class=(if is_bad { "bad" } else { "" }) { @match round.lost { Some(lost) => { (lost) } None => "?" } }
-                    td { (round.doubled) } td { (round.out_of_order) } td { (says(&round.back.sentence())) }
+                    td.number.bad[is_bad] { @match round.lost { Some(lost) => { (count(lost)) } None => "?" } }
+                    td.number { (count(round.doubled)) } td.number { (count(round.out_of_order)) } td { (says(&round.back.sentence())) }
                     td.from { a href={ "cells/" (cell) "/" (round.number) "/round.json" } { "round.json" } }
                 }
             }

@@ -281,7 +281,7 @@ fn figures_table(figures: &Figures) -> Markup {
                 td { (numbers::count(figures.tps.low)) " – " (numbers::count(figures.tps.high)) }
                 td { (numbers::count(figures.consume_tps)) } td { (numbers::short(figures.payload_bytes / 1e6)) }
                 td { (mean) } td { (p50) } td { (p99) } td { (p999) } td { (p9999) } td { (max) }
-                td { (figures.failed) " / " (figures.refused) } }
+                td { (numbers::count(figures.failed as f64)) " / " (numbers::count(figures.refused as f64)) } }
         }
     }
 }
