@@ -5,11 +5,12 @@
 The commands run in a network namespace of their own, because the pages name RocketMQ's ports, and with `./data` and `./run` in a scratch
 directory. The program under test stands for `./target/release/vostok` and is the server that `make run` starts. A block that two pages
 have, such as the page in the other language, runs once. Each block must end with code 0 and print something. A block that sends a message
-and consumes it must print the body.
+and consumes it must print the body. The programs in Java and Go of docs/start.md are compiled and run as they stand (tests/doc_programs.py).
 """
 import argparse
 import array
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ import struct
 import subprocess
 import sys
 
+from tests import doc_programs
 from tests.kit.paths import ROOT, VOSTOK
 from tests.kit.process import Process
 from tests.kit.report import Report, scratch
@@ -40,7 +42,9 @@ def enter_namespace(report):
     if not shutil.which("unshare") or subprocess.run([*namespace, "true"], capture_output=True).returncode:
         report.skip("all blocks", "their ports need a network namespace (unshare of util-linux)")
         report.close()
-    os.execvpe(namespace[0], [*namespace, sys.executable, "-m", "tests.docs", *sys.argv[1:]], os.environ | {INSIDE: "1"})
+    # Registries are out of reach in the namespace.
+    built = json.dumps(doc_programs.build())
+    os.execvpe(namespace[0], [*namespace, sys.executable, "-m", "tests.docs", *sys.argv[1:]], os.environ | {INSIDE: built})
 
 
 def raise_loopback():
@@ -94,11 +98,15 @@ def main():
         every = list(blocks(served if options.short else served + STOPPED))
         is_first = any(place.startswith("README.md:") and CONSUMED.search(block) for place, block in every)
         report.check("README.md has a block that sends and consumes the first message", is_first, [place for place, _ in every])
+        # While the server runs, and the topic of the pages exists.
+        programs_after = next((place for place, block in reversed(every) if place.startswith(SHORT)), None)
         with server:
             for place, block in every:
                 if place.startswith(STOPPED) and server.runs():
                     server.stop()
                 run(report, place, block, directory)
+                if place == programs_after:
+                    doc_programs.check(report, json.loads(os.environ[INSIDE]))
             server.stop()
     report.close()
 

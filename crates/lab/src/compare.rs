@@ -7,7 +7,7 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::{Record, write_whole};
+use crate::archive::{Record, RunFile, write_whole};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
@@ -15,7 +15,7 @@ use crate::judge::selftest::without_beaten;
 use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_per_million};
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::output::say;
-use crate::sentences::{Sentence, joined, ratio_text, reservation};
+use crate::sentences::{Sentence, joined, ratio_text, reservation, verdict};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -100,19 +100,12 @@ impl Comparison {
     /// Compares two runs that are judged already.
     pub fn new((first, second): (&Conclusion<'_>, &Conclusion<'_>), costs: &[Cost]) -> Self {
         let versus = versus::versus(&judged(first), &judged(second), first.record.file.seed);
-        let name = |run: &Conclusion<'_>, letter: &str| {
-            let file = &run.record.file;
-            if file.target.name.is_empty() {
-                format!("{letter} {}", file.id)
-            } else {
-                format!("{letter} {}", file.target.name)
-            }
-        };
+        let (one, other) = names(&first.record.file, &second.record.file);
         let scale_out = scale::scale_out((first, second), &versus);
         let price = |cost: &Cost| price(cost, if cost.first { first } else { second });
         Self {
-            first: name(first, "A"),
-            second: name(second, "B"),
+            first: format!("A {one}"),
+            second: format!("B {other}"),
             versus,
             scale_out,
             prices: costs.iter().filter_map(price).collect(),
@@ -137,7 +130,8 @@ impl Comparison {
         let mut lines = Vec::new();
         let count =
             |verdict| self.versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
-        let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
+        let [better, equal, worse, open] =
+            [Verdict::Better, Verdict::Equal, Verdict::Worse, Verdict::Undecided].map(count);
         let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
         if let Some(why) = joined(&self.versus.apart) {
             let (en, zh, cells) = (why.en, why.zh, self.versus.pairings.len());
@@ -153,8 +147,9 @@ impl Comparison {
             return lines;
         }
         lines.push(both!(
-            "cells: {better} better, {equal} equal, {worse} worse; {out} invalid in one, {unmatched} in one run only",
-            "用例：更优 {better}，相当 {equal}，更差 {worse}；{out} 个在一方无效，{unmatched} 个仅一方有"
+            "cells: {better} better, {equal} equal, {worse} worse, {open} cannot be told; {out} invalid in one, {unmatched} in \
+             one run only",
+            "用例：更优 {better}，相当 {equal}，更差 {worse}，无法判定 {open}；{out} 个在一方无效，{unmatched} 个仅一方有"
         ));
         lines.extend(self.versus.modes.iter().map(Sentence::sentence));
         if let Some(ratio) = &self.versus.capacity {
@@ -189,6 +184,30 @@ impl Comparison {
         lines.extend(self.prices.iter().cloned());
         lines
     }
+}
+
+/// Names of two runs: the targets, and as much more as tells the runs apart.
+fn names(first: &RunFile, second: &RunFile) -> (String, String) {
+    let parts: [fn(&RunFile) -> String; 5] = [
+        |file| file.target.name.clone(),
+        |file| file.target.version.clone(),
+        |file| file.target.namesrv.clone(),
+        |file| file.id.clone(),
+        |file| numbers::utc(file.started_ms),
+    ];
+    let mut names = (Vec::new(), Vec::new());
+    for (index, part) in parts.into_iter().enumerate() {
+        let (one, other) = (part(first), part(second));
+        // The target is always named, everything else where it differs.
+        if index == 0 || one != other {
+            names.0.extend(Some(one).filter(|name| !name.is_empty()));
+            names.1.extend(Some(other).filter(|name| !name.is_empty()));
+        }
+        if names.0 != names.1 && !names.0.is_empty() && !names.1.is_empty() {
+            break;
+        }
+    }
+    (names.0.join(", "), names.1.join(", "))
 }
 
 fn judged<'a>(run: &Conclusion<'a>) -> Vec<Judged<'a>> {
@@ -252,8 +271,14 @@ pub fn figure(aspect: Aspect, value: f64) -> String {
 fn pairing_line(pairing: &Pairing) -> Text {
     let (cell, ratio) = (cell_name(&pairing.factors), ratio_text(&pairing.ratio));
     let (one, other) = (figure(pairing.aspect, pairing.first), figure(pairing.aspect, pairing.second));
-    let (verdict, aspect) = (pairing.verdict.name(), aspect_name(pairing));
+    let (verdict, aspect) = (verdict(pairing), aspect_name(pairing));
     let (en, zh, what, what_zh) = (verdict.en, verdict.zh, aspect.en, aspect.zh);
+    if pairing.verdict == Verdict::Undecided {
+        return both!(
+            "{cell}: {what}, {one} → {other}, {ratio}: {en}",
+            "{cell}：{what_zh}，{one} → {other}，{ratio}：{zh}"
+        );
+    }
     both!(
         "{cell}: {en} in {what}, {one} → {other}, {ratio}",
         "{cell}：{what_zh}{zh}，{one} → {other}，{ratio}"

@@ -17,6 +17,7 @@ mod judged;
 pub mod numbers;
 pub mod omission;
 pub mod planned;
+pub mod safety;
 pub mod scale;
 pub mod selftest;
 pub mod soak;

@@ -13,15 +13,15 @@ pub use target::{Hours, PlanOptions, Rate, Size, Target};
 
 use crate::Error;
 use crate::archive::{Record, write_whole};
-use crate::judge::RecordedVerdict;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::planned::Step;
 use crate::judge::selftest::without_beaten;
+use crate::judge::{RecordedVerdict, both};
 use crate::output::say;
 use crate::sentences::Sentence;
 
-/// Computes a plan, prints the arithmetic and writes the files.
+/// Computes a plan, prints the arithmetic and writes the files where a directory is named for them.
 ///
 /// # Errors
 /// [`Error::File`] when the run cannot be read or the files cannot be written; an error as well when the run has no
@@ -32,12 +32,15 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
     for step in &plan.steps {
         say!("{}", step.sentence().get(options.lang));
     }
-    let out = options
-        .out
-        .clone()
-        .or_else(|| options.run.as_ref().map(|run| run.join("plan")))
-        .unwrap_or_else(|| "plan".into());
-    std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
+    let Some(out) = &options.out else {
+        let hint = both!(
+            "no files written: --out DIR writes settings for every node; RUN/plan as DIR adds the plan to the run's report",
+            "未写入文件：--out DIR 写入各节点的配置；DIR 为 RUN/plan 时，该运行的报告会包含此规划"
+        );
+        say!("{}", hint.get(options.lang));
+        return Ok(());
+    };
+    std::fs::create_dir_all(out).map_err(|source| Error::File { path: out.clone(), source })?;
     for (name, text) in files::files(&options.target, &plan) {
         let path = out.join(name);
         write_whole(&path, &text)?;

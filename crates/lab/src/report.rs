@@ -31,4 +31,4 @@ mod words;
 mod tests;
 
 pub(crate) use html::page;
-pub(crate) use words::{says, words};
+pub(crate) use words::{moment, says, words};

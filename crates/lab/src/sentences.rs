@@ -10,13 +10,14 @@ mod effects;
 mod failover;
 mod guards;
 mod plan;
+mod safety;
 mod selftest;
 mod soak;
 mod stability;
 mod validity;
 
 pub use backlog::phase_name;
-pub use comparison::{ratio_text, reservation};
+pub use comparison::{ratio_text, reservation, verdict};
 pub use guards::unseen;
 pub use selftest::self_tests_left_out;
 pub use stability::name_zh;

@@ -49,6 +49,16 @@ impl Factors {
         self.more.contains_key("soak")
     }
 
+    /// Whether masters fail in the cell.
+    pub fn is_failover(&self) -> bool {
+        self.more.contains_key("fault")
+    }
+
+    /// Seconds that a soak was meant to take; `None` for other cells.
+    pub fn soak_seconds(&self) -> Option<u64> {
+        self.more.get("soak")?.parse().ok()
+    }
+
     /// Whether the cell builds up a backlog.
     pub fn is_backlog(&self) -> bool {
         self.more.contains_key("fill")

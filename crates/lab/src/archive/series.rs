@@ -69,6 +69,11 @@ impl LoadSecond {
         self.per_second(self.consumed_bytes)
     }
 
+    /// Requests per second that were refused or not answered.
+    pub fn unstored_rate(&self) -> f64 {
+        self.per_second(self.refused + self.failed)
+    }
+
     fn per_second(&self, count: u64) -> f64 {
         match self.lasted_ms {
             0 => count as f64,

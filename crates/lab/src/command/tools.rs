@@ -225,7 +225,8 @@ pub struct PlanFlags {
     /// Safe rate of one master, instead of a run's.
     #[arg(long, value_name = "RATE")]
     safe_tps: Option<Rate>,
-    /// Directory of the files [default: plan/ in the run, else here].
+    /// Directory of the files, which are written only with this flag. The directory plan in that of a run adds the plan to
+    /// the run's report.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.

@@ -1,6 +1,7 @@
 //! The comparison as a page, and as a chapter of a report.
 
 use super::{Comparison, aspect_name, cell_name, figure};
+use crate::archive::RunFile;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::stats::Estimate;
 use crate::judge::versus::Verdict;
@@ -8,8 +9,8 @@ use crate::judge::{Language, Text, both, numbers};
 use crate::report::answer::{Tile, row};
 use crate::report::chart::{Chart, Line, Scale, WIDE};
 use crate::report::figure::Figure;
-use crate::report::{environment, says, words};
-use crate::sentences::{Sentence, ratio_text};
+use crate::report::{environment, moment, says, words};
+use crate::sentences::{Sentence, ratio_text, verdict};
 use maud::{Markup, html};
 
 /// The page with only the comparison. Its figures are also in the file `data` beside the page. `places` are the
@@ -35,7 +36,10 @@ pub fn page(
         ("environment", words("Environment", "环境"), machines),
         ("origin", words("Origin", "来源与复现"), origin),
     ];
-    crate::report::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
+    let title = format!("{} / {}", comparison.second, comparison.first);
+    let day = |file: &RunFile| moment(file.started_ms);
+    let about = html! { p.about { "A " code { (first.id) } " " (day(first)) " · B " code { (second.id) } " " (day(second)) } };
+    crate::report::page((&title, about), language, &chapters)
 }
 
 /// The comparison as a chapter of a report.
@@ -43,8 +47,8 @@ pub fn chapter(comparison: &Comparison) -> Markup {
     let versus = &comparison.versus;
     let widest = widest(comparison);
     html! {
-        p { (words("B is judged against A. Better or worse only where the 95 % interval excludes no difference and it is more than 2 %.",
-            "以 A 为基准评判 B。仅当 95 % 区间排除“无差异”且差异大于 2 % 时判为更优或更差。")) }
+        p { (words("B is judged against A by the 95 % interval of the difference. Better or worse: the interval excludes no difference, and it is more than 2 %. Equal: the whole interval is within 5 %. Otherwise it cannot be told.",
+            "以 A 为基准，按差异的 95 % 区间评判 B。更优或更差：区间排除“无差异”且差异大于 2 %；相当：整个区间在 5 % 以内；其余为无法判定。")) }
         (row(&tiles(comparison)))
         ul { @for line in comparison.summary() { li { (says(&line)) } } }
         div.wide { table {
@@ -53,7 +57,7 @@ pub fn chapter(comparison: &Comparison) -> Markup {
             @for pairing in &versus.pairings {
                 tr { td { code { (cell_name(&pairing.factors)) } } td { (says(&aspect_name(pairing))) }
                     td.number { (figure(pairing.aspect, pairing.first)) } td.number { (figure(pairing.aspect, pairing.second)) }
-                    td.number { (ratio_text(&pairing.ratio)) } td { (interval(&pairing.ratio, widest, class(pairing.verdict))) } td class=(class(pairing.verdict)) { b { (says(&pairing.verdict.name())) } } }
+                    td.number { (ratio_text(&pairing.ratio)) } td { (interval(&pairing.ratio, widest, class(pairing.verdict))) } td class=(class(pairing.verdict)) { b { (says(&verdict(pairing))) } } }
             }
             @for (factors, why) in &versus.left_out {
                 tr { td { code { (cell_name(factors)) } } td.none colspan="6" { (says(&why.sentence())) } }
@@ -79,10 +83,11 @@ fn tiles(comparison: &Comparison) -> [Tile; 3] {
             None => Tile { name, value: "–".to_owned(), unit: "", notes: vec![why] },
         };
     let count = |verdict| versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
-    let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
+    let [better, equal, worse, open] =
+        [Verdict::Better, Verdict::Equal, Verdict::Worse, Verdict::Undecided].map(count);
     let (out, unmatched) = (versus.left_out.len(), versus.unmatched);
     let notes = vec![
-        both!("better / equal / worse", "更优 / 相当 / 更差"),
+        both!("better / equal / worse / cannot be told", "更优 / 相当 / 更差 / 无法判定"),
         both!(
             "{out} invalid in one, {unmatched} in one run only",
             "{out} 个在一方无效，{unmatched} 个仅一方有"
@@ -90,7 +95,7 @@ fn tiles(comparison: &Comparison) -> [Tile; 3] {
     ];
     let cells = Tile {
         name: both!("Cells", "用例"),
-        value: format!("{better} / {equal} / {worse}"),
+        value: format!("{better} / {equal} / {worse} / {open}"),
         unit: "",
         notes,
     };
@@ -136,7 +141,7 @@ fn interval(ratio: &Estimate, widest: f64, class: &str) -> Markup {
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "good",
-        Verdict::Equal | Verdict::NotComparable => "none",
+        Verdict::Equal | Verdict::Undecided | Verdict::NotComparable => "none",
         Verdict::Worse => "bad",
     }
 }

@@ -19,7 +19,7 @@ fn a_comparison_is_told_and_drawn() {
     let text = comparison.lines().into_iter().map(|line| line.en).collect::<Vec<_>>().join("\n");
     for part in [
         "B vostok-0.1.0 against A rocketmq-5.5.0",
-        "cells: 2 better, 0 equal, 0 worse",
+        "cells: 2 better, 0 equal, 0 worse, 0 cannot be told",
         "capacity (closed loop, geometric mean): × 5.0",
         "latency at equal rate: not compared",
         "w60 1k q8: better in capacity",
@@ -30,7 +30,8 @@ fn a_comparison_is_told_and_drawn() {
     }
     let page = page::page(&comparison, (&one, &other), (("../a/", ""), "two.json"), Language::En);
     assert!(page.contains("<svg") && page.contains("更优"));
-    for part in ["× 5.0", "2 / 0 / 0", "no open-loop cells are valid in both", "class=\"interval good\""] {
+    for part in ["× 5.0", "2 / 0 / 0 / 0", "no open-loop cells are valid in both", "class=\"interval good\""]
+    {
         assert!(page.contains(part), "`{part}` is missing in\n{page}");
     }
     assert_eq!(page.matches("<svg class=\"interval").count(), 2, "one for each cell");
@@ -53,6 +54,23 @@ fn runs_of_machines_that_are_apart_are_not_judged() {
     for part in ["not comparable: self-tests differ 4.00 times in disk writes", "2 in both, none judged"] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
+}
+
+#[test]
+fn runs_of_one_target_are_told_apart() {
+    let named = |change: fn(&mut RunFile)| {
+        let (one, mut other) = (testing::file(), testing::file());
+        change(&mut other);
+        names(&one, &other)
+    };
+    let (first, second) = named(|file| file.id = "later".to_owned());
+    assert_eq!((first.as_str(), second.as_str()), ("rocketmq-5.5.0, made-up", "rocketmq-5.5.0, later"));
+    let (first, second) = named(|file| file.target.version = "V5_4_0".to_owned());
+    assert_eq!((first.as_str(), second.as_str()), ("rocketmq-5.5.0, V5_5_0", "rocketmq-5.5.0, V5_4_0"));
+    let (first, second) = named(|file| file.started_ms += 60_000);
+    assert!(first != second && first.ends_with("UTC"), "{first} {second}");
+    let (first, second) = named(|file| file.target.name = "vostok-0.1.0".to_owned());
+    assert_eq!((first.as_str(), second.as_str()), ("rocketmq-5.5.0", "vostok-0.1.0"));
 }
 
 #[test]

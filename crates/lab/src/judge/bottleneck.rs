@@ -8,7 +8,7 @@
 mod reading;
 mod uses;
 
-pub use reading::{Cpu, Disk, Evidence, Network, Reading};
+pub use reading::{Cpu, Disk, Evidence, Network, PRESSURE_FULL, RETRANSMITS_FULL, Reading, THROTTLED_FULL};
 pub use uses::{Resource, Use, uses};
 
 use super::figures::{broker_host_names, mean_latency_us, series};
@@ -19,6 +19,9 @@ use serde::Serialize;
 
 /// Use from which on a resource is named as the bottleneck.
 const NAMED: f64 = 0.6;
+
+/// Use from which on a resource counts as full.
+const FULL: f64 = 0.95;
 
 /// Variation of the bytes per second below which a shaped network is assumed.
 const PIPE_VARIATION: f64 = 0.03;
@@ -42,10 +45,12 @@ pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bo
     if saturated {
         ranked.extend(uses::on_the_way(file, windows));
     }
-    ranked.sort_by(|one, other| other.used.total_cmp(&one.used));
+    ranked.sort_by(|one, other| other.reading.rank().total_cmp(&one.reading.rank()));
     let is_observed = !broker_host_names(file).is_empty();
     let (resource, node, evidence) = match ranked.first() {
-        Some(top) if top.used > NAMED => (top.resource, top.node.clone(), Evidence::Used(top.reading)),
+        Some(top) if top.reading.rank() > NAMED => {
+            (top.resource, top.node.clone(), Evidence::Used(top.reading))
+        }
         _ if is_observed && saturated => {
             let (resource, evidence) = without_use(windows);
             (resource, String::new(), evidence)
@@ -58,6 +63,14 @@ pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bo
         }
     };
     Bottleneck { resource, node, evidence, ranked }
+}
+
+impl Bottleneck {
+    /// The figure of a server's resource that is full; `None` when no resource is, or the load generator is the limit.
+    pub fn full(&self) -> Option<&Reading> {
+        let Evidence::Used(reading) = &self.evidence else { return None };
+        (self.resource != Resource::Client && reading.used() >= FULL).then_some(reading)
+    }
 }
 
 /// The verdict when more load gives no more although no observed resource is used much.

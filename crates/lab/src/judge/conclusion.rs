@@ -8,8 +8,9 @@ use super::effects::{Effect, Interaction, effects, interactions, sensitive};
 use super::factor::{Factor, ladders};
 use super::failover::{Failover, failover};
 use super::figures::series;
-use super::guards::{Guard, Limits, guards, next_to_break};
+use super::guards::{Guard, Limits, guards};
 use super::judged::{Judged, judged, judged_cell};
+use super::safety::{Above, above, safe};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
@@ -46,10 +47,14 @@ pub struct Conclusion<'a> {
     pub ladders: Vec<Ladder>,
     /// The highest rate at which every guard held.
     pub safe: Option<Safe>,
+    /// A cell above the highest safe rate that kept every guard; `None` when there is none.
+    pub above: Option<Above>,
     /// Index in `cells` of the cell with the highest rate.
     pub top: Option<usize>,
-    /// What limits the rate of the cell `top`.
+    /// Resource that limits the rate of the cell `limited`.
     pub bottleneck: Option<Bottleneck>,
+    /// Index in `cells` of the cell whose bottleneck is named: the highest step of a search, otherwise `top`.
+    pub limited: Option<usize>,
     /// Bandwidth limits: the same bytes per second at several message sizes.
     pub bandwidth_limits: Vec<BandwidthLimit>,
     /// The effect of each factor.
@@ -109,17 +114,6 @@ impl<'a> Case<'a> {
         case(record, judged_cell(record, cell), limits)
     }
 
-    /// Whether the cell's rate counts as safe: the cell is valid, no guard broke and every message arrived. In a search
-    /// only the cell that confirms counts. A backlog, a failover and the cells in which modes are compared at an equal rate
-    /// do not.
-    pub fn is_safe(&self) -> bool {
-        let is_whole =
-            self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty() && soak.undecided.is_none());
-        let is_steady = self.backlog.is_none() && self.failover.is_none();
-        let is_meant = self.purpose().is_none_or(|of| of == Purpose::Confirm) && is_steady;
-        self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
-    }
-
     /// Whether the cell was run once only, to decide which rate a search tries next.
     pub fn is_probe(&self) -> bool {
         self.purpose() == Some(Purpose::Probe)
@@ -169,14 +163,17 @@ impl<'a> Conclusion<'a> {
         });
         let bottleneck =
             limit.map(|(cell, saturated)| bottleneck(file, &cells[cell].judged.windows, saturated));
-        let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
+        let safe = safe(&cells);
+        let above = above(&cells, safe.as_ref());
         Self {
             record,
             cells,
             ladders,
             safe,
+            above,
             top,
             bottleneck,
+            limited: limit.map(|(cell, _)| cell),
             bandwidth_limits,
             effects,
             sensitive,
@@ -209,7 +206,7 @@ fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a>
     if judged.figures().is_none() {
         soak.iter_mut().for_each(|soak| soak.drifts.clear());
     }
-    let failover = failover(judged.cell);
+    let failover = failover(file, judged.cell);
     Case { guards: worst, balance, stability, backlog, soak, failover, judged }
 }
 
@@ -292,19 +289,14 @@ fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
     Some((top, levels_off(&rates)))
 }
 
-fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize> {
+/// Index of the valid cell with the highest rate.
+pub(super) fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize> {
     let rates = cells
         .iter()
         .enumerate()
         .filter(|(_, case)| only(case))
         .filter_map(|(index, case)| Some((index, case.judged.figures()?.tps.mean)));
     rates.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
-}
-
-fn safe(cells: &[Case<'_>], cell: usize) -> Option<Safe> {
-    let case = &cells[cell];
-    let tps = case.judged.figures()?.tps;
-    Some(Safe { cell, tps, next: next_to_break(&case.guards).cloned(), seconds: case.seconds() })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! one that the fault made: it begins with the last acknowledgement before the fault, or with one that was under way then.
 //! Another, longer one may follow later when the new master fails to serve.
 
-use crate::archive::{CommittedOffset, LoadSecond, RecordedCell, Repeat, Round, Silence};
+use crate::archive::{CommittedOffset, LoadSecond, RecordedCell, Repeat, Round, RunFile, Silence};
 
 /// Milliseconds after the injection of a fault within which its gap begins.
 const UNDER_WAY_MS: f64 = 1_000.0;
@@ -95,6 +95,8 @@ pub struct Failover {
     pub fault: String,
     /// What each fault did.
     pub rounds: Vec<Outage>,
+    /// Number of rounds that the run was meant to have.
+    pub planned: usize,
     /// Service gaps.
     pub service: Spread,
     /// Longest times without any acknowledgement.
@@ -104,7 +106,7 @@ pub struct Failover {
 }
 
 /// Judges a cell of a failover run; `None` for any other cell, and without a complete round.
-pub fn failover(cell: &RecordedCell) -> Option<Failover> {
+pub fn failover(file: &RunFile, cell: &RecordedCell) -> Option<Failover> {
     let rounds: Vec<Outage> = (1..)
         .zip(&cell.repeats)
         .filter_map(|(number, repeat)| {
@@ -118,6 +120,7 @@ pub fn failover(cell: &RecordedCell) -> Option<Failover> {
         service: spread(rounds.iter().map(|round| round.service))?,
         longest: spread(rounds.iter().map(|round| round.longest))?,
         client: spread(rounds.iter().flat_map(|round| round.clients.iter().copied()))?,
+        planned: file.repeats as usize,
         rounds,
     })
 }

@@ -1,5 +1,8 @@
 //! How numbers are written in reports: always with a unit, with a thousands separator, with three significant digits.
 
+use super::{Text, both};
+use client::calendar;
+
 /// Writes a count with a thousands separator: `12,346`.
 pub fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -75,6 +78,42 @@ pub fn change(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }
 
+/// Writes a time given in milliseconds since 1970: `2026-11-29 15:33:50 UTC`.
+pub fn utc(epoch_ms: u64) -> String {
+    iso(epoch_ms).replace('T', " ").replace('Z', " UTC")
+}
+
+/// Writes a time given in milliseconds since 1970 by ISO 8601: `2026-11-29T15:33:50Z`.
+pub fn iso(epoch_ms: u64) -> String {
+    let (year, month, day) = calendar::civil(epoch_ms / 86_400_000);
+    let seconds = epoch_ms / 1_000 % 86_400;
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
+}
+
+/// Writes the day of a time given in milliseconds since 1970: `2026-11-29`.
+pub fn day(epoch_ms: u64) -> String {
+    iso(epoch_ms).chars().take_while(|letter| *letter != 'T').collect()
+}
+
+/// Writes a length of time in the unit that reads best.
+pub fn span(seconds: f64) -> Text {
+    match seconds {
+        seconds if seconds < 120.0 => {
+            let count = count(seconds);
+            both!("{count} s", "{count} 秒")
+        }
+        seconds if seconds < 7_200.0 => {
+            let count = short(seconds / 60.0);
+            both!("{count} min", "{count} 分钟")
+        }
+        seconds => {
+            let count = short(seconds / 3_600.0);
+            both!("{count} h", "{count} 小时")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +135,11 @@ mod tests {
         check(size(500), "500");
         check(percent(0.123), "12.3 %");
         check(change(-0.05), "-5.0 %");
+        check(utc(1_795_966_430_123), "2026-11-29 15:33:50 UTC");
+        check(iso(1_795_966_430_123), "2026-11-29T15:33:50Z");
+        check(day(1_709_251_199_999), "2024-02-29");
+        check(span(90.0).en, "90 s");
+        check(span(720.0).en, "12.0 min");
+        check(span(14_400.0).zh, "4.00 小时");
     }
 }

@@ -11,6 +11,13 @@ pub const NETWORK: f64 = 0.8;
 /// Share of a disk that a plan fills.
 pub const FILLED: f64 = 0.75;
 
+/// Bytes on the wire beside the body, each time a message is delivered to a group or copied to a slave. Measured:
+/// docs/scaling.md, which names the same figure.
+pub const DELIVERED_BESIDE: f64 = 310.0;
+
+/// Bytes on disk beside the body: record, queue entry and index entry. Measured as [`DELIVERED_BESIDE`] was.
+pub const STORED_BESIDE: f64 = 253.0;
+
 /// A step of the arithmetic behind a plan. Rates are messages per second, sizes bytes.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]

@@ -24,6 +24,10 @@ pub struct Soak {
     pub undecided: Option<Unread>,
     /// Hours of observed load.
     pub hours: f64,
+    /// Hours that the soak was meant to take; `None` for a cell that is no soak.
+    pub planned_hours: Option<f64>,
+    /// Whether the cell was ended early.
+    pub interrupted: bool,
     /// Whether the content of the messages was checked.
     pub checked: bool,
 }
@@ -98,7 +102,9 @@ pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Opti
         Vec::new()
     };
     let broken = content(cell, undecided.is_none());
-    Some(Soak { broken, drifts, undecided, hours: seconds as f64 / 3_600.0, checked })
+    let planned_hours = cell.cell.factors.soak_seconds().map(|seconds| seconds as f64 / 3_600.0);
+    let (hours, interrupted) = (seconds as f64 / 3_600.0, cell.cell.interrupted);
+    Some(Soak { broken, drifts, undecided, hours, planned_hours, interrupted, checked })
 }
 
 /// The messages that were not read when a run ended before its consumers had caught up; `None` when they had.

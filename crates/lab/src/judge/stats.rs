@@ -99,9 +99,13 @@ pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
     Estimate { mean: mean(&all), low: quantile(&draws, 0.025), high: quantile(&draws, 0.975) }
 }
 
-/// The mean of `after` divided by the mean of `before`, with its bootstrap interval.
+/// The mean of `after` divided by the mean of `before`, with its bootstrap interval. The ratio of a series to itself is 1
+/// without any doubt.
 pub fn ratio(before: &[Vec<f64>], after: &[Vec<f64>], seed: u64) -> Estimate {
     let whole = |repeats: &[Vec<f64>]| mean(&repeats.iter().map(|repeat| mean(repeat)).collect::<Vec<_>>());
+    if before == after && whole(before) != 0.0 {
+        return Estimate { mean: 1.0, low: 1.0, high: 1.0 };
+    }
     let divide = |above: f64, below: f64| if below == 0.0 { 0.0 } else { above / below };
     let pairs = draw_means(before, seed).into_iter().zip(draw_means(after, seed ^ 0x9E37_79B9));
     let draws: Vec<f64> = pairs.map(|(below, above)| divide(above, below)).collect();

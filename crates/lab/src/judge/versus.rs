@@ -1,4 +1,5 @@
-//! R9: is one run better than the other? Compared cell by cell, with three answers, capacity and latency apart.
+//! R9: is one run better than the other? Compared cell by cell, with four answers (better, equal, worse, cannot be told),
+//! capacity and latency apart.
 //!
 //! *Capacity* is the rate of cells in a closed loop; of a ladder only its best step counts (`ladders`). *Latency* is
 //! compared only where both runs were sent the same rate (open loop). In a closed loop the faster system is also the
@@ -24,6 +25,9 @@ use serde::{Deserialize, Serialize};
 /// Relative difference below which two cells are called equal even when the interval excludes 1.
 const RELEVANT: f64 = 0.02;
 
+/// Relative difference within which the whole interval of two equal cells lies.
+const ALIKE: f64 = 0.05;
+
 /// Number of threads below which a closed loop measures the round trip time.
 const ROUND_TRIP_THREADS: u32 = 4;
 
@@ -33,10 +37,12 @@ const ROUND_TRIP_THREADS: u32 = 4;
 pub enum Verdict {
     /// The second run is better.
     Better,
-    /// No relevant difference shows.
+    /// Any difference is too small to matter.
     Equal,
     /// The second run is worse.
     Worse,
+    /// The interval holds differences that matter as well as none, so it cannot be told.
+    Undecided,
     /// The machines of the runs differ, so a difference cannot be attributed to the servers.
     NotComparable,
 }
@@ -47,7 +53,8 @@ impl Verdict {
         match ratio {
             ratio if ratio.low > 1.0 && ratio.mean > 1.0 + RELEVANT => Self::Better,
             ratio if ratio.high < 1.0 && ratio.mean < 1.0 - RELEVANT => Self::Worse,
-            _ => Self::Equal,
+            ratio if ratio.low >= 1.0 - ALIKE && ratio.high <= 1.0 + ALIKE => Self::Equal,
+            _ => Self::Undecided,
         }
     }
 
@@ -59,6 +66,16 @@ impl Verdict {
             same => same,
         }
     }
+}
+
+/// Number of repeats that would probably decide a ratio, when `repeats` left it undecided. The width of an interval falls
+/// with the square root of their number.
+fn repeats_to_decide(ratio: &Estimate, repeats: usize) -> usize {
+    let (away, half) = ((ratio.mean - 1.0).abs(), (ratio.high - ratio.low) / 2.0);
+    // Either the interval leaves 1 behind, or it comes to lie within the difference that does not matter.
+    let different = if away > RELEVANT { away } else { 0.0 };
+    let narrow = different.max(ALIKE - away).max(RELEVANT / 2.0);
+    ((repeats as f64 * (half / narrow).powi(2)).ceil() as usize).max(repeats + 1)
 }
 
 /// One of two compared runs.
@@ -99,6 +116,9 @@ pub struct Pairing {
     pub ratio: Estimate,
     /// The verdict.
     pub verdict: Verdict,
+    /// Number of repeats in each run that would probably give a verdict, where it is undecided.
+    #[serde(default)]
+    pub repeats_needed: Option<usize>,
 }
 
 /// A mode of the brokers that the two runs differ in, each having one level of it in all cells.
@@ -179,7 +199,9 @@ impl Versus {
     /// The comparison without verdicts, because of these differences between the machines.
     pub fn without_verdicts(mut self, apart: Vec<RecordedVerdict<Apart>>) -> Self {
         if !apart.is_empty() {
-            self.pairings.iter_mut().for_each(|pairing| pairing.verdict = Verdict::NotComparable);
+            for pairing in &mut self.pairings {
+                (pairing.verdict, pairing.repeats_needed) = (Verdict::NotComparable, None);
+            }
             (self.capacity, self.latency, self.cpu) = (None, None, None);
         }
         Self { apart, ..self }
@@ -237,7 +259,9 @@ fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) 
             (before.latency.mean_us, after.latency.mean_us, ratio, Verdict::less_is_better(&ratio))
         }
     };
-    Pairing { factors: factors.clone(), aspect, first, second, ratio, verdict }
+    let repeats = before.tps_seconds.len().min(after.tps_seconds.len());
+    let repeats_needed = (verdict == Verdict::Undecided).then(|| repeats_to_decide(&ratio, repeats));
+    Pairing { factors: factors.clone(), aspect, first, second, ratio, verdict, repeats_needed }
 }
 
 /// Price of a million messages when a month costs `month` and the load is `share` of the rate `tps`.

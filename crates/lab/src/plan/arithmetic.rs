@@ -14,14 +14,10 @@ use crate::judge::balance::properties;
 use crate::judge::conclusion::{Case, Conclusion, SUSTAINED_SECONDS};
 use crate::judge::figures::{Figures, broker_host_names};
 use crate::judge::guards::Guard;
-use crate::judge::planned::{FILLED, NETWORK, PLANNED, Reservation, Source, Step};
+use crate::judge::planned::{
+    DELIVERED_BESIDE, FILLED, NETWORK, PLANNED, Reservation, STORED_BESIDE, Source, Step,
+};
 use serde::{Deserialize, Serialize};
-
-/// Bytes stored per message beside its body (record, properties, queue entry and index), when no run gives a figure.
-const STORED_BESIDE: f64 = 180.0;
-
-/// Bytes on the wire per message beside its body.
-const WIRE_BESIDE: f64 = 250.0;
 
 /// Share by which a planned message size may exceed the measured size and count as the same. Beyond it the rate is
 /// scaled by the bytes, because bytes are the limit then.
@@ -132,7 +128,7 @@ pub fn plan(target: &Target, basis: &Basis) -> Plan {
     steps.push(Step::ByRate { peak: target.peak.0, growth, safe: basis.safe_tps, masters: by_rate });
     let (slaves, groups) = (target.survive, target.groups);
     let copies = f64::from(slaves + groups);
-    let each = size + WIRE_BESIDE;
+    let each = size + DELIVERED_BESIDE;
     let most = target.nic * 125_000.0 * NETWORK;
     let by_network = (peak * each * copies / most).ceil().max(1.0);
     let carrying = by_rate.max(by_network);

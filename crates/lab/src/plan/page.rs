@@ -9,7 +9,8 @@ use maud::{Markup, html};
 /// The page with only the plan.
 pub fn page(plan: &Plan, language: Language) -> String {
     let chapters = [("plan", words("Plan", "规划"), chapter(plan))];
-    crate::report::page("vostok lab plan", language, &chapters)
+    let title = format!("vostok lab plan · {} × (1 + {}) brokers", plan.masters, plan.slaves);
+    crate::report::page((&title, html! {}), language, &chapters)
 }
 
 /// The plan as a chapter of a report.

@@ -2,7 +2,9 @@ use super::arithmetic::Basis;
 use super::target::{Hours, Rate, Size};
 use super::*;
 use crate::archive::{Factors, HostSecond, LoadSecond, Repeat, TargetKind};
+use crate::judge::Language;
 use crate::judge::conclusion::Conclusion;
+use crate::judge::planned::{DELIVERED_BESIDE, STORED_BESIDE};
 use crate::judge::testing;
 
 fn target(peak: f64, nic: f64) -> Target {
@@ -16,18 +18,54 @@ fn a_cluster_for_a_peak_rate_is_planned() {
     let plan = plan(&target(100_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
     // ⌈100,000 / 49,000⌉ = 3 masters, and two more to survive two failures.
     assert_eq!((plan.masters, plan.slaves, plan.name_servers, plan.controllers), (5, 2, 3, 5));
-    // 100,000 messages per second × 680 bytes × 259,200 s / 3 / 0.75.
-    assert!((plan.disk_bytes / 7.83e12 - 1.0).abs() < 0.01, "{}", plan.disk_bytes);
+    // 100,000 messages per second × 753 bytes × 259,200 s / 3 / 0.75.
+    assert!((plan.disk_bytes / 8.67e12 - 1.0).abs() < 0.01, "{}", plan.disk_bytes);
 }
 
 #[test]
 fn the_network_may_need_more_masters_than_the_rate() {
-    // 100,000 × 750 bytes × 3 copies = 225 MB/s; 1 Gb/s carries 100 MB/s at 80 %.
+    // 100,000 × 810 bytes × 3 copies = 243 MB/s; 1 Gb/s carries 100 MB/s at 80 %.
     let fast = Basis::named(500_000.0, 500.0);
     let limited = plan(&target(100_000.0, 1_000.0), &fast);
     assert_eq!(limited.masters, 3 + 2);
     assert!(limited.send_bytes <= 100e6);
     assert_eq!(plan(&target(100_000.0, 10_000.0), &fast).masters, 1 + 2);
+}
+
+#[test]
+fn a_plan_writes_files_only_where_it_is_told_to() {
+    let place = tempfile::tempdir().unwrap();
+    let options = |out| PlanOptions {
+        target: target(100_000.0, 10_000.0),
+        run: None,
+        safe_tps: Some(Rate(70_000.0)),
+        out,
+        lang: Language::En,
+    };
+    run(&options(None)).unwrap();
+    assert!(!std::path::Path::new("plan").exists(), "in the working directory");
+    run(&options(Some(place.path().join("plan")))).unwrap();
+    assert!(place.path().join("plan/plan.html").exists() && place.path().join("plan/namesrv.conf").exists());
+}
+
+#[test]
+fn the_pages_and_a_plan_compute_with_the_same_bytes() {
+    let pages =
+        [include_str!("../../../../docs/scaling.md"), include_str!("../../../../docs/scaling.zh-CN.md")];
+    for page in pages {
+        for (letter, bytes) in [("*w*", DELIVERED_BESIDE), ("*d*", STORED_BESIDE)] {
+            let row = page.lines().find(|line| line.starts_with(&format!("| {letter}"))).expect("a row");
+            let cell = row.split('|').nth(2).map(str::trim);
+            assert_eq!(cell.and_then(|cell| cell.parse().ok()), Some(bytes), "{row}");
+        }
+    }
+    // What a plan says it computes with: 500 bytes of body and these.
+    let plan = plan(&target(100_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
+    let said: Vec<String> = plan.steps.iter().map(|step| step.sentence().en).collect();
+    for bytes in [DELIVERED_BESIDE, STORED_BESIDE] {
+        let each = crate::judge::numbers::count(500.0 + bytes);
+        assert!(said.iter().any(|step| step.contains(&each)), "{each}: {said:?}");
+    }
 }
 
 #[test]

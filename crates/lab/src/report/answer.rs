@@ -8,6 +8,7 @@ use crate::judge::backlog::Backlog;
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::figures::Figures;
+use crate::judge::soak::Soak;
 use crate::judge::{Text, both, numbers};
 use crate::sentences::{Sentence, phase_name};
 use maud::{Markup, html};
@@ -32,10 +33,13 @@ pub fn answer(run: &Conclusion<'_>) -> Markup {
     let alone = run.main_ladder().is_none();
     let backlog = run.cells.iter().find_map(|case| case.backlog.as_ref()).filter(|_| alone);
     let failover = run.cells.iter().find_map(|case| case.failover.as_ref());
-    let tiles = match (failover, backlog) {
-        (Some(failover), _) => failover::tiles(failover),
-        (None, Some(backlog)) => backlog_tiles(backlog),
-        (None, None) => tiles(run),
+    let is_soak = run.cells.iter().all(|case| case.factors().is_soak());
+    let soak = run.cells.iter().find_map(|case| case.soak.as_ref()).filter(|_| is_soak);
+    let tiles = match (failover, backlog, soak) {
+        (Some(failover), ..) => failover::tiles(failover),
+        (None, Some(backlog), _) => backlog_tiles(backlog),
+        (None, None, Some(soak)) => soak_tiles(run, soak),
+        (None, None, None) => tiles(run),
     };
     html! {
         (row(&tiles))
@@ -78,11 +82,12 @@ fn none(name: Text, why: Text) -> Tile {
 
 fn safe(run: &Conclusion<'_>) -> Tile {
     let name = both!("Highest safe rate", "最高安全 TPS");
+    let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
-        return none(
-            name,
-            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例"),
-        );
+        let why = || {
+            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例")
+        };
+        return none(name, above.unwrap_or_else(why));
     };
     let [low, high] = [safe.tps.low, safe.tps.high].map(numbers::count);
     let mut notes =
@@ -94,6 +99,7 @@ fn safe(run: &Conclusion<'_>) -> Tile {
             "仅持续 {seconds} 秒：请用 safe-tps 确认 {needed} 秒"
         ));
     }
+    notes.extend(above);
     Tile { name, value: numbers::count(safe.tps.mean), unit: "msg/s", notes }
 }
 
@@ -105,8 +111,11 @@ fn highest(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     let [low, high] = [figures.tps.low, figures.tps.high].map(numbers::count);
     let mut notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(case)];
     let is_safe = run.safe.as_ref().is_some_and(|safe| Some(safe.cell) == run.top);
+    let is_kept = run.above.as_ref().is_some_and(|above| Some(above.cell) == run.top);
     notes.push(if is_safe {
         both!("every guard held", "全部护栏满足")
+    } else if is_kept {
+        both!("every guard held, but not called safe", "全部护栏满足，但未认定为安全 TPS")
     } else {
         both!("not a safe rate", "不是安全 TPS")
     });
@@ -184,6 +193,29 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let cold = cold.map(|share| both!("{share} of it read from the disk", "其中 {share} 来自磁盘"));
     let notes = [Some(ended), cold].into_iter().flatten().collect();
     [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
+}
+
+/// The tiles of a soak: what became of its messages, how long it was watched, and its rate.
+fn soak_tiles(run: &Conclusion<'_>, soak: &Soak) -> [Tile; 3] {
+    let faults: u64 = soak.broken.iter().map(|fault| fault.count).sum();
+    let value = if soak.undecided.is_some() { "?".to_owned() } else { numbers::count(faults as f64) };
+    let found =
+        soak.broken.iter().map(Sentence::sentence).chain(soak.undecided.iter().map(Sentence::sentence));
+    let notes = match found.collect::<Vec<_>>() {
+        none if none.is_empty() => {
+            vec![both!("lost, doubled, changed or out of order", "丢失、重复、改变或乱序")]
+        }
+        found => found,
+    };
+    let messages = Tile { name: both!("Faults in messages", "消息异常"), value, unit: "", notes };
+    let [done, planned] = [Some(soak.hours), soak.planned_hours]
+        .map(|hours| numbers::span(hours.unwrap_or_default() * 3_600.0));
+    let (en, zh) = (planned.en, planned.zh);
+    let mut notes = vec![both!("of {en} planned", "计划 {zh}")];
+    notes.extend(soak.interrupted.then(|| both!("interrupted", "已中断")));
+    let watched = Tile { name: both!("Watched for", "观察时长"), value: done.en, unit: "", notes };
+    let top = run.top.map(|top| &run.cells[top]);
+    [messages, watched, highest(run, top)]
 }
 
 /// The first step of a ladder from which on more load gives almost no more; `None` when its ceiling is unknown.
@@ -272,15 +304,19 @@ fn over_time(run: &Conclusion<'_>) -> Markup {
 
 /// Bars of the use of each resource.
 fn uses(run: &Conclusion<'_>) -> Markup {
-    let Some(limit) = &run.bottleneck else { return html! {} };
+    let Some(limit) = run.bottleneck.as_ref().filter(|_| verdict::is_about_rates(run)) else {
+        return html! {};
+    };
+    let cell = run.limited.map(|cell| run.cells[cell].judged.cell.cell.name.as_str()).unwrap_or_default();
     html! {
-        table.uses {
-            caption { (words("How full each resource was at the highest rate", "最高 TPS 时各资源使用程度")) }
+        div.wide { table.uses {
+            caption { (words("How full each resource was in cell", "各资源使用程度，用例")) " " code { (cell) } }
+            thead { tr { th { (words("resource", "资源")) } th { (words("machine", "主机")) } th {} th.number { (words("of its limit", "占上限")) } th { (words("figure", "数据")) } } }
             @for used in limit.ranked.iter().take(10) {
                 tr { td { (says(&used.resource.name())) } td { (used.node) }
                     td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }
                     td.number { (numbers::percent(used.used)) } td { (says(&used.reading.sentence())) } }
             }
-        }
+        } }
     }
 }

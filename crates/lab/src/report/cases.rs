@@ -1,10 +1,13 @@
 //! The table of all cells in the page: the columns of the earlier reports 003 and 000 (docs/lab.md), and further ones
-//! needed to read them. A note has its own row below its cell, to leave room for figures.
+//! needed to read them. A note has its own row below its cell, to leave room for figures. The probes of a search are
+//! folded away, because they are neither results nor faults.
 
 use super::columns;
 use super::words::{says, words};
-use crate::judge::conclusion::Conclusion;
+use crate::judge::conclusion::{Case, Conclusion};
+use crate::judge::validity::Reason;
 use crate::judge::{Language, Text, both, numbers};
+use crate::sentences::Sentence;
 use maud::{Markup, html};
 
 /// A column of the page's table.
@@ -19,6 +22,13 @@ struct Column {
     counts: bool,
     /// Whether the column is a figure, which an invalid cell does not have.
     is_figure: bool,
+}
+
+impl Column {
+    /// Whether the values are numbers, which are aligned to the right.
+    fn is_number(&self) -> bool {
+        self.is_figure || self.counts
+    }
 }
 
 fn column(name: &'static str, en: &str, zh: &str) -> Column {
@@ -74,15 +84,15 @@ fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
 
 /// The table of all cells; every row links to the figures of its cell.
 pub fn cases(run: &Conclusion<'_>) -> Markup {
-    let rows = columns::rows(run, Language::En);
-    let zh = columns::rows(run, Language::Zh);
+    let rows = columns::rows_without_probes(run, Language::En);
+    let zh = columns::rows_without_probes(run, Language::Zh);
     let shown = shown_of(&rows);
     let figures = shown.iter().filter(|column| column.is_figure).count();
     let note = place("note");
     html! {
         div.wide {
             table.cases {
-                thead { tr { @for column in &shown { th { (says(&column.title)) } } } }
+                thead { tr { @for column in &shown { th.number[column.is_number()] { (says(&column.title)) } } } }
                 tbody {
                     @for (row, row_zh) in rows.iter().zip(&zh) {
                         @let is_valid = row[place("valid")] == "true" || !row[place("send TPS")].is_empty();
@@ -90,7 +100,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                             @for column in shown.iter().filter(|column| is_valid || !column.is_figure) {
                                 @let (value, value_zh) = (&row[place(column.name)], &row_zh[place(column.name)]);
                                 @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
-                                @else { td.number[column.is_figure || column.counts] { (cell_text(value, column)) } }
+                                @else { td.number[column.is_number()] { (cell_text(value, column)) } }
                             }
                             @if !is_valid { td.bad colspan=(figures) { (says(&Text::of((&row[note], &row_zh[note])))) } }
                         }
@@ -101,7 +111,44 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                 }
             }
         }
+        (probes(run))
     }
+}
+
+/// The probes of a search, folded: the rate of each, and what it showed.
+fn probes(run: &Conclusion<'_>) -> Markup {
+    let probes: Vec<&Case<'_>> = run.cells.iter().filter(|case| case.is_probe()).collect();
+    html! {
+        @if !probes.is_empty() {
+            details.probes {
+                summary { (says(&probes_text(probes.len()))) }
+                div.wide { table {
+                    thead { tr { th { (words("case", "用例")) } th { (words("rate given", "给定速率")) } th { (words("result", "结果")) } } }
+                    @for case in probes {
+                        @let name = Text::same(case.judged.cell.cell.number.to_string());
+                        tr { td { (number(&name)) } td.number { (numbers::count(case.factors().rate.unwrap_or_default())) } td { (says(&result(case))) } }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+/// The headline of the probes of a search.
+pub(super) fn probes_text(count: usize) -> Text {
+    both!(
+        "{count} probes of the search: each ran once, to decide which rate to try next",
+        "搜索中的 {count} 次试探：各运行一次，用于决定下一个速率"
+    )
+}
+
+/// Result of a probe: the guards that broke, and reasons for which its rate tells nothing.
+pub(super) fn result(case: &Case<'_>) -> Text {
+    let reasons = case.judged.outcome.as_ref().err().into_iter().flatten();
+    let reasons = reasons.filter(|reason| **reason != Reason::Probe).map(Sentence::sentence);
+    let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(Sentence::sentence);
+    let parts: Vec<Text> = broken.chain(reasons).collect();
+    Text::joined(&parts).unwrap_or_else(|| both!("every guard held", "全部护栏满足"))
 }
 
 /// The number of a cell, which may be followed by the name of a phase.

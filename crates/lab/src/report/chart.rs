@@ -16,6 +16,9 @@ pub const COLOURS: usize = 7;
 /// Most points of a line; neighbouring points beyond that are merged.
 pub const POINTS_MAX: usize = 300;
 
+/// Value of a point at which a line is interrupted.
+const GAP: f64 = f64::NAN;
+
 /// Width and height in pixels of a chart across the whole page.
 pub const WIDE: (f64, f64) = (1_100.0, 210.0);
 
@@ -24,7 +27,7 @@ pub const WIDE: (f64, f64) = (1_100.0, 210.0);
 pub struct Line {
     /// Name of the line in the legend.
     pub name: Text,
-    /// Points of the line, from left to right.
+    /// Points of the line, from left to right. A point whose value is not a number interrupts the line.
     pub points: Vec<(f64, f64)>,
     /// Labels of the points; empty for lines with many points.
     pub labels: Vec<Text>,
@@ -102,11 +105,17 @@ fn short(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Merges neighbouring points until there are at most [`POINTS_MAX`]. `join` is [`average`] or [`largest`], for
-/// example.
-pub fn thinned(points: &[(f64, f64)], join: impl Fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
-    let each = points.len().div_ceil(POINTS_MAX).max(1);
-    points.chunks(each).map(|chunk| (chunk[0].0, join(chunk))).collect()
+/// Joins the parts of a line with a gap between each two, and merges neighbouring points of a part until there are about
+/// [`POINTS_MAX`] in all. `join` is [`average`] or [`largest`], for example.
+pub fn thinned(parts: &[Vec<(f64, f64)>], join: impl Fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
+    let each = parts.iter().map(Vec::len).sum::<usize>().div_ceil(POINTS_MAX).max(1);
+    let mut line: Vec<(f64, f64)> = Vec::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let gap = line.last().map(|last| (last.0, GAP));
+        line.extend(gap);
+        line.extend(part.chunks(each).map(|chunk| (chunk[0].0, join(chunk))));
+    }
+    line
 }
 
 /// Mean of the values of some points.

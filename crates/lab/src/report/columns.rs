@@ -62,6 +62,12 @@ pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
     run.cells.iter().flat_map(|case| case_rows(run, case, language)).collect()
 }
 
+/// The rows of all cells except the probes of a search.
+pub fn rows_without_probes(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
+    let cells = run.cells.iter().filter(|case| !case.is_probe());
+    cells.flat_map(|case| case_rows(run, case, language)).collect()
+}
+
 /// The table as CSV. It is for programs, so it is in English whatever the language of the report is.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! Chapters 2 and 11: what was tested on which machines, and how to repeat the run.
 
 use super::defaults::{Changed, UNKNOWN, changed, release};
-use super::words::words;
+use super::words::{moment, words};
 use crate::archive::{BrokerFile, HostFile, Roofline, RunFile, SECRET};
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
@@ -100,7 +100,8 @@ fn settings(file: &RunFile) -> Markup {
             }
             details {
                 summary { (words("all settings of", "全部配置：")) " " (broker.name) " #" (broker.id) " (" (broker.settings.len()) ")" }
-                table { @for (key, value) in &broker.settings { tr { td { code { (key) } } td { code { (value) } } } } }
+                // Lines instead of a table, which would take a third of a page with three brokers.
+                pre { @for (key, value) in &broker.settings { (key) "=" (value) "\n" } }
             }
         }
     }
@@ -147,8 +148,8 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
         table {
             tr { th { (words("lab", "压测工具")) } td { "vostok " (file.lab_version) } }
             tr { th { (words("seed", "随机种子")) } td { (file.seed) } }
-            tr { th { (words("began, ms since 1970", "开始（1970 起毫秒）")) } td { (file.started_ms) } }
-            tr { th { (words("ended", "结束")) } td { @match file.ended_ms { Some(ended) => (ended), None => (words("interrupted", "中断")) } } }
+            tr { th { (words("began", "开始")) } td { (moment(file.started_ms)) } }
+            tr { th { (words("ended", "结束")) } td { @match file.ended_ms { Some(ended) => (moment(ended)), None => (words("not finished", "未完成")) } } }
             tr { th { (words("data", "数据文件")) } td {
                 @for name in ["run.json", "report.json", "cells.csv", "report.md"] { (link(place, name)) " " }
                 (place) "cells/*/*/{load,host-*,broker-*,events}.csv, latency.hlog" } }

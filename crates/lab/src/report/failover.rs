@@ -62,10 +62,9 @@ pub fn failovers(run: &Conclusion<'_>) -> Option<Markup> {
 
 /// The big figures of a failover.
 pub(super) fn tiles(failover: &Failover) -> [Tile; 3] {
-    let rounds = failover.rounds.len();
     let gap = |name: Text, spread: &Spread| {
         let Text { en: value, .. } = spread.median.sentence();
-        let notes = vec![spread.sentence(), both!("{rounds} rounds", "{rounds} 轮")];
+        let notes = vec![spread.sentence(), failover.rounds_text()];
         Tile { name, value, unit: "", notes }
     };
     let kept = failover.worst_back().sentence();
@@ -109,7 +108,7 @@ fn timeline(failover: &Failover) -> Markup {
                 b { (words("Without any acknowledgement, by round", "各轮中没有任何确认的时间")) }
                 span.from { "cells/*/*/round.json" }
             }
-            svg.chart viewBox={ "0 0 " (WIDTH) " " (rows + 34.0) } role="img" {
+            svg.chart.across viewBox={ "0 0 " (WIDTH) " " (rows + 34.0) } role="img" {
                 @for tick in ticks {
                     path.mesh d={ "M" (place(x(tick * 1_000.0))) " 0V" (rows) } {}
                     text.tick x=(place(x(tick * 1_000.0))) y=(rows + 13.0) text-anchor="middle" { (numbers::short(tick)) }
@@ -117,8 +116,7 @@ fn timeline(failover: &Failover) -> Markup {
                 @for (index, round) in rounds.iter().enumerate() {
                     @let top = index as f64 * ROW;
                     text.tick x=(LEFT - 6.0) y=(top + ROW - 3.0) text-anchor="end" { (round.number) }
-                    @for span in &round.spans {
-                        @let (from, to) = (x(span.from_ms), span.to_ms.map_or(WIDTH, &x));
+                    @for (from, to) in drawn(round.spans.iter().map(|span| (x(span.from_ms), span.to_ms.map_or(WIDTH, &x)))) {
                         rect.heat x=(place(from)) y=(top + 2.0) width=(place((to - from).max(1.0))) height=(ROW - 4.0) {}
                     }
                     path.limit d={ "M" (place(x(round.healed_ms))) " " (top) "v" (ROW) } {}
@@ -129,6 +127,20 @@ fn timeline(failover: &Failover) -> Markup {
             @if hidden > 0 { p.note { (words("Only the rounds with the longest gaps are drawn.", "仅绘制中断最长的轮次。")) } }
         }
     }
+}
+
+/// Spans in pixels, in order of their begin; those less than a pixel apart are joined.
+fn drawn(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut all: Vec<(f64, f64)> = spans.collect();
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut joined: Vec<(f64, f64)> = Vec::new();
+    for (from, to) in all {
+        match joined.last_mut().filter(|last| from < last.1 + 1.0) {
+            Some(last) => last.1 = last.1.max(to),
+            None => joined.push((from, to)),
+        }
+    }
+    joined
 }
 
 /// The name of the axis. An SVG text takes both languages in spans of its own kind.
@@ -149,22 +161,23 @@ fn order(gap: Gap) -> f64 {
 }
 
 fn table(failover: &Failover, cell: &str) -> Markup {
+    let count = |count: u64| numbers::count(count as f64);
     html! {
         div.wide { table {
             thead { tr {
                 th { (words("round", "轮次")) } th { (words("service gap", "服务中断")) } th { (words("longest", "最长")) }
-                th { (words("clients: median, longest", "客户端：中位数、最长")) } th { (words("refused", "拒绝")) }
-                th { (words("no answer", "无应答")) } th { (words("lost", "丢失")) } th { (words("doubled", "重复")) }
-                th { (words("out of order", "乱序")) } th { (words("committed offsets", "已提交位点")) } th { (words("data", "数据")) }
+                th { (words("clients: median, longest", "客户端：中位数、最长")) } th.number { (words("refused", "拒绝")) }
+                th.number { (words("no answer", "无应答")) } th.number { (words("lost", "丢失")) } th.number { (words("doubled", "重复")) }
+                th.number { (words("out of order", "乱序")) } th { (words("committed offsets", "已提交位点")) } th { (words("data", "数据")) }
             } }
             @for round in &failover.rounds {
                 tr {
                     td { (round.number) } td { (says(&round.service.sentence())) } td { (says(&round.longest.sentence())) }
-                    td { @for gap in middle(round) { (says(&gap.sentence())) " " } }
-                    td { (round.refused) } td { (round.failed) }
+                    td { @for (index, gap) in middle(round).into_iter().enumerate() { @if index > 0 { ", " } (says(&gap.sentence())) } }
+                    td.number { (count(round.refused)) } td.number { (count(round.failed)) }
                     @let is_bad = round.lost.is_some_and(|lost| lost > 0);
-                    td class=(if is_bad { "bad" } else { "" }) { @match round.lost { Some(lost) => { (lost) } None => "?" } }
-                    td { (round.doubled) } td { (round.out_of_order) } td { (says(&round.back.sentence())) }
+                    td.number.bad[is_bad] { @match round.lost { Some(lost) => { (count(lost)) } None => "?" } }
+                    td.number { (count(round.doubled)) } td.number { (count(round.out_of_order)) } td { (says(&round.back.sentence())) }
                     td.from { a href={ "cells/" (cell) "/" (round.number) "/round.json" } { "round.json" } }
                 }
             }
@@ -218,4 +231,15 @@ fn row(case: &Case<'_>, failover: &Failover, round: &Outage) -> [String; COLUMNS
         round.is_whole.to_string(),
         round.moved.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_that_no_pixel_parts_are_one() {
+        let spans = [(10.0, 12.0), (20.0, 21.0), (12.5, 15.0), (21.9, 30.0), (31.0, 31.2)];
+        assert_eq!(drawn(spans.into_iter()), [(10.0, 15.0), (20.0, 30.0), (31.0, 31.2)]);
+    }
 }

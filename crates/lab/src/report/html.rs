@@ -1,7 +1,8 @@
 //! The HTML page: its frame, and its chapters in reading order. A chapter without content is left out.
 
 use super::timeline::{Timeline, figures};
-use super::{answer, backlog, cases, curves, environment, failover, latency, matrix, says, words};
+use super::{answer, backlog, cases, curves, environment, failover, latency, matrix, moment, says, words};
+use crate::archive::RunFile;
 use crate::judge::balance::Term;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::{Language, Text, both, numbers};
@@ -52,12 +53,35 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
         ("environment", words("Environment", "环境"), environment::environment(file, "")),
         ("origin", words("Origin", "来源与复现"), environment::origin(file, "")),
     ];
-    let title = format!("{} · {} · {}", file.scenario, file.target.name, file.id);
-    page(&title, language, &chapters)
+    page((&title(file), about(file)), language, &chapters)
 }
 
-/// A page of chapters, each given by anchor, title and content. Chapters without content are left out.
-pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]) -> String {
+/// The title of the report of a run: date, scenario and target.
+pub(super) fn title(file: &RunFile) -> String {
+    let day = (file.started_ms > 0).then(|| numbers::day(file.started_ms));
+    let at = format!("{} @ {}", file.target.name, file.target.namesrv);
+    let at = at.trim_end_matches(['@', ' ']).to_owned();
+    day.into_iter().chain([file.scenario.clone(), at]).collect::<Vec<_>>().join(" · ")
+}
+
+/// The line below the title of a run: its directory, when it began, and how long it took.
+fn about(file: &RunFile) -> Markup {
+    let took = file.ended_ms.map(|ended| ended.saturating_sub(file.started_ms) as f64 / 1_000.0);
+    html! {
+        p.about {
+            code { (file.id) } " · " (moment(file.started_ms)) " · "
+            @match took { Some(seconds) => (says(&numbers::span(seconds))), None => span.bad { (words("not finished", "未完成")) } }
+        }
+    }
+}
+
+/// A page of chapters, each given by anchor, title and content, below a title and a line about it. Chapters without
+/// content are left out.
+pub fn page(
+    (title, about): (&str, Markup),
+    language: Language,
+    chapters: &[(&str, Markup, Markup)],
+) -> String {
     let chapters: Vec<_> = chapters.iter().filter(|(_, _, content)| !content.0.is_empty()).collect();
     let (show, lang) = match language {
         Language::En => ("en", "en"),
@@ -79,6 +103,7 @@ pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]
                 header {
                     h1 { (title) }
                     button id="switch" type="button" { span.en { "中文" } span.zh { "English" } }
+                    (about)
                     nav { @for (anchor, name, _) in &chapters { a href={ "#" (anchor) } { (name) } } }
                 }
                 main { @for (anchor, name, content) in &chapters { section id=(anchor) { h2 { (name) } (content) } } }

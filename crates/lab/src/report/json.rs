@@ -20,11 +20,17 @@ pub fn json(run: &Conclusion<'_>) -> Value {
     json!({
         "run": run.record.file.id,
         "scenario": run.record.file.scenario,
+        "started": crate::judge::numbers::iso(run.record.file.started_ms),
+        "ended": run.record.file.ended_ms.map(crate::judge::numbers::iso),
         "target": run.record.file.target.name,
         "command_line": run.record.file.command_line,
         "seed": run.record.file.seed,
         "verdict": verdict,
         "safe": safe,
+        "above_safe": run.above.as_ref().map(|above| {
+            let says = crate::sentences::Sentence::sentence(above);
+            json!({ "cell": above.name, "tps": above.tps, "says": says })
+        }),
         "bottleneck": run.bottleneck,
         "ladders": run.ladders.iter().map(ladder).collect::<Vec<_>>(),
         "byte_ceilings": run.bandwidth_limits,

@@ -161,7 +161,7 @@ fn grid(columns: &[Histogram<u64>], (low, high): (f64, f64), seconds: f64) -> Ma
     });
     let times = (0..=6).map(|tick| (tick as f64 / 6.0, tick as f64 / 6.0 * columns.len() as f64 * seconds));
     html! {
-        svg.chart viewBox={ "0 0 1000 " (bottom + 40.0) } role="img" xmlns="http://www.w3.org/2000/svg" {
+        svg.chart.across viewBox={ "0 0 1000 " (bottom + 40.0) } role="img" xmlns="http://www.w3.org/2000/svg" {
             @for (x, y, strength) in squares {
                 rect.heat x={ (format!("{x:.1}")) } y={ (format!("{y:.1}")) } width={ (format!("{wide:.1}")) } height=(tall) fill-opacity=(strength) {}
             }

@@ -9,8 +9,11 @@ use std::fmt::Write as _;
 /// The report as Markdown in one language.
 pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let file = &run.record.file;
-    let [scenario, target, id] = [&file.scenario, &file.target.name, &file.id].map(|name| plain(name));
-    let mut text = format!("# {scenario} · {target} · {id}\n\n");
+    let ended =
+        file.ended_ms.map_or_else(|| both!("not finished", "未完成"), |ms| Text::same(numbers::utc(ms)));
+    let (began, ended) = (numbers::utc(file.started_ms), ended.get(language));
+    let mut text =
+        format!("# {}\n\n{} · {began} – {ended}\n\n", plain(&super::html::title(file)), plain(&file.id));
     let heading = |text: &mut String, name: Text| {
         let _ = writeln!(text, "\n## {}\n", name.get(language));
     };
@@ -34,12 +37,16 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(text, "- {}", plain(says.get(language)));
     }
     heading(&mut text, both!("Cells", "用例"));
-    let table = columns::rows(run, language);
+    let table = columns::rows_without_probes(run, language);
     let names = cases::names(&table);
     rows(&mut text, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     rows(&mut text, &names.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
     for row in table {
         rows(&mut text, &names.iter().map(|name| row[cases::place(name)].clone()).collect::<Vec<_>>());
+    }
+    let probes = run.cells.iter().filter(|case| case.is_probe()).count();
+    if probes > 0 {
+        let _ = writeln!(text, "\n{} ([cells.csv](cells.csv))", cases::probes_text(probes).get(language));
     }
     if let Some(says) = matrix::left_out_says(file) {
         let _ = writeln!(text, "\n{}", says.get(language));

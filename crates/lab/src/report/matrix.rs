@@ -1,5 +1,6 @@
 //! Heat maps of the matrix, and details of every cell.
 
+use super::cases;
 use super::timeline::{Timeline, figures};
 use super::words::{says, words};
 use crate::archive::RunFile;
@@ -56,7 +57,7 @@ const COLUMNS_BESIDE: usize = 5;
 
 /// The heat maps of the measured figures, and the reasons why cells have none; empty when there is nothing to compare.
 pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
-    let factors: Vec<_> = run.cells.iter().map(Case::factors).collect();
+    let factors: Vec<_> = run.cells.iter().filter(|case| !case.is_probe()).map(Case::factors).collect();
     let mut varied = Factor::varied(&factors);
     if varied.is_empty() || run.valid() == 0 {
         return html! {};
@@ -88,7 +89,8 @@ pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
 
 /// The reasons why cells have no figures, by the number in the heat maps.
 fn reasons(run: &Conclusion<'_>) -> Markup {
-    let without = run.cells.iter().filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?)));
+    let shown = run.cells.iter().filter(|case| !case.is_probe());
+    let without = shown.filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?)));
     let without: Vec<_> = without.collect();
     html! {
         @if !without.is_empty() {
@@ -103,8 +105,11 @@ fn reasons(run: &Conclusion<'_>) -> Markup {
 
 /// The name and the reasons of a cell without figures.
 fn why(case: &Case<'_>, reasons: &[Reason]) -> Markup {
+    if case.is_probe() {
+        return html! { (words("probe", "试探")) ": " (says(&cases::result(case))) };
+    }
     let all = joined(reasons).unwrap_or_default();
-    html! { span.bad { (no_figures(case)) } ": " (says(&all)) }
+    html! { span.bad { (words("invalid", "无效")) } ": " (says(&all)) }
 }
 
 fn link(case: &Case<'_>) -> String {
@@ -186,11 +191,6 @@ fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
     }
 }
 
-/// The name of a cell without figures.
-fn no_figures(case: &Case<'_>) -> Markup {
-    if case.is_probe() { words("probe", "试探") } else { words("invalid", "无效") }
-}
-
 /// Strength of the colour for a value in percent, on a logarithmic scale.
 fn shade(value: f64, (low, high): (f64, f64)) -> String {
     let place = if high > low && low > 0.0 { (value / low).ln() / (high / low).ln() } else { 0.0 };
@@ -199,7 +199,16 @@ fn shade(value: f64, (low, high): (f64, f64)) -> String {
 
 /// The details of every cell, folded.
 pub fn drill_downs(run: &Conclusion<'_>) -> Markup {
-    html! { @for case in &run.cells { (drill_down(run, case)) } }
+    let (probes, cells): (Vec<&Case<'_>>, Vec<_>) = run.cells.iter().partition(|case| case.is_probe());
+    html! {
+        @for case in cells { (drill_down(run, case)) }
+        @if !probes.is_empty() {
+            details.probes {
+                summary { (says(&cases::probes_text(probes.len()))) }
+                @for case in probes { (drill_down(run, case)) }
+            }
+        }
+    }
 }
 
 fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
@@ -240,7 +249,7 @@ pub(super) fn ended_early() -> Text {
 fn guard_lines(case: &Case<'_>) -> Markup {
     html! {
         table.guards {
-            tr { th { (words("guard", "护栏")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
+            tr { th { (words("guard, in its worst repeat", "护栏（最差的一次重复）")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
             @for guard in &case.guards {
                 tr class=(if guard.is_broken() { "bad" } else { "" }) {
                     td { (says(&guard.sentence())) } td { (guard.node) }
@@ -272,7 +281,7 @@ fn figures_table(figures: &Figures) -> Markup {
                 td { (numbers::count(figures.tps.low)) " – " (numbers::count(figures.tps.high)) }
                 td { (numbers::count(figures.consume_tps)) } td { (numbers::short(figures.payload_bytes / 1e6)) }
                 td { (mean) } td { (p50) } td { (p99) } td { (p999) } td { (p9999) } td { (max) }
-                td { (figures.failed) " / " (figures.refused) } }
+                td { (numbers::count(figures.failed as f64)) " / " (numbers::count(figures.refused as f64)) } }
         }
     }
 }

@@ -21,6 +21,9 @@ use std::collections::BTreeMap;
 /// Steps shorter than this are shown in seconds; milliseconds.
 const SHORT_MS: u64 = 180_000;
 
+/// Least length of an interval whose rate is drawn; milliseconds. A clock that is late by a tenth is no fault.
+const WHOLE_MS: u64 = 900;
+
 /// A repeat on the time axis.
 struct Part<'a> {
     repeat: &'a Repeat,
@@ -29,6 +32,20 @@ struct Part<'a> {
     before_ms: u64,
     /// Length of the repeat in milliseconds.
     long_ms: u64,
+    /// End of the last stage, milliseconds since 1970. Rows after it hold answers that came when nothing was sent.
+    end_ms: u64,
+}
+
+impl Part<'_> {
+    /// The rows of load within the stages.
+    fn load(&self) -> impl Iterator<Item = &LoadSecond> {
+        self.repeat.load.iter().filter(|row| row.at_ms <= self.end_ms)
+    }
+}
+
+/// Whether an interval is a whole second. Earlier versions of the lab kept no lengths.
+fn is_whole(row: &LoadSecond) -> bool {
+    row.lasted_ms == 0 || row.lasted_ms >= WHOLE_MS
 }
 
 /// A step of a run on a time axis.
@@ -52,12 +69,15 @@ impl<'a> Timeline<'a> {
     /// The timeline of the repeats of a cell.
     pub fn of_cell(record: &'a Record, cell: &'a RecordedCell) -> Self {
         let mut parts: Vec<Part<'a>> = Vec::new();
-        for repeat in cell.repeats.iter().filter(|repeat| !repeat.load.is_empty()) {
-            let moments = || repeat.load.iter().map(|second| second.at_ms);
+        let repeats = (1..).zip(&cell.repeats).filter(|(_, repeat)| !repeat.load.is_empty());
+        for (number, repeat) in repeats {
+            let phases = cell.cell.phases.iter().filter(|phase| phase.repeat == number);
+            let end_ms = phases.map(|phase| phase.to_ms).max().unwrap_or(u64::MAX);
+            let moments = || repeat.load.iter().map(|second| second.at_ms).filter(|at_ms| *at_ms <= end_ms);
             let start_ms = moments().min().unwrap_or(0).saturating_sub(1_000);
             let long_ms = moments().max().unwrap_or(0).saturating_sub(start_ms);
             let before_ms = parts.last().map_or(0, |part| part.before_ms + part.long_ms);
-            parts.push(Part { repeat, start_ms, before_ms, long_ms });
+            parts.push(Part { repeat, start_ms, before_ms, long_ms, end_ms });
         }
         let whole = parts.last().map_or(0, |part| part.before_ms + part.long_ms);
         let unit = if whole < SHORT_MS { (1_000.0, "t, s") } else { (60_000.0, "t, min") };
@@ -127,31 +147,38 @@ impl<'a> Timeline<'a> {
         (part.before_ms + own) as f64 / self.unit.0
     }
 
+    /// A figure of every interval of load that a stage holds. Parts of a second tell no rate.
     fn load(&self, value: impl Fn(&LoadSecond) -> f64, join: fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.parts.iter().flat_map(|part| part.repeat.load.iter().map(move |row| (part, row)));
-        thinned(&rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(), join)
+        self.line(|part| part.load().map(|row| (row.at_ms, value(row))).collect(), join)
+    }
+
+    /// A rate of load. Parts of a second tell none.
+    fn rate_of(&self, value: fn(&LoadSecond) -> f64, join: fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
+        let rows = |row: &LoadSecond| is_whole(row).then(|| (row.at_ms, value(row)));
+        self.line(|part| part.load().filter_map(rows).collect(), join)
     }
 
     fn host(&self, host: &str, value: impl Fn(&HostSecond) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.parts.iter().flat_map(|part| {
-            let rows = part.repeat.hosts.get(host).into_iter().flatten();
-            rows.map(move |row| (part, row))
-        });
-        thinned(
-            &rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(),
-            average,
-        )
+        let rows = |part: &Part<'a>| part.repeat.hosts.get(host).into_iter().flatten();
+        self.line(|part| rows(part).map(|row| (row.at_ms, value(row))).collect(), average)
     }
 
     fn broker(&self, broker: &str, value: impl Fn(&BrokerSecond) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.parts.iter().flat_map(|part| {
-            let rows = part.repeat.brokers.get(broker).into_iter().flatten();
-            rows.map(move |row| (part, row))
-        });
-        thinned(
-            &rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(),
-            largest,
-        )
+        let rows = |part: &Part<'a>| part.repeat.brokers.get(broker).into_iter().flatten();
+        self.line(|part| rows(part).map(|row| (row.at_ms, value(row))).collect(), largest)
+    }
+
+    /// The points of all repeats within their stages, with a gap after each repeat.
+    fn line(
+        &self,
+        of: impl Fn(&Part<'a>) -> Vec<(u64, f64)>,
+        join: fn(&[(f64, f64)]) -> f64,
+    ) -> Vec<(f64, f64)> {
+        let points = |part: &Part<'a>| -> Vec<(f64, f64)> {
+            let own = of(part).into_iter().filter(|(at_ms, _)| *at_ms <= part.end_ms);
+            own.map(|(at_ms, value)| (self.time(part, at_ms), value)).collect()
+        };
+        thinned(&self.parts.iter().map(points).collect::<Vec<_>>(), join)
     }
 
     /// Number of cores that the processes on a machine may use; `None` when unknown.
@@ -285,6 +312,39 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_second_are_not_drawn_and_repeats_are_not_joined() {
+        let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
+        for repeat in &mut record.cells[0].repeats {
+            repeat.load.iter_mut().for_each(|row| row.lasted_ms = 1_000);
+            let last = repeat.load[59].clone();
+            // What is answered after the last stage, as the lab records it, and half a second within a stage.
+            repeat.load.push(LoadSecond { at_ms: last.at_ms + 50, lasted_ms: 50, sent: 3, ..last.clone() });
+            repeat.load.push(LoadSecond { at_ms: last.at_ms + 1_500, lasted_ms: 1_400, sent: 3, ..last });
+            repeat.load[30].lasted_ms = 400;
+            repeat.load[30].sent = 1;
+        }
+        let step = Timeline::of_cell(&record, &record.cells[0]);
+        assert_eq!(step.range, (0.0, 3.0), "the axis ends with the stages");
+        let rate = &step.trends()[0];
+        let sent = &rate.lines[0].points;
+        let drawn: Vec<f64> = sent.iter().map(|point| point.1).filter(|rate| rate.is_finite()).collect();
+        assert_eq!(drawn.len(), 3 * 59);
+        assert!(drawn.iter().all(|rate| *rate > 19_000.0), "{drawn:?}");
+        assert_eq!(sent.len() - drawn.len(), 2, "a gap between two repeats");
+        let chart = step.chart(rate.lines.clone(), rate, (WIDE, 0.0)).svg().into_string();
+        let path = chart.split("<g class=\"line c0").nth(1).and_then(|line| line.split('>').nth(1));
+        assert_eq!(path.map(|path| path.matches('M').count()), Some(3), "a line for each repeat");
+    }
+
+    #[test]
+    fn refusals_are_drawn_per_second() {
+        let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
+        testing::each_second(&mut record, |_, second| (second.refused, second.lasted_ms) = (30, 2_000));
+        let step = Timeline::of_cell(&record, &record.cells[0]);
+        assert_eq!(largest(&step.trends()[0].lines[2].points), 15.0);
+    }
+
+    #[test]
     fn steps_beside_each_other_have_the_same_heights() {
         let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (testing::factors(threads), tps));
         let record = testing::record(&cells);
@@ -295,7 +355,7 @@ mod tests {
             .collect();
         let page = figures(&steps, Timeline::trends).into_string();
         let rate = page.split("</figure>").next().expect("the first figure");
-        assert_eq!(rate.matches("<svg class=\"chart\"").count(), 2, "one plot for each step");
+        assert_eq!(rate.matches("<svg class=\"chart").count(), 2, "one plot for each step");
         assert_eq!(rate.matches(">20,000</text>").count(), 2, "{rate}");
         assert!(!page.contains("Swapping"), "nothing swapped");
     }

@@ -17,7 +17,7 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.sentence()));
     let failovers = run.cells.iter().filter_map(|case| case.failover.as_ref());
     let failovers = failovers.map(|failover| (both!("Failover", "故障切换"), failover.sentence()));
-    let mut lines = vec![safe(run)];
+    let mut lines: Vec<(Text, Text)> = is_about_rates(run).then(|| safe(run)).into_iter().collect();
     lines.extend(limits(run));
     lines.extend(rest(run));
     // Inserted before the last line, which is about the confidence in all figures.
@@ -29,13 +29,32 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 /// The lines about what limits the rate.
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
-    if let Some(limit) = &run.bottleneck {
-        lines.push((both!("Bottleneck", "瓶颈"), limit.sentence()));
+    if is_about_rates(run) {
+        lines.extend(bottleneck(run).map(|limit| (both!("Bottleneck", "瓶颈"), limit)));
+        lines.extend(has_steps(run).then(|| ceiling(run)));
+        lines.push((both!("Next guard", "下一个护栏"), next(run)));
     }
-    lines.push(ceiling(run));
-    lines.push((both!("Next guard", "下一个护栏"), next(run)));
-    lines.extend(invalid(run).map(|why| (both!("Invalid", "无效"), why)));
+    lines.extend(invalid(run));
     lines
+}
+
+/// Whether the run measures how much a cluster carries. A failover run and a backlog do not, so they have no ceiling, no
+/// safe rate and no next guard.
+pub(super) fn is_about_rates(run: &Conclusion<'_>) -> bool {
+    let is_other = |of: &Factors| of.is_failover() || of.is_backlog();
+    run.record.file.cells.is_empty() || run.record.file.cells.iter().any(|cell| !is_other(cell))
+}
+
+/// Whether the run has cells that could be steps of a ladder. A soak alone has none.
+fn has_steps(run: &Conclusion<'_>) -> bool {
+    run.main_ladder().is_some() || run.record.file.cells.iter().any(|cell| !cell.is_soak())
+}
+
+/// The bottleneck with the name of its cell.
+fn bottleneck(run: &Conclusion<'_>) -> Option<Text> {
+    let Text { en, zh } = run.bottleneck.as_ref()?.sentence();
+    let cell = &run.cells[run.limited?].judged.cell.cell.name;
+    Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
 }
 
 /// The other lines, the confidence in the figures last.
@@ -49,7 +68,9 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let unsteady =
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
     lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.sentence())));
-    let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
+    // A failover tells itself what became of its messages.
+    let soaks = run.cells.iter().filter(|case| case.failover.is_none());
+    let soaks = soaks.filter_map(|case| Some((case, case.soak.as_ref()?)));
     let shown = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
     lines.extend(shown.map(|(case, soak)| {
         let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
@@ -62,14 +83,18 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 
 fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Highest safe rate", "最高安全 TPS");
+    let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
-        return (
-            name,
-            both!(
-                "none: in no valid cell did every guard hold and every message arrive",
-                "无：没有任何有效用例满足全部护栏且消息完整"
-            ),
+        let why = above.map_or_else(
+            || {
+                both!(
+                    "none: in no valid cell did every guard hold and every message arrive",
+                    "无：没有任何有效用例满足全部护栏且消息完整"
+                )
+            },
+            |Text { en, zh }| both!("none: {en}", "无：{zh}"),
         );
+        return (name, why);
     };
     let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
     let cell = &run.cells[safe.cell].judged.cell.cell.name;
@@ -82,7 +107,8 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
             "{rate} msg/s（{low} – {high}），用例 {cell}；仅持续 {seconds} 秒，请用 safe-tps 确认 {needed} 秒"
         )
     };
-    (name, text)
+    let parts: Vec<Text> = [text].into_iter().chain(above).collect();
+    (name, Text::joined(&parts).unwrap_or_default())
 }
 
 fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
@@ -113,7 +139,10 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
                 }
             }
         }
-        undecided => undecided.sentence(),
+        undecided => match run.bottleneck.as_ref().and_then(|limit| limit.full()) {
+            Some(full) => undecided.beside_full(full),
+            None => undecided.sentence(),
+        },
     };
     (name, text)
 }
@@ -149,7 +178,10 @@ fn next(run: &Conclusion<'_>) -> Text {
                 "最高 TPS 时未突破护栏，详见各用例"
             );
         };
-        return both!("broken already at the highest rate: {en}", "最高 TPS 时已突破：{zh}");
+        return both!(
+            "broken already at the highest rate, in the worst repeat: {en}",
+            "最高 TPS 时已突破（最差的一次重复）：{zh}"
+        );
     };
     let Some(guard) = &safe.next else { return both!("none was measured", "没有可用的护栏数据") };
     let room = numbers::percent(guard.headroom().unwrap_or_default());
@@ -158,13 +190,21 @@ fn next(run: &Conclusion<'_>) -> Text {
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
 }
 
-/// The reason why there are no figures at all: that of the first cell.
-fn invalid(run: &Conclusion<'_>) -> Option<Text> {
+/// The reason why there are no figures at all: that of the first cell. In a failover only rate and latency lack figures.
+fn invalid(run: &Conclusion<'_>) -> Option<(Text, Text)> {
     let mut cells = run.cells.iter().filter(|_| run.top.is_none());
     cells.find_map(|case| {
         let Text { en, zh } = case.judged.outcome.as_ref().err()?.first()?.sentence();
         let cell = &case.judged.cell.cell.name;
-        Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+        Some(if case.failover.is_some() {
+            let why = both!(
+                "not judged: {en} (cell {cell}); gaps and losses count all the same",
+                "未评判：{zh}（用例 {cell}）；中断与丢失仍然有效"
+            );
+            (both!("Rate and latency", "TPS 与时延"), why)
+        } else {
+            (both!("Invalid", "无效"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+        })
     })
 }
 
@@ -194,14 +234,18 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         let spread = numbers::percent(figures.tps.spread());
         (format!("; CI95 of the highest rate ± {spread}"), format!("；最高 TPS 的 CI95 为 ± {spread}"))
     });
+    let (unfinished, unfinished_zh) = match run.record.file.ended_ms {
+        Some(_) => ("", ""),
+        None => ("the run is not finished; ", "运行未完成；"),
+    };
     let skew = numbers::micros(run.record.file.clock_skew_us as f64);
     let (probed, probed_zh) = match probes {
         0 => (String::new(), String::new()),
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
     };
     both!(
-        "{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
+        "{unfinished}{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
          clocks agree within {skew}",
-        "{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
+        "{unfinished_zh}{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
     )
 }

@@ -321,6 +321,8 @@ impl Bench {
             let repeat = cell.repeats + 1;
             let place = place((number, all), (repeat, repeats));
             self.progress.doing(&format!("{place}: {}", cell.name));
+            let planned = stages.iter().map(|stage| u64::from(stage.seconds)).sum::<u64>();
+            let position = self.progress.position() + planned;
             let Recorded { phases, checked, ended } =
                 record(self, &directory, &cell, &workload, stages).await?;
             cell.interrupted = !matches!(ended, Ok(true));
@@ -335,7 +337,10 @@ impl Bench {
             }
             cell.repeats = repeat;
             directory.save_partial(&cell)?;
-            let left = self.progress.left().map(|left| format!(", {left} left")).unwrap_or_default();
+            self.progress.reach(position);
+            // How many cells a search still needs is unknown.
+            let of = if all.is_some() { "" } else { " of this cell" };
+            let left = self.progress.left().map(|left| format!(", {left} left{of}")).unwrap_or_default();
             let line = repeat_line(&cell, repeat, &directory.repeat(repeat).load()?);
             self.progress.line(&format!("[{place}{left}] {line}"));
             if cell.interrupted {

@@ -3,6 +3,7 @@
 use super::stage::Stage;
 use crate::archive::{Factors, Purpose, SETTING};
 use crate::generator::{Consume, Payload, Send, Sizes, Workload};
+use crate::judge::numbers;
 use crate::runtime::epoch_ms;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,7 +81,8 @@ pub(super) const FAILOVER: &str = "failover";
 
 /// The directory of a run that was given none.
 pub(super) fn run_directory(scenario: &str) -> PathBuf {
-    format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into()
+    let began: String = numbers::iso(epoch_ms()).chars().filter(|letter| !"-:Z".contains(*letter)).collect();
+    format!("lab-{}-{began}", scenario.replace(' ', "-")).into()
 }
 
 impl RunOptions {

@@ -3,25 +3,38 @@
 use crate::archive::{Cell, LoadSecond, Phase};
 use crate::judge::{numbers, stats};
 use crate::output::say;
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Progress of a run, in seconds of load.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    /// Seconds that were passed without running them. A counter that nothing is published through.
+    skipped: Arc<AtomicU64>,
 }
 
 impl Progress {
     /// Starts the progress of a run of `seconds` seconds, `done` of which are finished already.
     pub fn new(seconds: u64, done: u64) -> Self {
         let bar = ProgressBar::new(seconds);
-        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {eta} left  {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let skipped = Arc::new(AtomicU64::new(done));
+        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {rest}  {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let passed = skipped.clone();
+        let rest = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let left = state.len().unwrap_or_default().saturating_sub(state.pos());
+            let done = state.pos().saturating_sub(passed.load(Relaxed));
+            // The bar is decoration: a terminal that takes no words gets none.
+            let _ = rest(left, done, state.elapsed()).map(|left| write!(out, "{} left", human(left)));
+        };
+        bar.set_style(style.with_key("rest", rest));
         bar.set_position(done);
-        bar.reset_eta();
         bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar }
+        Self { bar, skipped }
     }
 
     /// Adds `seconds` to the length of the run.
@@ -31,13 +44,25 @@ impl Progress {
 
     /// Marks `seconds` as finished without running them.
     pub fn skip(&self, seconds: u64) {
+        self.skipped.fetch_add(seconds, Relaxed);
         self.bar.inc(seconds);
     }
 
-    /// Estimated time for the rest of the run, from the speed so far: `4m`, `2h`. `None` when there is no estimate yet.
+    /// Seconds that are finished or skipped.
+    pub fn position(&self) -> u64 {
+        self.bar.position()
+    }
+
+    /// Moves to a position that was planned. A stage that waits for something may end before its time.
+    pub fn reach(&self, position: u64) {
+        self.bar.set_position(self.bar.position().max(position));
+    }
+
+    /// Estimated time for the rest of the run: `4m`, `2h`. `None` when nothing is left, or nothing is done yet.
     pub fn left(&self) -> Option<String> {
-        let left = self.bar.eta().as_secs();
-        (left > 0).then(|| format!("{:#}", HumanDuration(Duration::from_secs(left))))
+        let left = self.bar.length().unwrap_or_default().saturating_sub(self.bar.position());
+        let done = self.bar.position().saturating_sub(self.skipped.load(Relaxed));
+        rest(left, done, self.bar.elapsed()).map(human)
     }
 
     /// Shows what is being done.
@@ -63,6 +88,15 @@ impl Progress {
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Time for `left` planned seconds, when `done` planned seconds took `elapsed`; `None` without either.
+fn rest(left: u64, done: u64, elapsed: Duration) -> Option<Duration> {
+    (left > 0 && done > 0).then(|| elapsed.mul_f64(left as f64 / done as f64))
+}
+
+fn human(time: Duration) -> String {
+    format!("{:#}", HumanDuration(time))
 }
 
 /// Describes the position in a run: `cell 3 of 24, repeat 1 of 3`.
@@ -113,5 +147,19 @@ mod tests {
     fn a_run_says_how_far_it_is() {
         assert_eq!(place((3, Some(24)), (1, 3)), "cell 3 of 24, repeat 1 of 3");
         assert_eq!(place((3, None), (1, 1)), "cell 3");
+    }
+
+    #[test]
+    fn nothing_is_left_after_the_last_repeat() {
+        // Two repeats of 400 s, whose last stage waits for consumers and ends early.
+        let progress = Progress::new(800, 0);
+        for planned in [400, 800] {
+            (0..40).for_each(|_| progress.second());
+            assert!(progress.left().is_some(), "during a repeat");
+            progress.reach(planned);
+        }
+        assert_eq!(progress.left(), None);
+        assert_eq!(rest(400, 400, Duration::from_secs(60)), Some(Duration::from_secs(60)));
+        assert_eq!(rest(400, 0, Duration::from_secs(60)), None, "nobody knows yet");
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! A ladder of closed loops, each step with twice the requests in flight, finds the ceiling and the bottleneck. The
 //! ceiling is the mean of the ladder's flat part, because the highest of several rates is too high by chance. Then a
-//! binary search in open loops narrows the interval between a safe rate and an unsafe one; it goes above the ceiling if
-//! everything below was safe. The result is confirmed in longer repeats, and lowered and tried again if it is not
-//! confirmed. A rate at which the load generator is the limit is not safe either, because it is unknown what the server
-//! would have done.
+//! binary search in open loops, at the concurrency of the ladder's best step, narrows the interval between a safe rate
+//! and an unsafe one; it goes above the ceiling if everything below was safe. The result is confirmed in longer repeats,
+//! and lowered and tried again if it is not confirmed. A rate at which the load generator is the limit is not safe
+//! either, because it is unknown what the server would have done.
+//!
+//! Requests of an open loop arrive evenly, those of a closed loop together, which costs a server less. So a step of the
+//! ladder may keep every guard above the rate that the open loops found. The highest such steps are confirmed first.
 //!
 //! The rate of some servers varies, for example under a CPU quota. So a single lower step does not end the ladder, and
 //! a rate that may have been unsafe by chance is tried a second time: a rate that was safe by chance is caught by the
@@ -46,6 +49,9 @@ const FAR_OVER: f64 = 1.2;
 /// Share by which an unconfirmed rate is lowered, and how many times at most.
 const LOWER: (f64, u32) = (0.05, 4);
 
+/// Most steps of the ladder that are confirmed.
+const CLOSED_MAX: usize = 2;
+
 /// Requests in flight that an open loop has places for, so that a pause of the server does not stop it.
 const ROOM: u32 = 10_000;
 
@@ -64,8 +70,20 @@ pub struct Search {
     pub queues: u32,
 }
 
+/// A finished step of the ladder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LadderStep {
+    /// Requests in flight.
+    pub threads: u32,
+    /// Mean messages per second.
+    pub rate: f64,
+    /// Whether the step is valid and kept every guard.
+    pub keeps_guards: bool,
+}
+
 /// The cells that a search may run.
 pub(crate) struct Steps {
+    /// The cell with the concurrency of the search: of the first step of the ladder, then of its best step.
     base: CellLoad,
     limits: Limits,
     confirm: u32,
@@ -82,7 +100,7 @@ pub fn run(options: &RunOptions, search: &Search) -> Result<(), Error> {
         let mut bench = Bench::open(options, design).await?;
         bench.keep(&steps.limits.slo)?;
         let searched = match wait_for_idle(&bench, &steps.limits).await {
-            Ok(()) => find(&mut bench, &steps).await,
+            Ok(()) => find(&mut bench, steps).await,
             busy => busy,
         };
         bench.close(searched).await
@@ -124,6 +142,13 @@ impl Search {
 }
 
 impl Steps {
+    /// The steps with this concurrency.
+    pub(crate) fn at(self, threads: u32) -> Self {
+        let mut base = self.base;
+        (base.factors.threads, base.load.threads) = (threads, threads);
+        Self { base, ..self }
+    }
+
     /// A step of the ladder of closed loops.
     fn closed(&self, threads: u32) -> CellLoad {
         let mut cell = self.base.clone().meant_for(Purpose::Ceiling);
@@ -138,7 +163,16 @@ impl Steps {
 
     /// An open loop at this rate that is long enough to call the rate safe.
     pub(crate) fn confirm(&self, rate: f64) -> CellLoad {
-        let mut cell = self.open(rate, Purpose::Confirm);
+        self.long(self.open(rate, Purpose::Confirm))
+    }
+
+    /// A closed loop with so many requests in flight that is long enough to call its rate safe.
+    pub(crate) fn confirm_closed(&self, threads: u32) -> CellLoad {
+        let cell = self.closed(threads);
+        self.long(CellLoad { factors: cell.factors.meant_for(Purpose::Confirm), ..cell })
+    }
+
+    fn long(&self, mut cell: CellLoad) -> CellLoad {
         let steady = cell.stages.iter_mut().filter(|stage| stage.name == "steady");
         steady.for_each(|stage| stage.seconds = self.confirm);
         // With fewer repeats no rate could be confirmed.
@@ -158,10 +192,15 @@ pub(super) fn again(first: &CellLoad) -> CellLoad {
     first.clone().with("again", "again")
 }
 
-async fn find(bench: &mut Bench, steps: &Steps) -> Result<(), Error> {
-    let Some(rates) = ladder(bench, steps).await? else { return Ok(()) };
-    let (ceiling, highest) = (flat_part(&rates), rates.iter().copied().fold(0.0, f64::max));
-    bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching"));
+async fn find(bench: &mut Bench, steps: Steps) -> Result<(), Error> {
+    let Some(ladder) = ladder(bench, &steps).await? else { return Ok(()) };
+    let rates: Vec<f64> = ladder.iter().map(|step| step.rate).collect();
+    let (ceiling, best) = (flat_part(&rates), best(&ladder));
+    let (highest, threads) = best.map_or((0.0, steps.base.load.threads), |step| (step.rate, step.threads));
+    bench.line(&format!(
+        "closed loop: {ceiling:.0}/s, {highest:.0} in its highest step, with {threads} in flight; searching there"
+    ));
+    let steps = steps.at(threads);
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
         let Some(is_safe) = probe(bench, &steps.probe(rate), &steps.limits).await? else {
@@ -169,32 +208,53 @@ async fn find(bench: &mut Bench, steps: &Steps) -> Result<(), Error> {
         };
         halving.note(rate, is_safe);
     }
-    let mut rate = halving.safe;
-    for _ in 0..LOWER.1 {
-        if rate < 1.0 {
-            break;
-        }
-        let Some(found) = bench.add(&steps.confirm(rate.round())).await? else {
-            return Ok(());
-        };
-        // The cell is judged as the report will judge it, so that both name the same rate.
-        let record = record_of(bench, found);
-        let case = Case::new(&record, &record.cells[0], &steps.limits);
-        let reasons = why_not(&case);
-        bench.line(&format!("confirming {rate:.0}/s: {}", guard_summary(&reasons)));
-        if case.is_safe() {
-            bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", next(&case.guards)));
-            unobserved(&record.file).into_iter().for_each(|line| bench.line(line));
-            let unseen: Vec<String> = case.not_measured().map(reading).collect();
-            if !unseen.is_empty() {
-                bench.line(&format!("not looked at: {}", unseen.join("; ")));
-            }
+    let closed = above(&ladder, halving.safe).into_iter().map(|threads| steps.confirm_closed(threads));
+    let lowered = (0..LOWER.1).map(|times| halving.safe * (1.0 - LOWER.0).powi(times.cast_signed()));
+    let open = lowered.filter(|rate| *rate >= 1.0).map(|rate| steps.confirm(rate.round()));
+    for cell in closed.chain(open).collect::<Vec<_>>() {
+        let Some(found) = bench.add(&cell).await? else { return Ok(()) };
+        if is_confirmed(bench, found, &steps.limits) {
             return Ok(());
         }
-        rate *= 1.0 - LOWER.0;
     }
     bench.line("no rate is safe under these guards; the last lines say which ones break");
     Ok(())
+}
+
+/// The step with the highest rate.
+pub(super) fn best(ladder: &[LadderStep]) -> Option<LadderStep> {
+    ladder.iter().copied().max_by(|one, other| one.rate.total_cmp(&other.rate))
+}
+
+/// Requests in flight of the steps that kept every guard above the rate that the open loops found, highest rate first.
+pub(super) fn above(ladder: &[LadderStep], found: f64) -> Vec<u32> {
+    let mut above: Vec<_> = ladder.iter().filter(|step| step.keeps_guards && step.rate > found).collect();
+    above.sort_by(|one, other| other.rate.total_cmp(&one.rate));
+    above.into_iter().take(CLOSED_MAX).map(|step| step.threads).collect()
+}
+
+/// Judges a cell that is to confirm a rate, as the report will judge it, so that both name the same rate.
+fn is_confirmed(bench: &Bench, found: RecordedCell, limits: &Limits) -> bool {
+    let rate = mean_rate(&found);
+    let record = record_of(bench, found);
+    let case = Case::new(&record, &record.cells[0], limits);
+    let of = case.factors();
+    let load = match of.rate {
+        Some(rate) => format!("{rate:.0}/s"),
+        None => format!("{} in flight", of.threads),
+    };
+    bench.line(&format!("confirming {load}: {}", guard_summary(&why_not(&case))));
+    if !case.is_safe() {
+        return false;
+    }
+    let rate = of.rate.unwrap_or(rate);
+    bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", next(&case.guards)));
+    unobserved(&record.file).into_iter().for_each(|line| bench.line(line));
+    let unseen: Vec<String> = case.not_measured().map(reading).collect();
+    if !unseen.is_empty() {
+        bench.line(&format!("not looked at: {}", unseen.join("; ")));
+    }
+    true
 }
 
 /// Whether a rate seems safe at the first or at the second try; `None` when the run was interrupted.
@@ -210,14 +270,18 @@ async fn probe(bench: &mut Bench, first: &CellLoad, limits: &Limits) -> Result<O
     Ok(Some(false))
 }
 
-/// The rates of closed loops, each with twice the requests in flight; `None` when the run was interrupted.
-async fn ladder(bench: &mut Bench, steps: &Steps) -> Result<Option<Vec<f64>>, Error> {
-    let (mut rates, mut threads) = (Vec::new(), steps.base.load.threads);
+/// Closed loops, each with twice the requests in flight; `None` when the run was interrupted.
+async fn ladder(bench: &mut Bench, steps: &Steps) -> Result<Option<Vec<LadderStep>>, Error> {
+    let (mut ladder, mut threads) = (Vec::new(), steps.base.load.threads);
     loop {
         let Some(found) = bench.add(&steps.closed(threads)).await? else { return Ok(None) };
-        rates.push(mean_rate(&found));
+        let rate = mean_rate(&found);
+        let record = record_of(bench, found);
+        let keeps_guards = Case::new(&record, &record.cells[0], &steps.limits).keeps_guards();
+        ladder.push(LadderStep { threads, rate, keeps_guards });
+        let rates: Vec<f64> = ladder.iter().map(|step| step.rate).collect();
         if levels_off(&rates) || rates.len() >= LADDER_MAX || threads > 32_768 {
-            return Ok(Some(rates));
+            return Ok(Some(ladder));
         }
         threads *= 2;
     }

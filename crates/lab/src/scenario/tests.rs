@@ -1,7 +1,7 @@
 use super::cluster::{Cluster, asked_of, brokers_of};
 use super::machines::Watched;
 use super::probes::watch;
-use super::safe_tps::{Halving, again, is_far_over};
+use super::safe_tps::{Halving, LadderStep, above, again, best, is_far_over};
 use super::*;
 use crate::agent::{self, AgentOptions, Asked};
 use crate::archive::{BrokerFile, HostFile, Target};
@@ -129,6 +129,23 @@ fn a_ladder_ends_where_more_load_gives_no_more() {
     assert!(!levels_off(&[50.0, 100.0, 90.0]) && !levels_off(&[50.0, 100.0, 80.0, 101.0]), "so may a fall");
     assert!(levels_off(&[50.0, 100.0, 90.0, 85.0, 80.0]) && levels_off(&[50.0, 100.0, 80.0, 101.0, 99.0]));
     assert!(!levels_off(&[100.0, 70.0, 104.0, 108.0]), "slow growth is growth");
+}
+
+#[test]
+fn steps_of_the_ladder_above_what_open_loops_found_are_confirmed_first() {
+    let step = |(threads, rate, keeps_guards)| LadderStep { threads, rate, keeps_guards };
+    let ladder = [
+        (60, 590_000.0, true),
+        (240, 1_000_000.0, true),
+        (480, 1_118_372.0, true),
+        (960, 1_199_566.0, true),
+        (1_920, 1_190_000.0, false),
+    ]
+    .map(step);
+    assert_eq!(best(&ladder).map(|step| step.threads), Some(960), "where the search goes on");
+    assert_eq!(above(&ladder, 627_068.0), [960, 480]);
+    assert_eq!(above(&ladder, 1_150_000.0), [960]);
+    assert!(above(&ladder, 1_250_000.0).is_empty() && best(&[]).is_none());
 }
 
 #[test]

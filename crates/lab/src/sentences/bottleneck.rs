@@ -1,8 +1,12 @@
 //! R3: which resource limits the rate.
 
 use super::{Sentence, serialized_as_sentence};
-use crate::judge::bottleneck::{Bottleneck, Cpu, Disk, Evidence, Network, Reading, Resource};
+use crate::judge::bottleneck::{
+    Bottleneck, Cpu, Disk, Evidence, Network, PRESSURE_FULL, RETRANSMITS_FULL, Reading, Resource,
+    THROTTLED_FULL,
+};
 use crate::judge::numbers::{bytes, count, micros, percent, short};
+use crate::judge::validity::{GENERATOR_CPU_MAX, LAG_US_MAX};
 use crate::judge::{Text, both};
 
 impl Resource {
@@ -80,17 +84,23 @@ impl Sentence for Reading {
             Self::Cpu(reading) => reading.sentence(),
             Self::Disk(reading) => reading.sentence(),
             Self::Network(reading) => reading.sentence(),
-            Self::FallsBehind(growth) => {
-                let value = bytes(*growth);
-                both!("replica: falls behind by {value}/s", "副本：每秒落后 {value}")
+            Self::FallsBehind { growth, sent } => {
+                let [value, of] = [*growth, *sent].map(bytes);
+                both!("replica: falls behind by {value}/s of {of}/s", "副本：每秒落后 {value}，写入 {of}/s")
             }
             Self::Generator(share) => {
-                let value = percent(*share);
-                both!("client: the generator uses {value} of its processors", "客户端：压测端 CPU {value}")
+                let [value, limit] = [*share, GENERATOR_CPU_MAX].map(percent);
+                both!(
+                    "client: the generator uses {value} of its processors, limit {limit}",
+                    "客户端：压测端 CPU {value}，上限 {limit}"
+                )
             }
             Self::SendsLate(lag) => {
-                let value = micros(*lag);
-                both!("client: sends up to {value} late", "客户端：发送滞后 {value}")
+                let [value, limit] = [*lag, LAG_US_MAX].map(micros);
+                both!(
+                    "client: sends up to {value} late, limit {limit}",
+                    "客户端：发送滞后 {value}，上限 {limit}"
+                )
             }
         }
     }
@@ -106,15 +116,15 @@ impl Sentence for Cpu {
             Self::Waiting { used, waiting, others, cores } => {
                 let [used, wait, rest, of] = [used, waiting, others, cores].map(short);
                 both!(
-                    "CPU: the broker used {used} cores and waited for {wait} more; other programs used {rest} of {of}",
-                    "CPU：Broker 使用 {used} 核，另有 {wait} 核在等待；其他程序使用 {rest} 核（共 {of} 核）"
+                    "CPU: the broker used {used} cores and waited for {wait} more, of {of}; other programs used {rest}",
+                    "CPU：Broker 使用 {used} 核，另有 {wait} 核在等待（可用 {of} 核）；其他程序使用 {rest} 核"
                 )
             }
             Self::Quota(stopped) => {
-                let value = percent(stopped);
+                let [value, limit] = [stopped, THROTTLED_FULL].map(percent);
                 both!(
-                    "CPU: a quota stopped the processes {value} of the time",
-                    "CPU：配额限流占 {value} 的时间"
+                    "CPU: a quota stopped the processes {value} of the time, limit {limit}",
+                    "CPU：配额限流占 {value} 的时间，上限 {limit}"
                 )
             }
             Self::BusiestCore(busy) => {
@@ -133,10 +143,12 @@ impl Sentence for Disk {
                 both!("disk: busy {value} of the time", "磁盘：util {value}")
             }
             Self::Pressure { percent, iowait, written } => {
-                let (value, wait, written) = (short(percent), self::percent(iowait), bytes(written));
+                let [value, limit] = [percent, PRESSURE_FULL].map(short);
+                let (wait, written) = (self::percent(iowait), bytes(written));
                 both!(
-                    "disk: everything waits for it {value} % of the time (iowait {wait}) while {written}/s are written",
-                    "磁盘：全部任务等待 I/O 占 {value} %（iowait {wait}），写入 {written}/s"
+                    "disk: everything waits for it {value} % of the time, limit {limit} % (iowait {wait}), while {written}/s are \
+                     written",
+                    "磁盘：全部任务等待 I/O 占 {value} %，上限 {limit} %（iowait {wait}），写入 {written}/s"
                 )
             }
             Self::Awaited(share) => {
@@ -184,8 +196,11 @@ impl Sentence for Network {
                 )
             }
             Self::SentAgain(share) => {
-                let value = percent(share);
-                both!("network: {value} of the segments were sent again", "网络：重传 {value}")
+                let [value, limit] = [share, RETRANSMITS_FULL].map(percent);
+                both!(
+                    "network: {value} of the segments were sent again, limit {limit}",
+                    "网络：重传 {value}，上限 {limit}"
+                )
             }
             Self::OnTheWay(share) => {
                 let value = percent(share);

@@ -1,6 +1,7 @@
 //! R1: whether a ladder has a ceiling.
 
 use super::Sentence;
+use crate::judge::bottleneck::Reading;
 use crate::judge::ceiling::{Ceiling, Doubt, Invalid, Sign};
 use crate::judge::{Text, both, numbers};
 use serde_json::{Value, json};
@@ -87,6 +88,19 @@ fn advice(invalid: &Invalid) -> Text {
 }
 
 impl Ceiling {
+    /// The verdict beside the figure of a resource that is full. Larger batches make requests cheaper, so the rate may
+    /// still rise then.
+    pub fn beside_full(&self, full: &Reading) -> Text {
+        let Self::NotSaturated { gain, load, invalid } = self else { return self.sentence() };
+        let (value, load) = (numbers::change(*gain), numbers::count(*load));
+        let (Text { en, zh }, full) = (advice(invalid), full.sentence());
+        let (reading, reading_zh) = (full.en, full.zh);
+        both!(
+            "none shows yet: the last valid step (load {load}) still gained {value}, although a resource is full ({reading}); {en}",
+            "尚未出现：最后一个有效级（负载 {load}）仍增长 {value}，尽管已有资源用满（{reading_zh}）；{zh}"
+        )
+    }
+
     /// The verdict as files hold it.
     pub(crate) fn json(&self) -> Value {
         let why = self.sentence();

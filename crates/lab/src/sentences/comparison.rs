@@ -3,7 +3,7 @@
 use super::Sentence;
 use crate::judge::scale::Scaling;
 use crate::judge::stats::Estimate;
-use crate::judge::versus::{Apart, Ladders, Mode, Tested, Verdict};
+use crate::judge::versus::{Apart, Ladders, Mode, Pairing, Tested, Verdict};
 use crate::judge::{Text, both, numbers};
 
 impl Verdict {
@@ -13,8 +13,25 @@ impl Verdict {
             Self::Better => ("better", "更优"),
             Self::Equal => ("equal", "相当"),
             Self::Worse => ("worse", "更差"),
+            Self::Undecided => ("cannot be told", "无法判定"),
             Self::NotComparable => ("not comparable", "不可比"),
         })
+    }
+}
+
+/// Most repeats that are recommended to decide a comparison.
+const REPEATS_MAX: usize = 100;
+
+/// The verdict on a cell; where it is undecided, with the number of repeats that would probably decide it.
+pub fn verdict(pairing: &Pairing) -> Text {
+    let Text { en, zh } = pairing.verdict.name();
+    match pairing.repeats_needed {
+        None => Text { en, zh },
+        Some(repeats) if repeats > REPEATS_MAX => both!(
+            "{en}; it would take more than {REPEATS_MAX} repeats, so measure on a quieter machine",
+            "{zh}；需要超过 {REPEATS_MAX} 次重复，请换更安静的主机测量"
+        ),
+        Some(repeats) => both!("{en}; about {repeats} repeats would tell", "{zh}；约需 {repeats} 次重复"),
     }
 }
 

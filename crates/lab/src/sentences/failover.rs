@@ -49,10 +49,10 @@ impl Sentence for WentBack {
 
 impl Sentence for Failover {
     fn sentence(&self) -> Text {
-        let (rounds, fault) = (self.rounds.len(), &self.fault);
+        let (Text { en: rounds, zh: rounds_zh }, fault) = (self.rounds_text(), &self.fault);
         let [service, longest, client] = [&self.service, &self.longest, &self.client].map(Spread::sentence);
         let mut parts = vec![
-            both!("{fault} × {rounds}", "{fault} × {rounds} 轮"),
+            both!("{fault}: {rounds}", "{fault}：{rounds_zh}"),
             prefixed(("service gap", "服务中断"), service),
             prefixed(("longest time without any acknowledgement", "最长无确认时间"), longest),
             prefixed(("gap of a client", "单个客户端中断"), client),
@@ -73,6 +73,17 @@ impl Sentence for Failover {
             ));
         }
         Text::joined(&parts).unwrap_or_default()
+    }
+}
+
+impl Failover {
+    /// The number of rounds, beside the number that was planned when the run ended early.
+    pub fn rounds_text(&self) -> Text {
+        let (rounds, planned) = (self.rounds.len(), self.planned);
+        if rounds < planned {
+            return both!("{rounds} of {planned} rounds, interrupted", "{rounds}/{planned} 轮，中断");
+        }
+        both!("{rounds} rounds", "{rounds} 轮")
     }
 }
 

@@ -41,7 +41,8 @@ fn measured(watch: Watch, value: f64, limit: f64) -> Text {
         Watch::Machine | Watch::CpuBusy | Watch::NetworkIn | Watch::NetworkOut => Text::default(),
         Watch::Load => both!("load {short}, limit {most}", "load {short}，上限 {most}"),
         Watch::Memory => {
-            both!("memory available {share}, at least {least}", "可用内存 {share}，至少 {least}")
+            let [used, most] = [1.0 - value, 1.0 - limit].map(numbers::percent);
+            both!("memory in use {used}, limit {most}", "内存占用 {used}，上限 {most}")
         }
         Watch::Swap => both!("{count} pages swapped, limit {allowed}", "换页 {count} 页，上限 {allowed}"),
         Watch::DiskUtil => both!("disk busy {share}, limit {least}", "磁盘 util {share}，上限 {least}"),
@@ -58,10 +59,13 @@ fn measured(watch: Watch, value: f64, limit: f64) -> Text {
         Watch::Refusals => {
             both!("{count} requests refused, limit {allowed}", "被拒请求 {count}，上限 {allowed}")
         }
-        Watch::Rate => both!(
-            "{share} of the intended rate reached, at least {least}",
-            "达到目标速率的 {share}，至少 {least}"
-        ),
+        Watch::Rate => {
+            let [missing, most] = [(1.0 - value).max(0.0), 1.0 - limit].map(numbers::percent);
+            both!(
+                "{missing} of the intended rate is missing, limit {most}",
+                "目标速率缺少 {missing}，上限 {most}"
+            )
+        }
         Watch::Drift => {
             both!("consumers fell behind by {share}, limit {least}", "消费落后 {share}，上限 {least}")
         }

@@ -48,6 +48,14 @@ impl Sentence for Drift {
     }
 }
 
+/// The parts of an interrupted soak: the first one ends where the list of the others begins.
+fn together(parts: &[Text]) -> Text {
+    let [first, rest @ ..] = parts else { return Text::default() };
+    let Text { en, zh } = Text::joined(rest).unwrap_or_default();
+    let (begin, begin_zh) = (&first.en, &first.zh);
+    both!("{begin} {en}", "{begin_zh}{zh}")
+}
+
 impl Sentence for Soak {
     fn sentence(&self) -> Text {
         let sentences = self.broken.iter().map(Sentence::sentence);
@@ -60,6 +68,19 @@ impl Sentence for Soak {
             };
             parts.insert(0, whole);
         }
+        let done = numbers::span(self.hours * 3_600.0);
+        let planned = self.planned_hours.map(|hours| numbers::span(hours * 3_600.0));
+        let (planned, planned_zh) = planned
+            .map_or_else(Default::default, |Text { en, zh }| (format!(" of {en}"), format!("（计划 {zh}）")));
+        let Text { en, zh } = done;
+        if self.interrupted {
+            parts.insert(
+                0,
+                both!("interrupted after {en}{planned}; until then", "运行 {zh}{planned_zh}后中断；此前"),
+            );
+            return together(&parts);
+        }
+        parts.push(both!("watched for {en}{planned}", "观察 {zh}{planned_zh}"));
         Text::joined(&parts).unwrap_or_default()
     }
 }

@@ -148,7 +148,14 @@ fn a_rate_is_confirmed_in_three_repeats_at_least() {
     let cells = |line: &str| {
         let (search, options) = search(line);
         let (steps, design) = search.design(&options).unwrap();
-        [design.cells[0].repeats, steps.probe(9.0).repeats, steps.confirm(9.0).repeats]
+        let closed = steps.confirm_closed(480);
+        assert_eq!((closed.factors.threads, closed.load.threads, closed.load.rate), (480, 480, None));
+        let repeats = [design.cells[0].repeats, steps.probe(9.0).repeats, steps.confirm(9.0).repeats];
+        assert_eq!(repeats[2], closed.repeats);
+        // An open loop is named by the concurrency at which it was searched, and has room for a pause of the server.
+        let probe = steps.at(960).probe(9.0);
+        assert_eq!((probe.factors.threads, probe.load.threads), (960, 10_000));
+        repeats
     };
     assert_eq!(cells("--repeats 1"), [None, Some(1), Some(3)]);
     assert_eq!(cells("--repeats 5"), [None, Some(1), Some(5)]);

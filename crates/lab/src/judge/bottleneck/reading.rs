@@ -1,4 +1,15 @@
-//! The figures with which R3 names a resource.
+//! The figures with which R3 names a resource, and their limits.
+
+use crate::judge::validity::{GENERATOR_CPU_MAX, LAG_US_MAX};
+
+/// I/O pressure (percent of time in which all tasks waited for the disk) that counts as full use.
+pub const PRESSURE_FULL: f64 = 40.0 / 3.0;
+
+/// Share of retransmitted TCP segments that counts as a full network.
+pub const RETRANSMITS_FULL: f64 = 0.04 / 3.0;
+
+/// Share of the time that a CPU quota stopped the processes which counts as full use of the quota.
+pub const THROTTLED_FULL: f64 = 0.25;
 
 /// The measured figure behind the use of a resource. Shares and busy times are parts of 1; bytes and counts are per second;
 /// `most` is what the self-test reached or the network card can do.
@@ -11,8 +22,8 @@ pub enum Reading {
     Disk(Disk),
     /// Of the network.
     Network(Network),
-    /// Bytes by which a slave falls further behind.
-    FallsBehind(f64),
+    /// Bytes by which a slave falls further behind, beside the bytes that are sent.
+    FallsBehind { growth: f64, sent: f64 },
     /// Share of its processors that the load generator uses.
     Generator(f64),
     /// Microseconds by which the load generator sends late (p99).
@@ -25,7 +36,7 @@ pub enum Reading {
 pub enum Cpu {
     /// Busy time of the cores that the broker may use.
     Busy { busy: f64, cores: f64 },
-    /// Cores that the broker used and waited for, and that other programs used, of all cores of the machine.
+    /// Cores that the broker used and waited for, of those that it may use; cores that other programs used.
     Waiting { used: f64, waiting: f64, others: f64, cores: f64 },
     /// Share of the time in which a quota stopped the processes.
     Quota(f64),
@@ -65,6 +76,47 @@ pub enum Network {
     SentAgain(f64),
     /// Share of the bytes in flight that the other machine had not yet confirmed.
     OnTheWay(f64),
+}
+
+impl Reading {
+    /// The figure as a share of its limit: 1 means fully used.
+    pub fn used(&self) -> f64 {
+        match *self {
+            Self::Cpu(Cpu::Busy { busy, .. } | Cpu::BusiestCore(busy)) => busy,
+            Self::Cpu(Cpu::Waiting { used, waiting, cores, .. }) => (used + waiting) / cores,
+            Self::Cpu(Cpu::Quota(stopped)) => stopped / THROTTLED_FULL,
+            Self::Disk(Disk::Busy(share) | Disk::Awaited(share)) => share,
+            Self::Disk(Disk::Pressure { percent, .. }) => percent / PRESSURE_FULL,
+            Self::Disk(Disk::Written { bytes, most }) => bytes / most,
+            Self::Disk(Disk::Requests { done, most }) => done / most,
+            Self::Disk(Disk::Flushes { writes, most }) => writes / most,
+            Self::Network(
+                Network::In { bytes, most }
+                | Network::Out { bytes, most }
+                | Network::Loopback { bytes, most },
+            ) => bytes / most,
+            Self::Network(Network::SentAgain(share)) => share / RETRANSMITS_FULL,
+            Self::Network(Network::OnTheWay(share)) => share,
+            Self::FallsBehind { growth, sent } => growth / sent,
+            // R0 accepts a generator up to its limits; from there on the generator itself is the bottleneck.
+            Self::Generator(share) => share / GENERATOR_CPU_MAX,
+            Self::SendsLate(lag_us) => lag_us / LAG_US_MAX,
+        }
+    }
+
+    /// The use by which resources are ranked. Figures beyond a limit that is only a rule of thumb count as full.
+    pub fn rank(&self) -> f64 {
+        match self {
+            // Below the use of the whole machine, which tells more when both are full.
+            Self::Cpu(Cpu::BusiestCore(busy)) => busy * 0.8,
+            Self::FallsBehind { .. } => 0.75 + self.used() / 4.0,
+            Self::Cpu(Cpu::Waiting { .. } | Cpu::Quota(_))
+            | Self::Disk(Disk::Pressure { .. } | Disk::Requests { .. })
+            | Self::Network(Network::SentAgain(_))
+            | Self::SendsLate(_) => self.used().min(1.0),
+            _ => self.used(),
+        }
+    }
 }
 
 /// Why a resource is named as the limit of a rate.

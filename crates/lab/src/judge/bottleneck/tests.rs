@@ -73,7 +73,11 @@ fn a_disk_with_few_requests_is_full_of_them() {
         })
     };
     let used = |found: Bottleneck| {
-        found.ranked.iter().find(|used| used.reading.sentence().en.contains("IOPS")).map(|used| used.used)
+        found
+            .ranked
+            .iter()
+            .find(|used| used.reading.sentence().en.contains("IOPS"))
+            .map(|used| used.reading.rank())
     };
     check(&limited(3_000.0, false), Resource::Disk, "2,900 IOPS of 3,000");
     assert_eq!(used(limited(0.0, false)), None, "nobody measured it");
@@ -147,7 +151,7 @@ fn other_programs_are_no_limit_until_the_broker_waits_for_them() {
         beside(second);
         (second.process_cores, second.process_waiting) = (1.0, 5.0);
     });
-    check(&starved, Resource::Cpu, "waited for 5.00 more; other programs used 7.60 of 8.00");
+    check(&starved, Resource::Cpu, "waited for 5.00 more, of 8.00; other programs used 7.60");
 }
 
 #[test]
@@ -205,4 +209,39 @@ fn the_arithmetic_of_seed_002_names_the_network() {
         second.cpu_iowait = 0.4;
     });
     check(&found, Resource::Network, "105 MB/s out");
+}
+
+/// The figures and the limit of a text: the first two numbers with the same unit.
+fn share_of(text: &str) -> f64 {
+    let words: Vec<&str> = text.split([' ', ',', ';', '(', ')']).filter(|word| !word.is_empty()).collect();
+    let numbers: Vec<f64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    numbers[0] / numbers[1]
+}
+
+#[test]
+fn the_use_of_a_resource_is_the_figure_beside_it_divided_by_its_limit() {
+    let readings = [
+        Reading::Generator(0.357),
+        Reading::SendsLate(240.0),
+        Reading::Cpu(Cpu::Quota(0.2)),
+        Reading::Disk(Disk::Pressure { percent: 6.8, iowait: 0.1, written: 1e6 }),
+        Reading::Network(Network::SentAgain(0.009)),
+        Reading::FallsBehind { growth: 20e6, sent: 80e6 },
+        Reading::Network(Network::Out { bytes: 115e6, most: 125e6 }),
+        Reading::Disk(Disk::Requests { done: 290.0, most: 300.0 }),
+    ];
+    for reading in readings {
+        // Units are the same on both sides, except for milliseconds.
+        let text = reading.sentence().en.replace("1.00 ms", "1000 µs").replace("/s", "");
+        let (told, used) = (share_of(&text), reading.used());
+        assert!((told - used).abs() < 0.02 * used + 0.005, "{text}: {told}, {used}");
+    }
+    for (reading, share) in [
+        (Reading::Cpu(Cpu::Busy { busy: 0.997, cores: 2.0 }), "99.7 %"),
+        (Reading::Cpu(Cpu::BusiestCore(0.98)), "98.0 %"),
+        (Reading::Disk(Disk::Awaited(0.4)), "40.0 %"),
+    ] {
+        assert_eq!(crate::judge::numbers::percent(reading.used()), share);
+        assert!(reading.sentence().en.contains(share), "{}", reading.sentence().en);
+    }
 }

@@ -5,7 +5,7 @@ use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{cpu_busy_beside, loopback_bytes, network_bytes};
 use crate::judge::stats::{mean, slope};
-use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share, lag_p99_us};
+use crate::judge::validity::{generator_share, lag_p99_us};
 use serde::Serialize;
 
 /// A kind of resource that can limit the rate.
@@ -35,26 +35,17 @@ pub struct Use {
     pub resource: Resource,
     /// Name of the machine; empty for the load itself.
     pub node: String,
-    /// Use of the resource, where 1 means fully used.
+    /// Use of the resource as a share of its limit ([`Reading::used`]).
     pub used: f64,
     /// The measured figure behind `used`.
     pub reading: Reading,
 }
-
-/// I/O pressure (percent of time in which all tasks waited for the disk) that counts as a use of three quarters.
-const PRESSURE_HIGH: f64 = 10.0;
-
-/// Share of retransmitted TCP segments that counts as a full network.
-const RETRANSMITS_HIGH: f64 = 0.01;
 
 /// Payload bytes of a TCP segment.
 const SEGMENT: f64 = 1_448.0;
 
 /// Use of a core, as a share, from which on the core counts as full.
 const FULL: f64 = 0.95;
-
-/// Share of the time that a CPU quota stopped the processes which counts as full use of the quota.
-const THROTTLED_HIGH: f64 = 0.25;
 
 /// Returns the use of every resource for which the windows hold figures.
 pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
@@ -85,15 +76,21 @@ impl Machine<'_> {
         mean(&self.seconds.iter().map(value).collect::<Vec<_>>())
     }
 
-    fn uses(&self, used: f64, reading: Reading) -> Use {
+    fn uses(&self, reading: Reading) -> Use {
+        Use::new(&self.host.name, reading)
+    }
+}
+
+impl Use {
+    fn new(node: &str, reading: Reading) -> Self {
         let resource = match reading {
             Reading::Cpu(_) => Resource::Cpu,
             Reading::Disk(_) => Resource::Disk,
             Reading::Network(_) => Resource::Network,
-            Reading::FallsBehind(_) => Resource::Replica,
+            Reading::FallsBehind { .. } => Resource::Replica,
             Reading::Generator(_) | Reading::SendsLate(_) => Resource::Client,
         };
-        Use { resource, node: self.host.name.clone(), used, reading }
+        Self { resource, node: node.to_owned(), used: reading.used(), reading }
     }
 }
 
@@ -121,23 +118,21 @@ fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
     let others = machine.mean(|second| second.others_cores);
     let busy = cpu_busy_beside(machine.host, machine.seconds, others);
     let cores = machine.host.cores_allowed.unwrap_or(whole);
-    let mut all = vec![machine.uses(busy, Reading::Cpu(Cpu::Busy { busy, cores }))];
+    let mut all = vec![machine.uses(Reading::Cpu(Cpu::Busy { busy, cores }))];
     let waiting = machine.mean(|second| second.process_waiting);
     let used = machine.mean(|second| second.process_cores);
     if waiting > 0.0 {
-        let reading = Reading::Cpu(Cpu::Waiting { used, waiting, others, cores: whole });
-        all.push(machine.uses(((used + waiting) / cores).min(1.0), reading));
+        all.push(machine.uses(Reading::Cpu(Cpu::Waiting { used, waiting, others, cores })));
     }
     let throttled = machine.mean(|second| second.cpu_throttled);
     if throttled > 0.0 {
-        all.push(machine.uses((throttled / THROTTLED_HIGH).min(1.0), Reading::Cpu(Cpu::Quota(throttled))));
+        all.push(machine.uses(Reading::Cpu(Cpu::Quota(throttled))));
     }
     // No figure says which process fills the busiest core. It counts as a hint when the broker uses at least a core and
     // neither other programs nor the lab do.
     let core = machine.mean(|second| second.cpu_core_max);
     if core > FULL && used >= FULL && others < FULL && lab < FULL {
-        // Ranked below the use of the whole machine, which tells more when both are full.
-        all.push(machine.uses(core * 0.8, Reading::Cpu(Cpu::BusiestCore(core))));
+        all.push(machine.uses(Reading::Cpu(Cpu::BusiestCore(core))));
     }
     all
 }
@@ -147,20 +142,19 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
     // A host without a disk name had no disk observed.
     let is_known = !machine.host.disk.is_empty();
     let mut all: Vec<Use> =
-        is_known.then(|| machine.uses(util, Reading::Disk(Disk::Busy(util)))).into_iter().collect();
+        is_known.then(|| machine.uses(Reading::Disk(Disk::Busy(util)))).into_iter().collect();
     let pressure = machine.mean(|second| second.io_pressure);
     if pressure > 0.0 {
         let iowait = machine.mean(|second| second.cpu_iowait);
         let written = machine.mean(|second| second.disk_written as f64);
-        let reading = Reading::Disk(Disk::Pressure { percent: pressure, iowait, written });
-        all.push(machine.uses((pressure / PRESSURE_HIGH * 0.75).min(1.0), reading));
+        all.push(machine.uses(Reading::Disk(Disk::Pressure { percent: pressure, iowait, written })));
     }
     all.extend(blocked(machine));
     if let Some(most) =
         machine.host.roofline.as_ref().map(|roofline| roofline.disk_write_bytes).filter(|b| *b > 0.0)
     {
         let bytes = machine.mean(|second| second.disk_written as f64);
-        all.push(machine.uses(bytes / most, Reading::Disk(Disk::Written { bytes, most })));
+        all.push(machine.uses(Reading::Disk(Disk::Written { bytes, most })));
     }
     all.extend(requests(machine));
     all
@@ -175,14 +169,14 @@ fn requests(machine: &Machine<'_>) -> Option<Use> {
         return None;
     }
     let done = machine.mean(|second| (second.disk_reads + second.disk_writes) as f64);
-    Some(machine.uses((done / most).min(1.0), Reading::Disk(Disk::Requests { done, most })))
+    Some(machine.uses(Reading::Disk(Disk::Requests { done, most })))
 }
 
 /// How often a sampled thread of the broker waited for the disk. A throttled disk shows here even while other programs
 /// keep the processors busy, which the pressure figure of the whole machine counts as progress.
 fn blocked(machine: &Machine<'_>) -> Option<Use> {
     let share = machine.mean(|second| f64::from(u8::from(second.process_blocked > 0)));
-    (share > 0.0).then(|| machine.uses(share, Reading::Disk(Disk::Awaited(share))))
+    (share > 0.0).then(|| machine.uses(Reading::Disk(Disk::Awaited(share))))
 }
 
 /// Whether acknowledgements wait for a flush: as the factors of the cell say, otherwise as the brokers are configured.
@@ -197,7 +191,7 @@ fn flushes(machine: &Machine<'_>) -> Option<Use> {
         return None;
     }
     let writes = machine.mean(|second| second.disk_writes as f64);
-    Some(machine.uses(writes / most, Reading::Disk(Disk::Flushes { writes, most })))
+    Some(machine.uses(Reading::Disk(Disk::Flushes { writes, most })))
 }
 
 fn network(machine: &Machine<'_>) -> Vec<Use> {
@@ -207,18 +201,16 @@ fn network(machine: &Machine<'_>) -> Vec<Use> {
     let mut all = Vec::new();
     if let Some(most) = network_bytes(machine.host) {
         let (received, sent) = ((inward - within).max(0.0), (outward - within).max(0.0));
-        all.push(machine.uses(received / most, Reading::Network(Network::In { bytes: received, most })));
-        all.push(machine.uses(sent / most, Reading::Network(Network::Out { bytes: sent, most })));
+        all.push(machine.uses(Reading::Network(Network::In { bytes: received, most })));
+        all.push(machine.uses(Reading::Network(Network::Out { bytes: sent, most })));
     }
     if let Some(most) = loopback_bytes(machine.host).filter(|_| within > 0.0) {
-        all.push(machine.uses(within / most, Reading::Network(Network::Loopback { bytes: within, most })));
+        all.push(machine.uses(Reading::Network(Network::Loopback { bytes: within, most })));
     }
     let segments = (inward + outward) / SEGMENT;
     let again = machine.mean(|second| second.net_retransmits as f64);
     if again > 0.0 && segments > 0.0 {
-        let share = again / segments;
-        let reading = Reading::Network(Network::SentAgain(share));
-        all.push(machine.uses((share / RETRANSMITS_HIGH * 0.75).min(1.0), reading));
+        all.push(machine.uses(Reading::Network(Network::SentAgain(again / segments))));
     }
     all
 }
@@ -230,12 +222,7 @@ fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
     let falls = |(name, seconds): &(&str, &[crate::archive::BrokerSecond])| {
         let behind: Vec<f64> = seconds.iter().map(|second| second.replica_behind as f64).collect();
         let growth = slope(&behind).per_step;
-        (growth > 0.05 * sent && sent > 0.0).then(|| Use {
-            resource: Resource::Replica,
-            node: (*name).to_owned(),
-            used: 0.75 + growth / sent / 4.0,
-            reading: Reading::FallsBehind(growth),
-        })
+        (growth > 0.05 * sent && sent > 0.0).then(|| Use::new(name, Reading::FallsBehind { growth, sent }))
     };
     brokers.filter_map(falls).collect()
 }
@@ -254,22 +241,12 @@ pub(super) fn on_the_way(file: &RunFile, windows: &[Window<'_>]) -> Option<Use> 
     let in_flight = mean(&rows().map(|second| second.in_flight as f64).collect::<Vec<_>>()) * each;
     let share =
         (in_flight > 0.0).then(|| (mean(&unacked) / in_flight).min(1.0)).filter(|share| *share > 0.0)?;
-    let reading = Reading::Network(Network::OnTheWay(share));
-    Some(Use { resource: Resource::Network, node: host.name.clone(), used: share, reading })
+    Some(Use::new(&host.name, Reading::Network(Network::OnTheWay(share))))
 }
 
 fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
-    let mut all = Vec::new();
     let node = file.hosts.first().map(|host| host.name.clone()).unwrap_or_default();
-    let mut add =
-        |used, reading| all.push(Use { resource: Resource::Client, node: node.clone(), used, reading });
-    if let Some(share) = generator_share(windows, file) {
-        // R0 accepts a generator up to `GENERATOR_CPU_MAX`; from there on the generator itself is the bottleneck.
-        add(share / GENERATOR_CPU_MAX, Reading::Generator(share));
-    }
-    let lag = lag_p99_us(windows);
-    if lag > 0.0 {
-        add((lag / 1_000.0).min(1.0), Reading::SendsLate(lag));
-    }
-    all
+    let lag_us = Some(lag_p99_us(windows)).filter(|lag_us| *lag_us > 0.0);
+    let busy = generator_share(windows, file).map(Reading::Generator);
+    busy.into_iter().chain(lag_us.map(Reading::SendsLate)).map(|reading| Use::new(&node, reading)).collect()
 }

@@ -28,7 +28,8 @@ fn cell(rounds: Vec<Round>) -> RecordedCell {
 }
 
 fn judged(rounds: Vec<Round>) -> Failover {
-    failover(&cell(rounds)).expect("there are rounds")
+    let file = RunFile { repeats: u32::try_from(rounds.len()).expect("few"), ..RunFile::default() };
+    failover(&file, &cell(rounds)).expect("there are rounds")
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn requests_and_messages_are_counted_from_the_fault_on() {
     assert_eq!((found.lost(), found.sum(|one| one.doubled), found.sum(|one| one.out_of_order)), (2, 3, 4));
     let mut unread = cell(vec![round(vec![])]);
     unread.cell.phases[0].met = Some(false);
-    assert_eq!(failover(&unread).expect("a round").rounds[0].lost, None, "nobody knows");
+    assert_eq!(failover(&RunFile::default(), &unread).expect("a round").rounds[0].lost, None, "nobody knows");
 }
 
 #[test]
@@ -113,5 +114,15 @@ fn offsets_go_back_when_less_is_found_than_was_committed() {
 fn only_failover_runs_have_rounds() {
     let mut other = cell(vec![round(vec![])]);
     other.repeats[0].round = None;
-    assert_eq!(failover(&other), None);
+    assert_eq!(failover(&RunFile::default(), &other), None);
+}
+
+#[test]
+fn a_failover_that_was_ended_early_tells_how_many_rounds_it_has() {
+    let said = |repeats| {
+        let file = RunFile { repeats, ..RunFile::default() };
+        failover(&file, &cell(vec![round(Vec::new()), round(Vec::new())])).expect("rounds").rounds_text().en
+    };
+    assert_eq!(said(20), "2 of 20 rounds, interrupted");
+    assert_eq!(said(2), "2 rounds");
 }

@@ -273,3 +273,18 @@ fn a_broker_whose_machine_nobody_saw_is_named() {
     file.target.brokers[0].host = None;
     assert_eq!(unwatched(&file).count(), 0, "said once for all of them");
 }
+
+#[test]
+fn what_a_guard_says_divided_by_its_limit_is_what_it_uses() {
+    let factors = Factors { rate: Some(1_005.0), groups: 1, ..Factors::default() };
+    let found = minute(&factors, "", |_, _, _| ());
+    for watch in [Watch::CpuBusy, Watch::Load, Watch::Memory, Watch::DiskUtil, Watch::Rate, Watch::NetworkOut]
+    {
+        let guard = found.iter().find(|guard| guard.watch == watch).expect("it is measured");
+        let text = guard.sentence().en;
+        let words = text.split([' ', ',']).filter_map(|word| word.trim_end_matches("/s").parse::<f64>().ok());
+        let [figure, limit] = words.collect::<Vec<_>>()[..] else { panic!("two numbers: {text}") };
+        let used = guard.used.expect("it is measured");
+        assert!((figure / limit - used).abs() < 0.02, "{text}: {used}");
+    }
+}

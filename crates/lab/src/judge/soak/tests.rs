@@ -88,6 +88,24 @@ fn what_was_under_way_when_a_run_was_ended_early_is_not_lost() {
 }
 
 #[test]
+fn a_soak_tells_how_long_it_was_watched() {
+    let said = |interrupted: bool, planned: Option<&str>| {
+        let mut record = long();
+        let cell = &mut record.cells[0].cell;
+        cell.interrupted = interrupted;
+        cell.factors.more.extend(planned.map(|seconds| ("soak".to_owned(), seconds.to_owned())));
+        let cell = &record.cells[0];
+        soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough").sentence()
+    };
+    let kept = "nothing lost, doubled, changed or out of order";
+    assert_eq!(said(false, None).en, format!("{kept}; watched for 20.0 min"));
+    assert_eq!(said(false, Some("1200")).en, format!("{kept}; watched for 20.0 min of 20.0 min"));
+    let interrupted = said(true, Some("14400"));
+    assert_eq!(interrupted.en, format!("interrupted after 20.0 min of 4.00 h; until then {kept}"));
+    assert_eq!(interrupted.zh, "运行 20.0 分钟（计划 4.00 小时）后中断；此前无丢失、重复、改变、乱序");
+}
+
+#[test]
 fn drifts_are_seen() {
     let fading = |r: &mut Record| {
         testing::each_second(r, |index, second| {

@@ -24,6 +24,35 @@ fn three_answers() {
 }
 
 #[test]
+fn a_wide_interval_cannot_be_told() {
+    // -12.9 to +42.5 % was called equal.
+    let ratio = Estimate { mean: 1.11, low: 0.871, high: 1.425 };
+    assert_eq!(Verdict::more_is_better(&ratio), Verdict::Undecided);
+    assert_eq!(Verdict::less_is_better(&ratio), Verdict::Undecided);
+    assert_eq!(Verdict::more_is_better(&Estimate { mean: 1.01, low: 0.97, high: 1.04 }), Verdict::Equal);
+    assert_eq!(Verdict::more_is_better(&Estimate { mean: 1.01, low: 1.005, high: 1.015 }), Verdict::Equal);
+    assert_eq!(Verdict::more_is_better(&Estimate { mean: 1.01, low: 0.9, high: 1.12 }), Verdict::Undecided);
+    assert_eq!(repeats_to_decide(&ratio, 3), 20, "half of the interval must be less than 11 %");
+    let near = Estimate { mean: 1.0, low: 0.9, high: 1.1 };
+    assert!((12..=13).contains(&repeats_to_decide(&near, 3)), "twice as narrow to be within 5 %");
+}
+
+#[test]
+fn an_undecided_cell_says_how_many_repeats_would_tell() {
+    let mut noisy = run(33_000.0);
+    for (index, repeat) in noisy.cells[0].repeats.iter_mut().enumerate() {
+        let times = [0.75, 1.0, 1.25][index];
+        repeat.load.iter_mut().for_each(|row| row.sent = (row.sent as f64 * times) as u64);
+        repeat.load.iter_mut().for_each(|row| row.mean_us /= times);
+    }
+    let found = compare(&run(30_000.0), &noisy);
+    let [pairing] = &found.pairings[..] else { panic!("one cell: {found:?}") };
+    assert_eq!(pairing.verdict, Verdict::Undecided, "{pairing:?}");
+    let told = crate::sentences::verdict(pairing).en;
+    assert!(told.starts_with("cannot be told; about ") && told.ends_with(" repeats would tell"), "{told}");
+}
+
+#[test]
 fn a_run_is_equal_to_itself() {
     let found = compare(&run(30_000.0), &run(30_000.0));
     assert_eq!(found.pairings[0].verdict, Verdict::Equal);

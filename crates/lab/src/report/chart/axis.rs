@@ -2,6 +2,9 @@
 
 use crate::judge::numbers;
 
+/// Fewest ticks of a logarithmic axis. Those at its ends may lack room for their labels.
+const TICKS_MIN: usize = 4;
+
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Scale {
@@ -117,10 +120,14 @@ fn ticks(scale: Scale, (first, last): (f64, f64)) -> Vec<f64> {
         let decades = (low..=high).map(f64::from);
         let is_inside = |tick: &f64| (first - 1e-9..=last + 1e-9).contains(tick);
         if scale == Scale::Nines || last - first > 3.0 {
-            return decades.filter(is_inside).collect();
+            return decades.clone().filter(is_inside).collect();
         }
-        let steps = decades.flat_map(|decade| [1.0_f64, 2.0, 5.0].map(|times| decade + times.log10()));
-        return steps.filter(is_inside).collect();
+        let steps = |of: &[f64]| -> Vec<f64> {
+            let all = decades.clone().flat_map(|decade| of.iter().map(move |times| decade + times.log10()));
+            all.filter(is_inside).collect()
+        };
+        let few = steps(&[1.0, 2.0, 5.0]);
+        return if few.len() < TICKS_MIN { steps(&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]) } else { few };
     }
     let rough = (last - first) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -151,7 +158,7 @@ mod tests {
     #[test]
     fn a_narrow_span_of_latency_fills_its_axis() {
         let log = Axis::new(Scale::Log, [1.1, 1.8].into_iter(), None);
-        assert_eq!(labels(&log), ["1", "2", "5"]);
+        assert_eq!(labels(&log), ["1", "1.5", "2", "3", "5"]);
     }
 
     #[test]

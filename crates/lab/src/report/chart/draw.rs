@@ -92,7 +92,7 @@ impl<'a> Layout<'a> {
     fn markup(&self) -> Markup {
         let ((wide, tall), plot) = (self.size, &self.plot);
         html! {
-            svg.chart viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg" {
+            svg.chart.across[wide >= WIDE.0] viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg" {
                 (self.bands()) (self.mesh())
                 path.axis d=(format!("M{} {}V{}H{}", short(plot.left), short(plot.top), short(plot.bottom), short(plot.right))) {}
                 (self.marks())
@@ -116,7 +116,11 @@ impl<'a> Layout<'a> {
         let (left, right) = (short(self.plot.left), short(self.plot.right));
         let ys =
             self.up.ticks().map(|(share, _)| self.plot.bottom - share * (self.plot.bottom - self.plot.top));
-        let path: String = ys.map(|y| format!("M{left} {}H{right}", short(y))).collect();
+        let (top, bottom) = (short(self.plot.top), short(self.plot.bottom));
+        let xs =
+            self.across.ticks().map(|(share, _)| self.plot.left + share * (self.plot.right - self.plot.left));
+        let lines = ys.map(|y| format!("M{left} {}H{right}", short(y)));
+        let path: String = lines.chain(xs.map(|x| format!("M{} {top}V{bottom}", short(x)))).collect();
         html! { path.mesh d=(path) {} }
     }
 
@@ -136,14 +140,8 @@ impl<'a> Layout<'a> {
     fn line(&self, index: usize, line: &Line) -> Markup {
         let places: Vec<(usize, (f64, f64))> =
             self.chart.shown(line).map(|(at, (x, y))| (at, (self.x(*x), self.y(*y)))).collect();
-        let path: String = pieces(&places.iter().map(|(_, place)| *place).collect::<Vec<_>>())
-            .into_iter()
-            .map(|piece| {
-                let points: Vec<String> =
-                    piece.iter().map(|(x, y)| format!("{} {}", short(*x), short(*y))).collect();
-                format!("M{}", points.join("L"))
-            })
-            .collect();
+        let path: String =
+            line.points.split(|point| !point.1.is_finite()).map(|part| self.path(part)).collect();
         html! {
             g.line.(class(index)) {
                 path d=(path) {}
@@ -156,6 +154,17 @@ impl<'a> Layout<'a> {
                 }
             }
         }
+    }
+
+    /// The path of a part of a line, interrupted where nothing was measured.
+    fn path(&self, part: &[(f64, f64)]) -> String {
+        let (across, up) = (self.chart.across_scale, self.chart.up_scale);
+        let shown = part.iter().filter(|(x, y)| across.holds(*x) && up.holds(*y));
+        let places: Vec<(f64, f64)> = shown.map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+        let point = |(x, y): &(f64, f64)| format!("{} {}", short(*x), short(*y));
+        let piece =
+            |piece: &[(f64, f64)]| format!("M{}", piece.iter().map(point).collect::<Vec<_>>().join("L"));
+        pieces(&places).into_iter().filter(|places| !places.is_empty()).map(piece).collect()
     }
 
     /// Places every word: first those of the axes, then names of bands, marks and limits, then labels of points.

@@ -131,7 +131,7 @@ fn lines_differ_in_more_than_their_colour() {
 #[test]
 fn long_lines_are_thinned() {
     let line: Vec<(f64, f64)> = (0..28_800).map(|second| (f64::from(second), 1.0)).collect();
-    assert!(thinned(&line, average).len() <= POINTS_MAX);
+    assert!(thinned(&[line], average).len() <= POINTS_MAX);
 }
 
 #[test]

@@ -63,12 +63,9 @@ impl Timeline<'_> {
 
     fn rate(&self) -> Trend {
         let lines = vec![
-            line(both!("sent", "发送"), self.load(LoadSecond::sent_rate, average)),
-            line(both!("consumed", "消费"), self.load(LoadSecond::consumed_rate, average)),
-            line(
-                both!("refused or failed", "拒绝或失败"),
-                self.load(|row| (row.refused + row.failed) as f64, largest),
-            ),
+            line(both!("sent", "发送"), self.rate_of(LoadSecond::sent_rate, average)),
+            line(both!("consumed", "消费"), self.rate_of(LoadSecond::consumed_rate, average)),
+            line(both!("refused or failed", "拒绝或失败"), self.rate_of(LoadSecond::unstored_rate, largest)),
         ];
         Trend { title: both!("Rate", "TPS"), up: Text::same("msg/s"), lines, limit: None }
     }
