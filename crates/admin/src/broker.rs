@@ -39,7 +39,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "broker":
         |session, arguments| clean::clean(session, arguments, request::CLEAN_EXPIRED_CONSUMEQUEUE);
     "clean-log", Destroy, ["deleteExpiredCommitLog"], "Delete commit log files older than fileReservedTime now",
         [BROKER, OLD_CLUSTER],
-        |session, arguments| clean::clean(session, arguments, request::DELETE_EXPIRED_COMMITLOG);
+        clean::clean_log;
     "clean-topics", Change, ["cleanUnusedTopic"],
         "Remove the consume queues of topics that do not exist any more",
         [BROKER, OLD_CLUSTER],

@@ -214,7 +214,7 @@ impl Typed for Replicas {
             for (title, replicas) in
                 [("InSyncReplica", &set.in_sync_replicas), ("NotInSyncReplica", &set.not_in_sync_replicas)]
             {
-                for ReplicaIdentity { alive, broker_address, broker_id, broker_name } in replicas {
+                for ReplicaIdentity { alive, broker_address, broker_id, broker_name, .. } in replicas {
                     let _ = writeln!(
                         out,
                         "\n{title}:\tReplicaIdentity{{brokerName='{broker_name}', brokerId={broker_id}, \

@@ -16,6 +16,7 @@ mod arguments;
 mod broker;
 mod cluster;
 mod command;
+mod command_line;
 mod complete;
 mod connection;
 mod container;
@@ -57,7 +58,8 @@ pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
 pub use doctor::page as doctor_page;
 pub use doctor::{
-    Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
+    Bundle, Diagnosis, DoctorCommand, Finding, Fix, Health, Level, Memory, Severity, State, Text, Things,
+    Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
 pub use lag::Lag;

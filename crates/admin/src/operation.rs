@@ -21,6 +21,7 @@ pub enum Effect {
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Answer>, Error>> + Send + 'a>>;
 
 /// An operation: a row of [`OPERATIONS`](crate::OPERATIONS).
+#[derive(Debug)]
 pub struct Operation {
     /// What it is about, the first word on the command line.
     pub noun: &'static str,
