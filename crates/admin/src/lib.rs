@@ -50,14 +50,20 @@ mod topic;
 mod user;
 mod yaml;
 
+pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
+pub use broker::{BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings};
+pub use cluster::BrokerRow;
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
+pub use connection::{Consumers, Member, ProducerRow, Subscription};
+pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{GroupFigures, GroupName};
 pub use lag::Lag;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};
@@ -68,3 +74,5 @@ pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
+pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
+pub use user::UserRow;

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::history::{Kind, Point, RINGS};
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::Page;
+use crate::view::{Column, Page, Table, decimal, duration, number};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -46,10 +46,10 @@ impl Unit {
         let value = f64::from(value);
         match self {
             _ if !value.is_finite() => "–".to_owned(),
-            Self::Count => crate::view::number(value.round() as i64),
-            Self::Seconds => crate::view::duration((value * 1000.0).round() as i64),
+            Self::Count => number(value.round() as i64),
+            Self::Seconds => duration((value * 1000.0).round() as i64),
             Self::PerSecond | Self::Percent if value >= 100.0 => {
-                format!("{} {}", crate::view::number(value.round() as i64), self.name())
+                format!("{} {}", number(value.round() as i64), self.name())
             }
             _ => format!("{value:.1} {}", self.name()),
         }
@@ -221,27 +221,24 @@ fn figures(lang: Lang, kind: Kind, pasts: &[Vec<Point>; 3]) -> Markup {
         (!known.is_empty())
             .then(|| ((sum / known.len() as f64) as f32, known.iter().copied().fold(0.0, f32::max)))
     };
-    html! {
-        details.figures-table {
-            summary { (lang.say("Figures as a table")) }
-            div.scroll tabindex="0" role="region" aria-label=(lang.say("Figures as a table")) { table {
-                thead { tr {
-                    th scope="col" { (lang.say("Figure")) }
-                    th.number scope="col" { (lang.say("now")) }
-                    @for span in SPANS { @for name in ["mean", "most"] { th.number scope="col" { (lang.say(span)) ", " (lang.say(name)) } } }
-                } }
-                tbody { @for plot in kind.plots() { @for (name, label) in plot.figures { tr {
-                    @let place = place(kind, name);
-                    th scope="row" { (lang.say(plot.title)) ": " (lang.say(label)) }
-                    td.number { (pasts.iter().find_map(|past| last(past, place)).map_or_else(|| "–".to_owned(), |value| plot.unit.text(value))) }
-                    @for past in pasts { @match summary(past, place) {
-                        Some((mean, most)) => { td.number { (plot.unit.text(mean)) } td.number { (plot.unit.text(most)) } },
-                        None => { td.number { "–" } td.number { "–" } },
-                    } }
-                } } } }
-            } }
-        }
-    }
+    let text = |unit: Unit, value: Option<f32>| html! { (value.map_or_else(|| "–".to_owned(), |value| unit.text(value))) };
+    let spans = SPANS
+        .iter()
+        .flat_map(|span| ["mean", "most"].map(|name| format!("{}, {}", lang.say(span), lang.say(name))));
+    let columns = [Column::text(lang.say("Figure")), Column::number(lang.say("now"))];
+    let columns: Vec<Column> = columns.into_iter().chain(spans.map(|name| Column::number(&name))).collect();
+    let rows = kind.plots().iter().flat_map(|plot| plot.figures.iter().map(move |figure| (plot, figure)));
+    let rows = rows.map(|(plot, (name, label))| {
+        let place = place(kind, name);
+        let now = pasts.iter().find_map(|past| last(past, place));
+        let means = pasts.iter().flat_map(|past| {
+            let (mean, most) = summary(past, place).unzip();
+            [text(plot.unit, mean), text(plot.unit, most)]
+        });
+        let first = html! { (lang.say(plot.title)) ": " (lang.say(label)) };
+        [first, text(plot.unit, now)].into_iter().chain(means).collect()
+    });
+    html! { details { summary { (lang.say("Figures as a table")) } (Table::new(columns).rows(rows)) } }
 }
 
 #[cfg(test)]
@@ -279,6 +276,9 @@ mod tests {
         );
         assert!(text.contains("points=\"0,6 800,155\""), "{text}");
         assert!(text.contains("points=\"0,6\""), "unknown values are not drawn: {text}");
-        assert!(text.contains("Consumption: retried</th><td class=\"number\">–</td>"), "{text}");
+        assert!(
+            text.contains("Consumption: retried</td><td class=\"number\" data-label=\"now\">–</td>"),
+            "{text}"
+        );
     }
 }

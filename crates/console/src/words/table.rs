@@ -437,4 +437,12 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("99 % within", "99 分位"),
     ("Disk of the commit log", "CommitLog 磁盘"),
     ("in use", "使用率"),
+    ("Pages", "页面"),
+    ("Menu", "菜单"),
+    ("Operate", "运维"),
+    ("s", "秒"),
+    ("min", "分钟"),
+    ("h", "小时"),
+    ("d", "天"),
+    ("just now", "刚刚"),
 ];
