@@ -53,15 +53,21 @@ mod topic;
 mod user;
 mod yaml;
 
+pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
+pub use broker::{BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings};
+pub use cluster::BrokerRow;
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
+pub use connection::{Consumers, Member, ProducerRow, Subscription};
+pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, Diagnosis, DoctorCommand, Finding, Fix, Health, Level, Memory, Severity, State, Text, Things,
     Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{GroupFigures, GroupName};
 pub use lag::Lag;
 pub use lang::Lang;
 pub use mqadmin::mqadmin;
@@ -73,3 +79,5 @@ pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
+pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
+pub use user::UserRow;
