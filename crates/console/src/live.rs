@@ -3,12 +3,12 @@
 
 use crate::answers::{now_ms, rows};
 use crate::history::{History, Kind, Point};
-use admin::Health;
-use serde::{Deserialize as _, Serialize};
+use admin::{Diagnosis, Health};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Time for which one look at the overview counts as watching, ms.
 const WATCH_MS: i64 = 15_000;
@@ -44,7 +44,7 @@ struct State {
     cursor: Option<String>,
     /// The messages of the topics behind the cursor when they were looked at, and when that was.
     counts: Option<(i64, HashMap<String, i64>)>,
-    doctor: Option<Value>,
+    doctor: Option<Arc<Diagnosis>>,
 }
 
 /// The figures of one moment.
@@ -128,20 +128,19 @@ impl Live {
     }
 
     /// The doctor's last verdict.
-    pub fn doctor(&self) -> Option<Value> {
+    pub fn doctor(&self) -> Option<Arc<Diagnosis>> {
         self.state.lock().expect("short section").doctor.clone()
     }
 
     /// Sets the doctor's verdict.
-    pub fn take_verdict(&self, verdict: Value) {
-        self.state.lock().expect("short section").doctor = Some(verdict);
+    pub fn take_verdict(&self, verdict: Diagnosis) {
+        self.state.lock().expect("short section").doctor = Some(Arc::new(verdict));
     }
 
     /// Health of the cluster by the doctor's last verdict.
     pub fn health(&self) -> Health {
         let state = self.state.lock().expect("short section");
-        let health = state.doctor.as_ref().and_then(|doctor| Health::deserialize(&doctor["health"]).ok());
-        health.unwrap_or_default()
+        state.doctor.as_ref().map(|doctor| doctor.health).unwrap_or_default()
     }
 
     /// Makes the doctor look as soon as possible.

@@ -5,6 +5,7 @@ mod brokers;
 mod charts;
 mod client;
 mod dead_letters;
+mod findings;
 mod group_list;
 mod groups;
 mod list;
@@ -47,6 +48,7 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
     include_str!("pages/dead_letters.rs"),
+    include_str!("pages/findings.rs"),
     include_str!("pages/group_list.rs"),
     include_str!("pages/groups.rs"),
     include_str!("pages/list.rs"),

@@ -10,7 +10,7 @@ use crate::history::Kind;
 use crate::lag::{GROUPS_MAX, Lag};
 use crate::live::TOPICS_COUNTED;
 use crate::refusal::KEYS;
-use admin::Arguments;
+use admin::{Arguments, Memory};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -112,12 +112,13 @@ pub(crate) async fn sample_topics(app: &App) {
 /// Fetches the doctor's verdict in an endless loop, while no broker refuses the console.
 pub(crate) async fn sample_health(app: &App) {
     let (mut begun_ms, mut took_ms) = (0, 0);
+    let mut memory = Memory::default();
     loop {
         let wait_ms = doctor_wait_ms(app.live.is_watched(), took_ms);
         let is_due = app.live.take_wish() || now_ms() - begun_ms >= wait_ms;
         if is_due && !app.live.sample_unwatched().is_refused() {
             begun_ms = now_ms();
-            look_for_findings(app).await;
+            look_for_findings(app, &mut memory).await;
             took_ms = now_ms() - begun_ms;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -191,14 +192,14 @@ fn page(after: &str, limit: usize) -> Arguments {
 }
 
 /// Runs the doctor, unless the number of topics or groups makes a run expensive for the brokers.
-async fn look_for_findings(app: &App) {
+async fn look_for_findings(app: &App, memory: &mut Memory) {
     for (noun, verb) in [("topic", "list"), ("group", "names")] {
         let answer = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await;
         if answer.is_ok_and(|answer| rows(&answer).len() >= DOCTOR_NAMES_MAX) {
             return;
         }
     }
-    app.live.take_verdict(admin::diagnose(&app.cluster.session(false)).await);
+    app.live.take_verdict(admin::diagnose(&app.cluster.session(false), memory).await);
 }
 
 async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {

@@ -2,6 +2,7 @@
 
 use super::brokers::broker_cells;
 use super::charts::charts;
+use super::findings::verdict;
 use super::group_list::lag_text;
 use super::names::is_system_group;
 use crate::app::{App, Visitor};
@@ -9,7 +10,6 @@ use crate::history::Kind;
 use crate::lag::{GROUPS_MAX, Lag};
 use crate::live::Sample;
 use crate::refusal::{KEYS, Refusal};
-use crate::request::query;
 use crate::view::{
     Column, Page, Table, ago, broker_link, card, decimal, empty, group_link, health_text, number, share,
     token, topic_link,
@@ -18,24 +18,12 @@ use crate::words::Lang;
 use admin::BrokerRow;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Brokers that are shown at most.
 const BROKERS_MAX: usize = 10;
 /// Lag in time from which on a group counts as behind, s.
 const BEHIND_SECONDS: i64 = 60;
-
-/// Checks of groups whose names do not begin with `group-`, as far as their subjects begin with the group and not with a client.
-const GROUP_CHECKS: [&str; 6] = [
-    "queue-without-owner",
-    "queue-with-two-owners",
-    "subscriptions-conflict",
-    "members-beyond-queues",
-    "owner-does-not-pull",
-    "owner-does-not-consume",
-];
-/// Findings that are shown at once.
-const FIRST: usize = 3;
 
 /// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
@@ -48,7 +36,7 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         }
         section.panel {
             h2 { (lang.say("Health")) }
-            div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_ref())) }
+            div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_deref())) }
             form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
         }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
@@ -67,7 +55,12 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
             }
         }
     };
-    Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body).live(1000)
+    Page::new(
+        lang.say("Overview"),
+        json!({"live": sample, "doctor": doctor.map(|doctor| doctor.value(lang.into()))}),
+        body,
+    )
+    .live(1000)
 }
 
 fn rate(per_second: f64) -> Markup {
@@ -150,61 +143,6 @@ struct Busy {
     topic: String,
     in_tps: f64,
     time: String,
-}
-
-/// The doctor's findings, the gravest first, each with its command and its page.
-fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
-    let lang = who.lang;
-    let servers = app.cluster.name_servers().join(";");
-    let Some(doctor) = doctor else {
-        return html! {
-            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
-                (lang.say("For clusters of 2000 topics or groups and more run")) " " code { "vostok doctor -n '" (servers) "'" } }
-        };
-    };
-    let of = |name: &str| doctor[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let count = |state: &str| of("checks").iter().filter(|check| check["state"] == state).count();
-    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
-    html! {
-        @if of("findings").is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
-        @else {
-            p.failure { "! " (of("findings").len()) " " (lang.say("findings")) }
-            (findings(lang, &of("findings")[..of("findings").len().min(FIRST)]))
-            @if of("findings").len() > FIRST {
-                details { summary { (lang.say("More")) } (findings(lang, &of("findings")[FIRST..])) }
-            }
-        }
-        p.small {
-            (count("PASS")) " " (lang.say("checks passed")) ", " (count("SKIP")) " " (lang.say("skipped for want of data")) ". "
-            (lang.say("Figures taken at")) " " (text(doctor, "taken_at")) ". "
-            (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
-        }
-    }
-}
-
-fn findings(lang: Lang, rows: &[Value]) -> Markup {
-    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
-    html! {
-        ul.findings {
-            @for row in rows {
-                @let (severity, code) = (text(row, "severity"), text(row, "code"));
-                li.(severity) {
-                    strong { (lang.say(&severity)) } " " (lang.meaning(&code)) " " code { (code) }
-                    p { (subject_link(&code, &text(row, "subject"))) ": " (text(row, "figure")) }
-                    p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
-                }
-            }
-        }
-    }
-}
-
-/// A finding's culprit, with its page where the name of the check tells of what it is the name.
-fn subject_link(code: &str, subject: &str) -> Markup {
-    let is_group = code.starts_with("group-") || GROUP_CHECKS.contains(&code);
-    match subject.split_whitespace().next().filter(|_| is_group) {
-        Some(group) => html! { a href=(format!("/group{}", query([("name", group)]))) { (subject) } },
-        None => html! { (subject) },
-    }
 }
 
 /// The part of the first page that is fetched again each second.

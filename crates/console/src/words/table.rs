@@ -121,6 +121,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("seconds", "秒"),
     ("More", "更多"),
     ("What to do", "处理办法"),
+    ("consequences", "项后果"),
     ("Messages per second", "每秒消息数"),
     ("stored", "写入"),
     ("delivered", "投递"),
