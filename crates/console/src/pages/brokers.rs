@@ -53,7 +53,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let data = parts.iter().map(|(name, part)| (name.to_lowercase(), part.as_ref().ok().cloned()));
     let data = Value::from_iter(data.map(|(name, part)| (name, part.unwrap_or_default())));
     let body = html! {
-        (taken(lang))
         div.actions {
             (operation_link(who, who.lang.about(crate::app::find("broker", "set")?), ("broker", "set"), &given))
         }

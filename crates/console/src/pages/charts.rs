@@ -48,10 +48,7 @@ impl Unit {
             _ if !value.is_finite() => "–".to_owned(),
             Self::Count => number(value.round() as i64),
             Self::Seconds => duration((value * 1000.0).round() as i64),
-            Self::PerSecond | Self::Percent if value >= 100.0 => {
-                format!("{} {}", number(value.round() as i64), self.name())
-            }
-            _ => format!("{value:.1} {}", self.name()),
+            _ => format!("{} {}", decimal(value), self.name()),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::answers::rows;
 use crate::app::servers::controllers;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Page, columns_table, operation_link, taken};
+use crate::view::{Page, columns_table, operation_link};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -82,7 +82,6 @@ pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusa
         }
     }
     let body = html! {
-        (taken(lang))
         h2 { (lang.say("Positions")) }
         p.small { (lang.say("Each broker tells for itself: a master of its slaves, a slave of its master")) }
         (shown_failures(&positions.failures))

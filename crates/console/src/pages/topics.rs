@@ -10,7 +10,6 @@ use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
     Page, answer, cell_text, columns_table, columns_with_values, field, incomplete, operation_link, table,
-    taken,
 };
 use crate::words::Lang;
 use http::StatusCode;
@@ -116,7 +115,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         Err(refusal) => html! { p.failure { "✗ " (refusal.text) } },
     };
     let body = html! {
-        (taken(lang))
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
