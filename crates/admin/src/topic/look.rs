@@ -35,7 +35,7 @@ impl TopicRow {
 }
 
 /// Figures of a topic in a page of the topics of brokers of Vostok.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct TopicFigures {
     /// Queues that consumers read, of all brokers.
     pub read_queues: i32,
@@ -45,6 +45,12 @@ pub struct TopicFigures {
     pub perm: String,
     /// Messages that were ever stored: sum of the ends of all queues.
     pub messages: i64,
+    /// Type of the messages, as `NORMAL` or `FIFO`.
+    pub message_type: String,
+    /// Messages stored per second, mean of the last minute.
+    pub in_tps: f64,
+    /// Messages delivered to all groups per second, mean of the last minute.
+    pub out_tps: f64,
 }
 
 /// A row of a broker's list of topics.
@@ -56,6 +62,12 @@ struct BrokerTopicRow {
     write_queues: i32,
     perm: i32,
     messages: i64,
+    #[serde(default)]
+    message_type: String,
+    #[serde(default)]
+    in_tps: f64,
+    #[serde(default)]
+    out_tps: f64,
 }
 
 impl Typed for Vec<TopicRow> {
@@ -81,12 +93,17 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error>
         return Ok(names.into_iter().map(TopicRow::new).collect());
     };
     let mut rows: BTreeMap<String, TopicFigures> = BTreeMap::new();
-    for BrokerTopicRow { topic, read_queues, write_queues, perm, messages } in answered {
-        let none = TopicFigures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
-        let row = rows.entry(topic).or_insert(none);
-        row.read_queues += read_queues;
-        row.write_queues += write_queues;
-        row.messages += messages;
+    for answered in answered {
+        let row = rows.entry(answered.topic).or_insert(TopicFigures {
+            perm: permission(answered.perm),
+            message_type: answered.message_type,
+            ..TopicFigures::default()
+        });
+        row.read_queues += answered.read_queues;
+        row.write_queues += answered.write_queues;
+        row.messages += answered.messages;
+        row.in_tps += answered.in_tps;
+        row.out_tps += answered.out_tps;
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     if !page.is_by_name() {
