@@ -120,8 +120,8 @@ if (page) {
 
 // Charts by uPlot, of the cluster or of one thing, over one of three spans.
 const spans = [{ ms: 600e3, step: 1e3 }, { ms: 21600e3, step: 10e3 }, { ms: 604800e3, step: 300e3 }];
-const exact = new Intl.NumberFormat(lang, { maximumFractionDigits: 1 });
-const compact = new Intl.NumberFormat(lang, { notation: "compact", maximumFractionDigits: 1 });
+const exact = new Intl.NumberFormat(lang, { maximumFractionDigits: 2 });
+const compact = new Intl.NumberFormat(lang, { notation: "compact", maximumSignificantDigits: 3 });
 
 function withUnit(value, unit, format) {
   if (value === null || value === undefined) return "–";

@@ -49,12 +49,12 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         h2 { (lang.say("Busiest brokers")) }
         div #brokers {
             @if sample.brokers.is_empty() { p { (lang.say("No broker is known")) } }
-            @else { (columns_table(lang, &sample.brokers[..sample.brokers.len().min(10)], &BROKERS)) }
+            @else { (columns_table(lang, crate::answers::rows(&json!(&sample.brokers[..sample.brokers.len().min(10)])), &BROKERS)) }
         }
         h2 { (lang.say("Busiest topics")) }
         div #topics {
             @if sample.topics.is_empty() { p { (lang.say("No topic gets messages now")) } }
-            @else { (columns_table(lang, &sample.topics, &TOPICS)) }
+            @else { (columns_table(lang, crate::answers::rows(&json!(sample.topics)), &TOPICS)) }
         }
     };
     Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body).live(1000)
