@@ -280,6 +280,7 @@ mod tests {
     use crate::state::SAMPLE_MS;
     use crate::stats;
     use crate::testing::Fixture;
+    use crate::topics::attributes;
 
     fn fixture() -> Fixture {
         let fixture = Fixture::new();
@@ -352,9 +353,9 @@ mod tests {
     fn topics_have_their_type_and_rates() {
         let fixture = fixture();
         stats::sample(&fixture.broker, 0);
-        let mut config = TopicConfig::new("Ordered", 1, 6);
-        config.attributes.insert(MESSAGE_TYPE.to_owned(), "FIFO".to_owned());
-        fixture.broker.topics.put(config, 0).unwrap();
+        let ordered = attributes::parse("+message.type=FIFO").unwrap();
+        let change = TopicChange::Put(TopicConfig::new("Ordered", 1, 6), ordered);
+        fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
         (0..30).for_each(|_| fixture.put("Ordered", 0, b"body", b""));
         stats::sample(&fixture.broker, SAMPLE_MS);
         stats::sample(&fixture.broker, 2 * SAMPLE_MS);

@@ -95,19 +95,30 @@ pub(crate) async fn sample_topics(app: &App) {
     loop {
         let begun_ms = now_ms();
         if !app.live.sample_unwatched().is_refused() {
-            let page = page(&app.live.cursor(), TOPICS_COUNTED);
-            let answer = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page).await.unwrap_or_default();
-            let counts =
-                answer.into_iter().map(|row| (row.topic, row.figures.map(|figures| figures.messages)));
-            for topic in app.live.next_topics(now_ms(), &counts.collect::<Vec<_>>()) {
-                let mut arguments = Arguments::default();
-                arguments.set("topic", topic.as_str());
-                let rates =
-                    ask::<Vec<TopicRates>>(app, ("topic", "rates"), &arguments).await.unwrap_or_default();
-                app.live.take_topic(now_ms(), &topic, rates.first().map_or(0.0, |row| row.in_tps));
-            }
+            look_at_topics(app).await;
         }
         await_names(app, begun_ms).await;
+    }
+}
+
+/// Looks at a page of topics. Of brokers that do not count messages, some topics are asked for their rates.
+async fn look_at_topics(app: &App) {
+    let page = page(&app.live.cursor(), TOPICS_COUNTED);
+    let answer = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page).await.unwrap_or_default();
+    let messages = |row: &TopicRow| row.figures.as_ref().and_then(|figures| figures.messages);
+    let counts: Vec<_> = answer.iter().map(|row| (row.topic.clone(), messages(row))).collect();
+    let others = app.live.next_topics(now_ms(), &counts);
+    for row in &answer {
+        let out_tps = row.figures.as_ref().and_then(|figures| figures.out_tps);
+        app.live.add((Kind::Topic, &row.topic), now_ms(), &[None, out_tps]);
+    }
+    for topic in others {
+        let mut arguments = Arguments::default();
+        arguments.set("topic", topic.as_str());
+        let rates = ask::<Vec<TopicRates>>(app, ("topic", "rates"), &arguments).await.unwrap_or_default();
+        app.live.take_topic(now_ms(), &topic, rates.first().map_or(0.0, |row| row.in_tps));
+        let out_tps = rates.iter().map(|row| row.out_tps).sum();
+        app.live.add((Kind::Topic, &topic), now_ms(), &[None, Some(out_tps)]);
     }
 }
 

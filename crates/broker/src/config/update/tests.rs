@@ -203,7 +203,7 @@ fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_refused() {
     let update = update(&defaults(), changes(&list)).unwrap();
     assert_eq!(update.written, changes(&[("sendMessageThreadPoolNums", "8"), ("traceOn", "true")]));
     assert_eq!(update.notes.len(), 1);
-    assert_eq!(update.config.sources(), "sendMessageThreadPoolNums=run-time;traceOn=run-time");
+    assert_eq!(update.config.sources(), "sendMessageThreadPoolNums=run-time");
     assert_eq!(update.config.shown("sendMessageThreadPoolNums"), "8");
     let missed = self::update(&defaults(), changes(&[("lockInStrictMode", "true")])).unwrap();
     assert!(missed.notes[0].starts_with("lockInStrictMode has no effect: "), "{:?}", missed.notes);
