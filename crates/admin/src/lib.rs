@@ -67,7 +67,7 @@ pub use doctor::{
     Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
-pub use group::{GroupFigures, GroupName};
+pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
 pub use lag::Lag;
 pub use lang::Lang;
 pub use mqadmin::mqadmin;

@@ -362,8 +362,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_rocketmq_count_for_its_brokers() {
-        let rows =
-            [setting("fileReservedTime", "72", None), setting("maxMessageSize", "99", None)];
+        let rows = [setting("fileReservedTime", "72", None), setting("maxMessageSize", "99", None)];
         let items = items(Lang::En, &rows);
         let changed: Vec<&str> =
             items.iter().filter(|it| it.is_changed()).map(|it| it.key.as_str()).collect();

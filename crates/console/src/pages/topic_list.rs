@@ -81,7 +81,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         (part.links(lang, TOPICS.path, fields))
     };
     let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});
-    Ok(Page::new(lang.say("Topics"), data, body))
+    Ok(Page::new(lang.say("Topics"), data, body).live(10_000))
 }
 
 fn table(app: &App, lang: Lang, fields: &Fields, rows: &[TopicRow]) -> Markup {
