@@ -42,7 +42,7 @@ pub struct Serve {
     console: console_role::Settings,
     /// Name servers the broker registers with, and whose brokers a proxy without a broker serves, beside the one of this process; else namesrvAddr of the file. A process
     /// without a name server then looks at the environment's NAMESRV_ADDR.
-    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...", value_parser = wire::settings::addresses)]
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...", value_parser = wire::settings::name_servers)]
     name_servers: Option<String>,
     /// A RocketMQ properties file (broker.conf, namesrv.conf or controller.conf).
     #[arg(short = 'c', long = "config", value_name = "FILE")]

@@ -5,11 +5,13 @@ use crate::request::{Request, body, split};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::body::{ClusterInfo, MessageQueue, TopicRouteData};
 use wire::codes::request;
+use wire::settings::{BROKER_PORT, with_port};
 
 /// Longest time for a request (the default of `DefaultMQAdminExt`).
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -223,10 +225,11 @@ impl Session {
         }
     }
 
-    /// Address of a broker that is named by its address, or as a broker set, whose master is meant.
+    /// Address of a broker that is named by its address, or as a broker set, whose master is meant. An IP address without a port has
+    /// port 10911.
     pub(crate) async fn broker(&self, name: &str) -> Result<String, Error> {
-        if name.contains(':') {
-            return Ok(name.to_owned());
+        if name.contains(':') || name.parse::<Ipv4Addr>().is_ok() {
+            return Ok(with_port(name, BROKER_PORT));
         }
         let members = self.members(None).await?;
         let master = members.into_iter().find(|member| member.name == name && member.id == MASTER);
