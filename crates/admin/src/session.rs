@@ -2,6 +2,7 @@
 
 use crate::error::texts;
 use crate::request::{Request, body, split};
+use crate::text::{TIME_FORMS, parse_time_at};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
@@ -260,6 +261,18 @@ impl Session {
             (None, Some(cluster)) => self.members(Some(cluster)).await,
             (None, None) => Err(Error::Usage("expected a broker or a cluster".to_owned())),
         }
+    }
+
+    /// The time that an argument names; `None` when it was not given.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the value is no time.
+    pub(crate) fn time(&self, arguments: &Arguments, name: &str) -> Result<Option<i64>, Error> {
+        let parse = |text: &str| {
+            let wrong = || Error::Usage(format!("expected {name} as a time ({TIME_FORMS}), found {text}"));
+            parse_time_at(text, self.now_ms).ok_or_else(wrong)
+        };
+        arguments.get(name).map(parse).transpose()
     }
 
     /// The route of a topic.

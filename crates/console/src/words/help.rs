@@ -101,10 +101,6 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "tags as a consumer subscribes to them: TagA || TagB",
         "Tag 过滤表达式，与消费者订阅的写法相同：TagA || TagB",
     ),
-    (
-        "store time from which on, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
-        "存储时间下限（含）：毫秒时间戳、本地时间（TZ）yyyy-MM-dd#HH:mm:ss:SSS，或 UTC 时间 yyyy-MM-ddTHH:mm:ss.SSSZ",
-    ),
     ("false to leave the bodies out of mqadmin's text", "false 表示 mqadmin 的输出不含消息体"),
     ("only UTF-8 is shown; other bytes as U+FFFD", "仅按 UTF-8 显示；其他字节显示为 U+FFFD"),
     ("the broker's or the producer's id of the message", "消息 ID（broker 的 offsetMsgId 或生产者的 msgId）"),
@@ -136,10 +132,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "消息在 TRANS_CHECK_MAX_TIME_TOPIC 中的 ID（broker 的 offsetMsgId）",
     ),
     ("false to move offsets only backwards; true if left out", "false 表示只允许位点后退；默认 true"),
-    (
-        "now, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
-        "now、毫秒时间戳、本地时间（TZ）yyyy-MM-dd#HH:mm:ss:SSS，或 UTC 时间 yyyy-MM-ddTHH:mm:ss.SSSZ",
-    ),
+    ("store time of the first message to consume", "要消费的第一条消息的存储时间"),
     (
         "broker of the only queue, by address or broker set",
         "只重置一个队列时其所在的 broker 地址或 broker 组名",
