@@ -1,6 +1,8 @@
 //! `vostok config list|explain|lint|diff`: what settings mean, and what is wrong with a configuration file. Exit code 0: clean or
 //! equal; 1: findings or differences; 2: cannot read.
 
+mod search;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,13 +17,14 @@ use wire::body::{line_of_key, parse_key_values};
 
 use crate::roles::Error;
 use crate::security;
+use search::search;
 
 /// What `vostok config` does.
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// List the settings of a broker with their defaults.
     List {
-        /// Only settings with this text in their names or meanings.
+        /// Only settings with this text in their names or meanings, or about this subject (retention, durability, delay).
         word: Option<String>,
         #[command(flatten)]
         output: Output,
@@ -141,10 +144,10 @@ fn of_the_machine(default: &str) -> &str {
 }
 
 fn list(word: Option<&str>, output: &Output) -> Result<ExitCode, Error> {
-    let word = word.unwrap_or_default().to_lowercase();
-    let has_word =
-        |it: &Setting| it.name.to_lowercase().contains(&word) || it.text.to_lowercase().contains(&word);
-    let rows: Vec<Row> = broker::settings().iter().filter(|it| has_word(it)).map(Row::new).collect();
+    let rows: Vec<Row> = search(word.unwrap_or_default()).iter().map(Row::new).collect();
+    if let Some(word) = word.filter(|_| rows.is_empty()) {
+        let _ = writeln!(std::io::stderr(), "vostok: no setting of a broker is about {word}");
+    }
     output.print(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
