@@ -2,6 +2,7 @@
 //!
 //! - [`OPERATIONS`]: the one table of operations. The command line, the twin of `mqadmin`, their help and
 //!   `docs/admin.md` are made from its rows.
+//! - [`Lang`]: the language of texts for people.
 //! - [`Cluster`]: a lasting connection, for fronts that perform operations of several operators; [`diagnose`] is the
 //!   doctor's verdict as data.
 //! - [`AdminCommand`]: `vostok admin NOUN VERB`.
@@ -27,6 +28,7 @@ mod export;
 mod group;
 mod kv;
 mod lag;
+mod lang;
 mod lite;
 mod message;
 mod mqadmin;
@@ -59,6 +61,7 @@ pub use doctor::{
 };
 pub use error::Error;
 pub use lag::Lag;
+pub use lang::Lang;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};
 pub use output::{Format, render};
