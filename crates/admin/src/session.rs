@@ -2,7 +2,7 @@
 
 use crate::error::texts;
 use crate::request::{Request, body, split};
-use crate::text::{TIME_FORMS, parse_time_at};
+use crate::text::{TIME_HELP, parse_time_at};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
@@ -269,7 +269,7 @@ impl Session {
     /// [`Error::Usage`] when the value is no time.
     pub(crate) fn time(&self, arguments: &Arguments, name: &str) -> Result<Option<i64>, Error> {
         let parse = |text: &str| {
-            let wrong = || Error::Usage(format!("expected {name} as a time ({TIME_FORMS}), found {text}"));
+            let wrong = || Error::Usage(format!("expected {name} as a time, found {text}. {TIME_HELP}"));
             parse_time_at(text, self.now_ms).ok_or_else(wrong)
         };
         arguments.get(name).map(parse).transpose()

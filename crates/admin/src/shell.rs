@@ -1,7 +1,7 @@
 //! Runs an operation: connects to the cluster, performs it, and closes the connections.
 
 use crate::operation::{Answer, Operation};
-use crate::{Arguments, Error, Planned, Session};
+use crate::{Arguments, Error, Lang, Planned, Session};
 use client::{Client, Config, Credentials};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -135,6 +135,11 @@ impl Cluster {
 pub fn settings_of(address: &str, credentials: Option<&Path>) -> Result<BTreeMap<String, String>, Error> {
     let access = Access { credentials: credentials.map(Path::to_owned), ..Access::default() };
     session(&access, async |session: &Session| crate::broker::told_settings(session, address).await)
+}
+
+/// The language of the environment.
+pub(crate) fn lang() -> Lang {
+    Lang::of_environment(|name| std::env::var(name).ok())
 }
 
 /// The time in ms since the epoch.

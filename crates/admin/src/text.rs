@@ -42,8 +42,8 @@ pub(crate) fn time_to_second_in(ms: i64, zone: &TimeZone) -> String {
     in_zone(ms, zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Forms of times that operations take, for errors and help.
-pub(crate) const TIME_FORMS: &str = "now, -1h (s, m, h or d), 2026-11-29 06:00:00 in local time (TZ), 2026-11-29T06:00:00Z or +08:00, \
+/// Forms of times that operations take.
+pub(crate) const TIME_HELP: &str = "Times: now, -1h (s, m, h or d), 2026-11-29 06:00:00 in local time (TZ), 2026-11-29T06:00:00Z or +08:00, \
     2026-11-29#06:00:00:000, or milliseconds since 1970";
 
 /// Reads a time: milliseconds since 1970, a date and a time of day as in ISO 8601 (in local time without an offset), or

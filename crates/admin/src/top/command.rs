@@ -10,8 +10,8 @@ use super::sample::{History, Sample};
 use super::terminal;
 use crate::Error;
 use crate::command::print;
-use crate::output::{Format, render};
-use crate::shell::{Access, connect};
+use crate::output::{Format, Look, render_for};
+use crate::shell::{Access, connect, lang};
 
 /// Live figures of a cluster of Vostok or Apache RocketMQ: brokers, topics, groups, queues, clients.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ impl TopCommand {
         if self.once {
             let sample = once(&access)?;
             let value = serde_json::to_value(sample).expect("a sample has text as keys");
-            return print(&render(&value, self.output)).map(drop);
+            return print(&render_for(&value, self.output, &Look::stdout(lang()))).map(drop);
         }
         if !std::io::stdout().is_terminal() {
             return Err(Error::Usage(

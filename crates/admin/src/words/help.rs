@@ -1,6 +1,6 @@
-//! The Chinese of what the arguments of operations mean.
+//! Chinese of the help of arguments.
 
-/// The help of an argument and its Chinese translation. Arguments that name files are not offered.
+/// The help of an argument and its Chinese translation.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("the user, as User:name", "用户，格式为 User:用户名"),
     ("resources such as Topic:orders*,Group:*", "资源，例如 Topic:orders*,Group:*"),
@@ -181,4 +181,19 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("part of the name", "名称的一部分"),
     ("enable or disable", "enable（启用）或 disable（禁用）"),
     ("only these users, separated by commas", "仅这些用户，以逗号分隔"),
+    ("also retry and dead letter topics", "包括重试主题和死信主题"),
+    ("directory with files of RocksDB", "RocksDB 文件所在目录"),
+    ("directory with files of RocksDB, which are not read here", "RocksDB 文件所在目录；此处不读取"),
+    ("file whose first line is the password", "首行为密码的文件"),
+    ("file with a list of SubscriptionGroupConfig as JSON", "含 SubscriptionGroupConfig 列表的 JSON 文件"),
+    ("file with a list of TopicConfig as JSON", "含 TopicConfig 列表的 JSON 文件"),
+    ("only groups", "仅消费组"),
+    ("only topics", "仅主题"),
+    ("the file", "文件"),
+    ("topics or subscriptionGroups", "topics（主题）或 subscriptionGroups（消费组）"),
+    (
+        "where the file is written; /tmp/rocketmq/export if left out",
+        "文件写入的目录；默认 /tmp/rocketmq/export",
+    ),
+    ("whether as JSON", "是否输出 JSON"),
 ];
