@@ -13,15 +13,15 @@ pub use target::{Hours, PlanOptions, Rate, Size, Target};
 
 use crate::Error;
 use crate::archive::{Record, write_whole};
+use crate::judge::RecordedVerdict;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::planned::Step;
 use crate::judge::selftest::without_beaten;
-use crate::judge::{Language, RecordedVerdict};
 use crate::output::say;
 use crate::sentences::Sentence;
 
-/// Computes a plan and prints the arithmetic. Writes the files to the directory that the options name, otherwise into the run.
+/// Computes a plan, prints the arithmetic and writes the files.
 ///
 /// # Errors
 /// [`Error::File`] when the run cannot be read or the files cannot be written; an error as well when the run has no
@@ -32,11 +32,11 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
     for step in &plan.steps {
         say!("{}", step.sentence().get(options.lang));
     }
-    let in_run = || options.run.as_ref().map(|run| run.join("plan"));
-    let Some(out) = options.out.clone().or_else(in_run) else {
-        say!("{}", no_files(options.lang));
-        return Ok(());
-    };
+    let out = options
+        .out
+        .clone()
+        .or_else(|| options.run.as_ref().map(|run| run.join("plan")))
+        .unwrap_or_else(|| "plan".into());
     std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
     for (name, text) in files::files(&options.target, &plan) {
         let path = out.join(name);
@@ -46,16 +46,6 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
     let data = serde_json::to_string_pretty(&plan).expect("texts and numbers become JSON");
     write_whole(&out.join("plan.json"), &data)?;
     write_whole(&out.join("plan.html"), &page::page(&plan, options.lang))
-}
-
-/// The line below a plan without files.
-fn no_files(lang: Language) -> &'static str {
-    match lang {
-        Language::En => {
-            "No files were written. --out DIR writes the settings of every node and the plan as a page."
-        }
-        Language::Zh => "未写入文件。用 --out DIR 写出各节点的配置文件和规划页面。",
-    }
 }
 
 /// The rate on which the plan is based: the safe rate of a run, or one that the user gives.

@@ -225,7 +225,7 @@ pub struct PlanFlags {
     /// Safe rate of one master, instead of a run's.
     #[arg(long, value_name = "RATE")]
     safe_tps: Option<Rate>,
-    /// Directory for the settings of every node and the plan as a page [default: plan/ in the run; without --run no files].
+    /// Directory of the files [default: plan/ in the run, else here].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.

@@ -13,7 +13,7 @@ pub struct PlanOptions {
     pub run: Option<PathBuf>,
     /// Safe rate of one master, instead of a run's.
     pub safe_tps: Option<Rate>,
-    /// Directory of the files; `plan` in the run when absent. Without a run no files are written.
+    /// Directory of the files; `plan` in the run, or else in the working directory, when absent.
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
     pub lang: Language,
