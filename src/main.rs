@@ -142,10 +142,10 @@ fn main() -> ExitCode {
         Command::Auth(command) => auth_command::run(&command).map_err(|error| error.to_string()),
         Command::Console(command) => command.run().map_err(|error| error.to_string()),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
-        Command::Lab(lab) => match lab::run(lab) {
+        Command::Lab(lab) => match lab::run(words::lab(lab, lang)) {
             // The lab reads its flags itself; wrong ones end as those of the others do.
             Err(error @ lab::Error::Usage(_)) => {
-                eprint!("{}", admin::localize_output(&error.to_string(), lang));
+                eprint!("{error}");
                 return ExitCode::from(error.exit_code());
             }
             Err(error) => {

@@ -1,9 +1,11 @@
 //! Language of the command line.
 
+mod lab;
 mod table;
 
 use std::process::ExitCode;
 
+use ::lab::command::Translation;
 use admin::{Lang, Words, localize, localize_output};
 use clap::Command;
 
@@ -33,6 +35,15 @@ pub fn translated(command: Command, lang: Lang) -> Command {
         Lang::En => command,
         Lang::Zh => command.mut_subcommand("serve", |serve| serve.after_long_help(SETTINGS)),
     }
+}
+
+/// The arguments of `vostok lab`, with help in a language.
+pub fn lab(arguments: ::lab::command::Lab, lang: Lang) -> ::lab::command::Lab {
+    let translation = Translation {
+        command: |command| localize(command, Lang::Zh, lab::LAB),
+        output: |text| localize_output(text, Lang::Zh),
+    };
+    if lang == Lang::Zh { arguments.translated(translation) } else { arguments }
 }
 
 /// Chinese text below the help of `vostok serve`.
@@ -93,7 +104,9 @@ mod tests {
         let mut command = crate::Arguments::command();
         command.build();
         // The help of `serve` lists the settings, for which the Chinese one has another text.
-        let missing = admin::untranslated(&command, TABLE);
+        let mut tools = ::lab::command::Lab::tools();
+        tools.build();
+        let missing = [admin::untranslated(&command, TABLE), admin::untranslated(&tools, lab::LAB)].concat();
         let missing: Vec<_> = missing.iter().filter(|text| !CLAP.contains(&text.as_str())).collect();
         assert_eq!(missing, [""; 0]);
     }
