@@ -126,11 +126,10 @@ def permissions(table, one, servers):
     namesrv = one.namesrv
     setting(table, one, "broker-permission", "brokerPermission", "4", "6")
     setting(table, one, "settings-differ", "fileReservedTime", "24", "72")
-    setting(table, one, "too-few-in-sync", "minInSyncReplicas", "2", "1")
     table.fault(servers, "write-permission-wiped", lambda: admin(servers, "namesrv", "wipe-write-perm", "broker-a"),
                 lambda: admin(servers, "namesrv", "add-write-perm", "broker-a"), "broker-a")
     usage = shutil.disk_usage(one.store)
-    percent = 100 * usage.used / usage.total
+    percent = 100 - 100 * usage.free / usage.total
     for code, key, least, normal in (("disk-deletes-early", "diskMaxUsedSpaceRatio", 10, 95), ("disk-refuses", "diskSpaceWarningLevelRatio", 35, 90)):
         if least + 3 < percent < 85:
             setting(table, one, code, key, str(least), str(normal))
@@ -164,10 +163,11 @@ def workloads(case, one, directory, minutes):
     namesrv, seconds = one.namesrv, int(minutes * 60)
     # Other programs may fill the disk of this machine, which is no fault of a workload.
     usage = shutil.disk_usage(one.store)
-    is_full = usage.used / usage.total > 0.75
+    percent = 100 - 100 * usage.free / usage.total
+    is_full = percent > 75
     expected = {"disk-deletes-early", "disk-deletes-unexpired", "disk-refuses", "sends-refused-for-space", "disk-full-soon"} if is_full else set()
     if is_full:
-        case.report.skip("disks of healthy workloads", f"{usage.used / usage.total:.0%} of the disk of this machine are in use")
+        case.report.skip("disks of healthy workloads", f"{percent:.0f} % of the disk of this machine are in use")
     lab = [VOSTOK, "lab"]
     common = ["-n", namesrv, "--duration", str(seconds)]
     commands = {
@@ -195,7 +195,7 @@ def workloads(case, one, directory, minutes):
 
 def plain(case, table, directory, minutes):
     """Two broker sets without controllers, and two name servers."""
-    with Vostok(directory / "second", roles="namesrv", name="second") as second, Vostok(directory / "one", {"brokerRole": "SYNC_MASTER"}) as one:
+    with Vostok(directory / "second", roles="namesrv", name="second") as second, Vostok(directory / "one") as one:
         servers = f"{one.namesrv};{second.namesrv}"
         admin(one.namesrv, "broker", "set", "namesrvAddr", servers, "--broker", one.broker)
         conf = {"brokerName": "broker-b"}

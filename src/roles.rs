@@ -430,7 +430,7 @@ fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Err
 
 /// The name servers of `NAMESRV_ADDR`.
 pub fn of_environment() -> Result<Option<String>, Error> {
-    let given = std::env::var("NAMESRV_ADDR").ok().map(|text| wire::settings::addresses(&text));
+    let given = std::env::var("NAMESRV_ADDR").ok().map(|text| wire::settings::name_servers(&text));
     given.transpose().map_err(|error| Error::new("NAMESRV_ADDR", error))
 }
 

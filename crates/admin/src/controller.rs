@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use wire::body::{BrokerReplicasInfo, ReplicaIdentity, format_key_values, parse_key_values};
 use wire::codes::request;
 use wire::json;
+use wire::settings::{CONTROLLER_PORT, with_port};
 
 const CONTROLLER: Argument =
     required("controller", ("a", "controllerAddress"), "controllers, separated by semicolons");
@@ -52,7 +53,12 @@ pub(crate) const REPLICA_OPERATIONS: &[Operation] = operations! { "replica":
 /// The addresses of the controllers that were given.
 fn controllers(arguments: &Arguments) -> Result<Vec<String>, Error> {
     let text = arguments.need("controller")?;
-    Ok(text.split([';', ',']).map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect())
+    Ok(text
+        .split([';', ','])
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .map(|it| with_port(it, CONTROLLER_PORT))
+        .collect())
 }
 
 /// The broker set or the cluster that was given.

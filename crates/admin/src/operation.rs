@@ -47,7 +47,7 @@ impl Operation {
     /// # Errors
     /// [`Error`] when the arguments do not fit, or a server refuses or does not answer.
     pub async fn perform(&self, session: &Session, arguments: &Arguments) -> Result<Box<dyn Answer>, Error> {
-        (self.call)(session, arguments).await
+        (self.call)(session, arguments).await.map_err(Error::about_groups)
     }
 }
 

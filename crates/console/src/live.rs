@@ -5,7 +5,6 @@ use crate::answers::now_ms;
 use crate::history::{History, Kind, Point};
 use admin::{BrokerRow, Diagnosis, Health};
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! The words of the pages in English and Chinese. The English text is the key.
 
-mod help;
 mod table;
 
 use http::{HeaderMap, header};
@@ -50,20 +49,14 @@ impl Lang {
         self.say(&plain).to_owned()
     }
 
-    /// What an operation does; in Chinese from the table of `docs/admin.zh-CN.md`.
+    /// The sentence about an operation.
     pub fn about(self, operation: &admin::Operation) -> &'static str {
-        let name = format!("{} {}", operation.noun, operation.verb);
-        let row = match self {
-            Self::En => None,
-            Self::Zh => row_of(include_str!("../../../docs/admin.zh-CN.md"), &name),
-        };
-        row.and_then(|row| row.rsplit('|').next()).map_or(operation.about, str::trim)
+        admin::Lang::from(self).about(operation)
     }
 
-    /// What an argument of an operation means.
+    /// The help of an argument of an operation.
     pub fn help(self, argument: &admin::Argument) -> &'static str {
-        let translated = help::HELP.iter().find(|(english, _)| self == Self::Zh && *english == argument.help);
-        translated.map_or(argument.help, |(_, text)| text)
+        admin::Lang::from(self).help(argument)
     }
 }
 
@@ -74,14 +67,6 @@ impl From<Lang> for admin::Lang {
             Lang::Zh => Self::Zh,
         }
     }
-}
-
-/// The row of a table that begins with a name in backquotes, which may have more behind it; without its end.
-fn row_of(page: &'static str, name: &str) -> Option<&'static str> {
-    let begin = format!("| `{name}");
-    let is_row =
-        |line: &&str| line.strip_prefix(begin.as_str()).is_some_and(|rest| rest.starts_with([' ', '`']));
-    page.lines().find(is_row).map(|row| row.trim_end_matches([' ', '|']))
 }
 
 fn chinese(english: &str) -> Option<&'static str> {
@@ -148,19 +133,5 @@ mod tests {
         headers.insert(header::ACCEPT_LANGUAGE, "fr, zh-TW;q=0.8, en".parse().unwrap());
         assert_eq!(Lang::preferred(&headers), Lang::Zh);
         assert_eq!((Lang::of("x"), Lang::of("中文")), (None, None));
-    }
-
-    #[test]
-    fn operations_are_described_in_chinese() {
-        let operations = admin::OPERATIONS.into_iter().flatten();
-        for operation in operations {
-            let about = Lang::Zh.about(operation);
-            assert!(
-                !about.is_ascii(),
-                "{} {} has no row in docs/admin.zh-CN.md",
-                operation.noun,
-                operation.verb
-            );
-        }
     }
 }

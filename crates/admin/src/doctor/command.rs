@@ -67,7 +67,7 @@ pub struct DoctorCommand {
     /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
-    /// Language of the verdict, en or zh; otherwise that of LC_ALL, LC_MESSAGES or LANG.
+    /// Language of help, tables and errors, en or zh; else that of LC_ALL, LC_MESSAGES or LANG.
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Lang>,
     #[command(subcommand)]

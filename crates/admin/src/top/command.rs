@@ -9,8 +9,8 @@ use super::look::{INTERVAL, Turns, health_of, look};
 use super::sample::{History, Sample};
 use super::terminal;
 use crate::command::print;
-use crate::output::{Format, render};
-use crate::shell::{Access, connect};
+use crate::output::{Format, Look, render_for};
+use crate::shell::{Access, connect, lang};
 use crate::{Error, Memory};
 
 /// Live figures of a cluster of Vostok or Apache RocketMQ: brokers, topics, groups, queues, clients.
@@ -41,7 +41,7 @@ impl TopCommand {
         if self.once {
             let sample = once(&access)?;
             let value = serde_json::to_value(sample).expect("a sample has text as keys");
-            return print(&render(&value, self.output)).map(drop);
+            return print(&render_for(&value, self.output, &Look::stdout(lang()))).map(drop);
         }
         if !std::io::stdout().is_terminal() {
             return Err(Error::Usage(
