@@ -113,7 +113,7 @@ fn main() -> ExitCode {
                 .collect::<String>(),
         ),
         Command::Doctor(command) => {
-            return match command.run() {
+            return match command.run(lang) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => {
                     complain(&error);

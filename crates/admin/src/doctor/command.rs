@@ -9,7 +9,7 @@ use super::report::Diagnosis;
 use super::{checks, machine, os_script};
 use crate::command::print;
 use crate::output::{Format, render};
-use crate::shell::{Access, lang, now_ms, session};
+use crate::shell::{Access, now_ms, session};
 use crate::{Error, Lang, Session};
 use clap::{Args, Subcommand, ValueEnum};
 use host::Facts;
@@ -67,9 +67,6 @@ pub struct DoctorCommand {
     /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
-    /// Language of help, tables and errors, en or zh; else that of LC_ALL, LC_MESSAGES or LANG.
-    #[arg(long, global = true, value_name = "LANG")]
-    lang: Option<Lang>,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -104,14 +101,14 @@ fn topic_and_queue(text: &str) -> Result<(String, i32), String> {
 }
 
 impl DoctorCommand {
-    /// Looks, prints what was found, and returns the exit code: 0 when nothing was found, 1 for findings, 2 without data.
+    /// Looks, prints in a language what was found, and returns the exit code: 0 when nothing was found, 1 for findings, 2 without data.
     ///
     /// # Errors
     /// [`Error`] when no name server answers, a bundle cannot be read, or it cannot be written or printed.
-    pub fn run(&self) -> Result<u8, Error> {
+    pub fn run(&self, lang: Lang) -> Result<u8, Error> {
         match &self.what {
-            None => self.cluster(),
-            Some(What::Host { store }) => self.machine(store),
+            None => self.cluster(lang),
+            Some(What::Host { store }) => self.machine(store, lang),
             Some(What::Queue { queue, group, broker }) => self.queue(&Target {
                 topic: queue.0.clone(),
                 queue: queue.1,
@@ -121,7 +118,7 @@ impl DoctorCommand {
         }
     }
 
-    fn cluster(&self) -> Result<u8, Error> {
+    fn cluster(&self, lang: Lang) -> Result<u8, Error> {
         let bundle = match &self.bundle {
             Some(file) => read(file)?,
             None => self.gather(&Scope::default())?,
@@ -131,14 +128,10 @@ impl DoctorCommand {
         }
         let diagnosis = Diagnosis::of(&bundle, judge(&bundle, checks::all()));
         print(&match self.output {
-            Output::Table => diagnosis.text(self.lang()),
-            Output::Json => render(&diagnosis.value(self.lang()), Format::Json),
+            Output::Table => diagnosis.text(lang),
+            Output::Json => render(&diagnosis.value(lang), Format::Json),
         })?;
         Ok(code(&diagnosis))
-    }
-
-    fn lang(&self) -> Lang {
-        self.lang.unwrap_or_else(lang)
     }
 
     fn gather(&self, scope: &Scope) -> Result<Bundle, Error> {
@@ -164,7 +157,7 @@ impl DoctorCommand {
         Ok(bundle)
     }
 
-    fn machine(&self, store: &Path) -> Result<u8, Error> {
+    fn machine(&self, store: &Path, lang: Lang) -> Result<u8, Error> {
         if !store.is_dir() {
             return Err(Error::Usage(format!("expected a directory as --store, found {}", store.display())));
         }
@@ -175,16 +168,16 @@ impl DoctorCommand {
         let diagnosis = Diagnosis::of(&bundle, judge(&bundle, machine::CHECKS.iter()));
         let text = match self.output {
             Output::Table => {
-                let report = diagnosis.text(self.lang());
+                let report = diagnosis.text(lang);
                 let report = report.split_once('\n').map_or("", |(_, rest)| rest).trim_start().to_owned();
-                let title = self.lang().pick(
+                let title = lang.pick(
                     "Lines of RocketMQ's os.sh, for a broker of Vostok:",
                     "RocketMQ 的 os.sh 各行对 Vostok broker 的作用：",
                 );
                 format!("{report}\n{title}\n{}", render(&rows, Format::Table))
             }
             Output::Json => {
-                let mut value = diagnosis.value(self.lang());
+                let mut value = diagnosis.value(lang);
                 value["os_sh"] = rows;
                 render(&value, Format::Json)
             }
@@ -306,7 +299,10 @@ mod tests {
     #[test]
     fn a_store_that_is_no_directory_is_refused() {
         let command = parse("doctor host --store /no/such").unwrap();
-        assert_eq!(command.run().unwrap_err().to_string(), "expected a directory as --store, found /no/such");
+        assert_eq!(
+            command.run(Lang::En).unwrap_err().to_string(),
+            "expected a directory as --store, found /no/such"
+        );
     }
 
     #[test]

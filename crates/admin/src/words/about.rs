@@ -81,6 +81,7 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ("namesrv set", "修改所有 NameServer 的一项配置"),
     ("namesrv wipe-write-perm", "去掉一个 broker 组所有主题的写权限，使生产者离开它"),
     ("namesrv add-write-perm", "恢复一个 broker 组所有主题的写权限"),
+    ("namesrv forget", "忘记一个已永久下线的 broker，使 vostok doctor 不再提示它"),
     ("kv list", "列出一个命名空间的键和值"),
     ("kv get", "显示一个键的值"),
     ("kv put", "在所有 NameServer 上设置一个键的值"),

@@ -31,6 +31,11 @@ pub(super) const ERRORS: &[(&str, &str)] = &[
         "{} {} cannot be undone; give --yes to confirm, or --dry-run to see its requests",
         "{1} {2} 不可恢复；加 --yes 确认，或加 --dry-run 查看将发送的请求",
     ),
+    ("{} has no setting {}, so nothing was changed there{}", "{1} 没有配置项 {2}，因此没有修改{3}"),
+    (
+        "expected a broker that is gone, found {} registered at {}",
+        "应为已下线的 broker，但 {1} 在 {2} 上有注册",
+    ),
     ("not confirmed, nothing was changed", "未确认，没有修改任何内容"),
     ("expected the broker as cluster:broker set:broker id", "broker 应为 集群:broker 组:broker ID"),
     ("expected a broker id of at least 0, found {}", "broker ID 应不小于 0，实际为 {1}"),
