@@ -159,6 +159,16 @@ impl NameServerService {
         self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Closes connections on which brokers registered.
+    fn close(&self, connections: &[u64]) {
+        for connection in connections {
+            let peer = self.brokers().get(connection).cloned();
+            if let Some(peer) = peer {
+                peer.close();
+            }
+        }
+    }
+
     /// Whether a request is served; one that is not was answered, or its answer leaves later.
     fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
         let Some(gate) = &self.gate else { return true };
@@ -255,7 +265,7 @@ async fn keep_on(front: Arc<NameServerService>, scan_interval: Duration) {
     }
 }
 
-/// Closes the connections of silent brokers, removes the brokers, and reloads users.
+/// Lets the writer remove silent brokers, and reloads users.
 async fn maintain_routes(front: Arc<NameServerService>, scan_interval: Duration) {
     let [mut scan, mut reload] = [scan_interval, RELOAD_INTERVAL].map(tokio::time::interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -263,15 +273,10 @@ async fn maintain_routes(front: Arc<NameServerService>, scan_interval: Duration)
         tokio::select! {
             _ = reload.tick(), if front.gate.is_some() => front.gate.iter().for_each(Gate::reload),
             _ = scan.tick() => {
-                for connection in front.handler.expire(Instant::now()) {
-                    let peer = front.brokers().get(&connection).cloned();
-                    if let Some(peer) = peer {
-                        peer.close();
-                    }
-                }
+                let closing = front.clone();
+                front.writer.expire(move |connections| closing.close(&connections));
             }
         }
-        front.writer.settle();
     }
 }
 

@@ -36,6 +36,9 @@ enum Work {
     Request(Box<Waiting>),
     /// Removes lost brokers.
     Settle,
+    /// Removes the brokers that were silent at a time, and passes their connections on. Registrations that arrived before that time
+    /// are in the queue before this entry.
+    Expire(Instant, Box<dyn FnOnce(Vec<u64>) + Send>),
     /// Ends the thread.
     Stop,
 }
@@ -89,6 +92,12 @@ impl Writer {
         }
     }
 
+    /// Queues [`RequestHandler::expire`] at the present time behind the registrations that arrived so far. Its connections go to `close`.
+    pub fn expire(&self, close: impl FnOnce(Vec<u64>) + Send + 'static) {
+        // As in `add`.
+        let _ = self.queue.send(Work::Expire(Instant::now(), Box::new(close)));
+    }
+
     /// Ends and joins the thread.
     pub fn stop(&self) {
         // Fails when the thread has ended.
@@ -125,6 +134,7 @@ impl Writing {
         match work {
             Work::Stop => {}
             Work::Settle => self.settles.store(false, Ordering::Release),
+            Work::Expire(now, close) => close(self.handler.expire(now)),
             Work::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
                 self.change_kv(*waiting);
             }
@@ -200,4 +210,43 @@ fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
         out.extend_from_slice(&answer);
         drop(charge);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, KvStore};
+    use std::time::Duration;
+
+    fn registration() -> Vec<u8> {
+        let header = br#"{"code":103,"flag":0,"language":"JAVA","opaque":7,"version":479,"extFields":{"brokerName":"b","brokerAddr":"a:1","clusterName":"c","haServerAddr":"a:2","brokerId":"0"}}"#;
+        let size = |bytes: usize| u32::try_from(bytes).unwrap().to_be_bytes();
+        [&size(4 + header.len())[..], &size(header.len()), header].concat()
+    }
+
+    /// A scan that waited behind a registration does not judge by the time at which the scan ends its wait.
+    #[test]
+    fn a_scan_judges_by_the_time_at_which_it_was_queued() {
+        let home = tempfile::tempdir().unwrap();
+        let config = Config::new(home.path());
+        let kv = KvStore::open(&config.kv_config_path).unwrap();
+        let start = Instant::now();
+        let handler = Arc::new(RequestHandler::new(config, kv, start));
+        let mut answer = Vec::new();
+        handler.answer(start, 5, &Command::decode(&mut registration()).unwrap(), &mut answer);
+        let (queue, received) = channel();
+        let mut writing = Writing { handler, received, queued: VecDeque::new(), settles: Arc::default() };
+        let (closed, closing) = channel();
+        for seconds in [120, 121] {
+            let closed = closed.clone();
+            let close = Box::new(move |connections| closed.send((seconds, connections)).unwrap());
+            queue.send(Work::Expire(start + Duration::from_secs(seconds), close)).unwrap();
+        }
+        drop((queue, closed));
+        while let Some(work) = writing.next() {
+            writing.perform(work, |_| {});
+        }
+        assert_eq!(closing.iter().collect::<Vec<_>>(), [(120, vec![]), (121, vec![5])]);
+        assert!(!writing.handler.is_unsettled(), "the broker is removed");
+    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use store::AppendError;
 use wire::body::{Acks, BatchAck, BatchAckBody, Checkpoint};
 use wire::codes::response;
 use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
@@ -16,7 +17,7 @@ use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::refusal::PutError;
 use crate::send::not_put;
-use crate::state::Cell;
+use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
 
 /// How far ahead of the clock, in milliseconds, the pop time of a new checkpoint may be so that its name differs from the old
@@ -273,6 +274,11 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
+    if broker.role.is_slave() {
+        renew_in_memory(broker, &origin, checkpoint)?;
+        let end = LogOffset::ZERO;
+        return Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }));
+    }
     let mut records = ReviveRecords::new(&broker.store);
     let pushed = records.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
     let put = |error: PutError| not_put(broker, error);
@@ -283,6 +289,28 @@ pub(crate) fn change_invisible_time(
     acknowledge(broker, &mut records, &origin, (&[offset], end))?;
     let end = records.append(broker, now_ms).map_err(put)?.max(end);
     Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }))
+}
+
+/// Replaces the checkpoint of a message by `checkpoint` at an acting slave, which appends nothing. Both checkpoints are in memory.
+///
+/// # Errors
+/// The refusal of an append at a slave, if the old checkpoint is not in memory or no further one may be.
+fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
+    let refused = || not_put(broker, AppendError::Following.into());
+    let queues = &broker.pops.in_flight_queues;
+    let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
+    let offset = checkpoint.start_offset;
+    if !broker.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+        return Err(refused());
+    }
+    let name = (origin.start_offset, origin.pop_ms);
+    let held = HeldCheckpoint { checkpoint, revive_queue: origin.revive_queue, after: LogOffset::ZERO };
+    if !cell.in_flight().renew(name, held) {
+        return Err(refused());
+    }
+    queues.held.fetch_add(1, Ordering::Relaxed);
+    let mut records = ReviveRecords::new(&broker.store);
+    acknowledge(broker, &mut records, origin, (&[offset], LogOffset::ZERO))
 }
 
 fn find_queue(broker: &Broker, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {

@@ -37,6 +37,7 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
         code::SET_MESSAGE_REQUEST_MODE | code::UPDATE_AND_GET_GROUP_FORBIDDEN => Some(Refusal::error(
             "this broker is a slave, which takes its tables from the master: change them there",
         )),
+        code::CHANGE_MESSAGE_INVISIBLETIME if serves_pops(broker) => None,
         code::CHANGE_MESSAGE_INVISIBLETIME | code::POP_ROLLBACK | code::RESUME_CHECK_HALF_MESSAGE => {
             Some(appends())
         }
@@ -79,13 +80,14 @@ mod tests {
             config.slave_read_enable = true;
         });
         let refused = |asked| refusal(&fixture.broker, asked).map(|refusal| refusal.code);
-        for asked in [code::POP_MESSAGE, code::ACK_MESSAGE, code::BATCH_ACK_MESSAGE] {
+        let change = code::CHANGE_MESSAGE_INVISIBLETIME;
+        for asked in [code::POP_MESSAGE, code::ACK_MESSAGE, code::BATCH_ACK_MESSAGE, change] {
             fixture.broker.acting.set_acting(false);
             assert_eq!(refused(asked), Some(response::SERVICE_NOT_AVAILABLE));
             fixture.broker.acting.set_acting(true);
             assert_eq!(refused(asked), None, "{asked}");
         }
-        assert_eq!(refused(code::CHANGE_MESSAGE_INVISIBLETIME), Some(response::SERVICE_NOT_AVAILABLE));
+        assert_eq!(refused(code::POP_ROLLBACK), Some(response::SERVICE_NOT_AVAILABLE));
     }
 
     #[test]

@@ -57,6 +57,40 @@ fn an_acting_slave_pops_and_acknowledges_from_memory() {
     assert_eq!(broker.store.appended(), end);
 }
 
+fn renew(fixture: &Fixture, (start, pop_ms): (i64, i64), offset: i64) -> Result<i64, crate::Refusal> {
+    let handle = format!("{start} {pop_ms} {INVISIBLE_MS} 0 0 b 0 {offset}");
+    let message =
+        PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset, handle: &handle };
+    change_invisible_time(&fixture.broker, &message, INVISIBLE_MS).map(|changed| changed.unwrap().pop_ms)
+}
+
+#[test]
+fn an_acting_slave_changes_the_invisible_time_in_memory() {
+    let (fixture, clock) = acting();
+    let broker = &fixture.broker;
+    let end = broker.store.appended();
+    let found = popped(&fixture, INVISIBLE_MS);
+    assert_eq!(found.revive_queue, 0);
+    let committed = || broker.offsets.committed("G", "T", 0);
+    // The second message gets a new handle, and that one another handle.
+    let first_ms = renew(&fixture, (0, found.pop_ms), 1).unwrap();
+    clock.set(1_000_000 + INVISIBLE_MS / 2);
+    let second_ms = renew(&fixture, (1, first_ms), 1).unwrap();
+    assert!(found.pop_ms < first_ms && first_ms < second_ms);
+    [0, 2].into_iter().for_each(|offset| acknowledge(&fixture, &found, offset).unwrap());
+    assert_eq!(committed(), Some(0), "the second message is not acknowledged");
+    let handle = format!("1 {second_ms} {INVISIBLE_MS} 0 0 b 0 1");
+    let message =
+        PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset: 1, handle: &handle };
+    ack(broker, &mut ReviveRecords::new(&broker.store), &message).unwrap();
+    assert_eq!(committed(), Some(3));
+    assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 0);
+    assert_eq!(broker.store.appended(), end, "nothing is appended");
+    // A handle of the master, whose checkpoint is not in memory here.
+    let refusal = renew(&fixture, (0, 900_000), 1).unwrap_err();
+    assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE);
+}
+
 /// A slave that acted and stands by stores nothing and gives nothing up: its sweep would fail every time.
 #[test]
 fn a_slave_that_stands_by_keeps_its_checkpoints() {

@@ -164,15 +164,8 @@ impl InFlightQueue {
         patience: InFlightPatience,
         now_ms: i64,
     ) -> Option<bool> {
-        let found = self.pops.iter_mut().rev().find_map(|pop| match &mut pop.state {
-            State::InMemory(held)
-                if held.checkpoint.start_offset == start && held.checkpoint.pop_ms == pop_ms =>
-            {
-                Some(pop)
-            }
-            _ => None,
-        });
-        let pop = found?;
+        let index = self.find_held((start, pop_ms))?;
+        let pop = &mut self.pops[index];
         let State::InMemory(HeldCheckpoint { checkpoint, after: passed, .. }) = &mut pop.state else {
             return None;
         };
@@ -190,6 +183,24 @@ impl InFlightQueue {
             pop.state = State::Settled(end);
         }
         Some(is_done)
+    }
+
+    /// Adds the checkpoint in memory of a message whose invisible time changes. The message belongs to the checkpoint in memory that
+    /// began at offset `start` at time `pop_ms`, and the caller acknowledges the message there. The group's offset does not pass the
+    /// message before the new checkpoint is settled. Returns false, and adds nothing, if the old checkpoint is not in memory.
+    pub(crate) fn renew(&mut self, name: (i64, i64), held: HeldCheckpoint) -> bool {
+        let Some(index) = self.find_held(name) else { return false };
+        let next = self.pops[index].next.min(name.0);
+        self.pops.insert(index, InFlightPop { next, state: State::InMemory(held) });
+        true
+    }
+
+    /// The place of the checkpoint in memory that began at offset `start` at time `pop_ms`.
+    fn find_held(&self, (start, pop_ms): (i64, i64)) -> Option<usize> {
+        self.pops.iter().rposition(|pop| {
+            matches!(&pop.state, State::InMemory(held)
+                if held.checkpoint.start_offset == start && held.checkpoint.pop_ms == pop_ms)
+        })
     }
 
     /// Takes the checkpoints that must go to the log now. The caller reports the outcome of each with [`Self::left`].
