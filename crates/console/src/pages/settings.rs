@@ -176,6 +176,11 @@ pub(super) struct Item {
 }
 
 impl Item {
+    /// Name of the setting.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Whether the value is not the default.
     pub fn is_changed(&self) -> bool {
         match self.default {
@@ -362,8 +367,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_rocketmq_count_for_its_brokers() {
-        let rows =
-            [setting("fileReservedTime", "72", None), setting("maxMessageSize", "99", None)];
+        let rows = [setting("fileReservedTime", "72", None), setting("maxMessageSize", "99", None)];
         let items = items(Lang::En, &rows);
         let changed: Vec<&str> =
             items.iter().filter(|it| it.is_changed()).map(|it| it.key.as_str()).collect();
