@@ -365,9 +365,10 @@ def live(report, browser, root, kind, load):
     def kept():
         browser.open(root + "topic?name=Normal&lang=en")
         browser.value("window.link = document.querySelector('main a[href]'); link.focus(); document.querySelector('main details').open = true; scrollTo(0, 50)")
-        browser.value("window.place = scrollY; window.made = document.querySelector('main table'); window.taken = document.querySelector('main time').textContent; 0")
-        await_true(browser, f"document.querySelector('main time').textContent !== taken && {REFRESHED}")
-        kept = "document.activeElement === link && document.querySelector('main details').open && scrollY === place && made.isConnected"
+        browser.value("window.place = scrollY; window.made = document.querySelector('main table'); window.title = document.querySelector('main h2'); 0")
+        shown = browser.value("const shown = title.textContent; title.textContent = 'changed'; shown")
+        await_true(browser, f"title.textContent === {json.dumps(shown)}")
+        kept = "document.activeElement === link && document.querySelector('main details').open && scrollY === place && made.isConnected && title.isConnected"
         if not browser.value(kept):
             raise Wrong(f"not so after a refresh: {kept}")
 

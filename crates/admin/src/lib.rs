@@ -63,7 +63,7 @@ pub use doctor::{
     Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
-pub use group::{GroupFigures, GroupName};
+pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
 pub use lag::Lag;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};

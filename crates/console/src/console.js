@@ -120,11 +120,12 @@ if (page) {
 
 // Charts by uPlot, of the cluster or of one thing, over one of three spans.
 const spans = [{ ms: 600e3, step: 1e3 }, { ms: 21600e3, step: 10e3 }, { ms: 604800e3, step: 300e3 }];
-const compact = new Intl.NumberFormat(lang, { notation: "compact", maximumFractionDigits: 1 });
+const exact = new Intl.NumberFormat(lang, { maximumFractionDigits: 2 });
+const compact = new Intl.NumberFormat(lang, { notation: "compact", maximumSignificantDigits: 3 });
 
-function withUnit(value, unit) {
+function withUnit(value, unit, format) {
   if (value === null || value === undefined) return "–";
-  if (unit !== "s") return (compact.format(value) + " " + unit).trim();
+  if (unit !== "s") return (format.format(value) + " " + unit).trim();
   const [size, name] = [[86400, "day"], [3600, "hour"], [60, "minute"], [0, "second"]].find(([size]) => value >= 2 * size);
   return new Intl.NumberFormat(lang, { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: 1 }).format(value / (size || 1));
 }
@@ -166,7 +167,7 @@ function plotOf(figure, range) {
     legend.forEach((one, series) => {
       const values = chart.data[series + 1];
       const value = at.textContent ? values[pointed] : values.findLast((value) => typeof value === "number");
-      one.querySelector("output").textContent = withUnit(value, unit);
+      one.querySelector("output").textContent = withUnit(value, unit, exact);
     });
   };
   const times = (chart, splits, _axis, _space, step) => splits.map(step >= 86400e3 ? days : step >= 60e3 ? minutes : seconds);
@@ -177,7 +178,7 @@ function plotOf(figure, range) {
   const chart = new uPlot({
     width: Math.max(canvas.clientWidth, 100), height: 180, ms: 1, legend: { show: false }, cursor: { sync: { key: "charts" }, drag: { x: false, y: false } },
     scales: { x: { range }, y: { range: (_chart, _least, most) => [0, unit === "%" ? 100 : most > 0 ? 1.1 * most : 1] } },
-    axes: [{ ...axis, values: times }, { ...axis, size: 70, values: (_chart, splits) => splits.map((value) => withUnit(value, unit)), ...(unit === "s" ? { incrs: durations } : {}) }],
+    axes: [{ ...axis, size: 32, values: times }, { ...axis, size: 70, values: (_chart, splits) => splits.map((value) => withUnit(value, unit, compact)), ...(unit === "s" ? { incrs: durations } : {}) }],
     series: [{}, ...legend.map((_one, series) => ({ stroke: colour(series ? "--out" : "--in"), width: 2, ...(series ? { dash: [6, 4] } : {}) }))],
     hooks: { setCursor: [show], setData: [show] },
   }, [[], ...legend.map(() => [])], canvas);

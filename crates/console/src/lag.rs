@@ -1,7 +1,5 @@
 //! The lag of groups, in messages and in time, when they were last looked at.
 
-use serde::{Deserialize as _, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -9,12 +7,11 @@ use std::sync::Mutex;
 pub(crate) const GROUPS_MAX: usize = 500;
 
 /// How far a group was behind at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lag {
     pub at_ms: i64,
     pub messages: i64,
     /// Age of the first message that the group has not consumed.
-    #[serde(flatten)]
     pub time_behind: admin::Lag,
 }
 
@@ -30,24 +27,21 @@ impl Lag {
 pub(crate) struct Lags(Mutex<BTreeMap<String, Lag>>);
 
 impl Lags {
-    /// Takes over what was told of groups (`group names`, `lag`) or of their queues (`broker progress`, `diff`), and returns the lag
+    /// Takes over the lag of groups or of their queues: name, messages, and time. Returns the lag
     /// of all groups that are known. A group of which nothing is told is not behind if `is_whole`, if all groups that are behind are
     /// told of; otherwise its lag stays unknown and is not returned.
     pub fn take<'a>(
         &self,
         now_ms: i64,
-        rows: impl Iterator<Item = &'a Value>,
+        rows: impl IntoIterator<Item = (&'a str, i64, admin::Lag)>,
         is_whole: bool,
     ) -> Vec<(String, Lag)> {
         let mut found: BTreeMap<String, Lag> = BTreeMap::new();
-        for row in rows {
-            let group = row["group"].as_str().unwrap_or_default().to_owned();
-            let lag = found.entry(group).or_insert(Lag::nothing(now_ms));
-            let messages = row["diff"].as_i64().or(row["lag"].as_i64()).unwrap_or_default().max(0);
-            lag.messages += messages;
+        for (group, messages, time_behind) in rows {
+            let lag = found.entry(group.to_owned()).or_insert(Lag::nothing(now_ms));
+            lag.messages += messages.max(0);
             if messages > 0 {
-                let of_row = admin::Lag::deserialize(row).unwrap_or_default();
-                lag.time_behind = admin::Lag::largest([lag.time_behind, of_row]);
+                lag.time_behind = admin::Lag::largest([lag.time_behind, time_behind]);
             }
         }
         let mut groups = self.0.lock().expect("short section");
@@ -78,11 +72,10 @@ impl Lags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn told(rows: &[(&str, i64, Option<i64>)]) -> Vec<Value> {
-        let row = |(group, diff, seconds): &(&str, i64, Option<i64>)| json!({"group": group, "diff": diff, "lag_seconds": seconds});
-        rows.iter().map(row).collect()
+    fn told<'a>(rows: &[(&'a str, i64, Option<i64>)]) -> Vec<(&'a str, i64, admin::Lag)> {
+        let lag = |lag_seconds| admin::Lag { lag_seconds, lag_is_bound: false };
+        rows.iter().map(|(group, messages, seconds)| (*group, *messages, lag(*seconds))).collect()
     }
 
     fn exact(seconds: i64) -> admin::Lag {
@@ -97,17 +90,14 @@ mod tests {
         let rows = told(&[("g", 5, new), ("g", 2, old), ("g", 0, Some(999)), ("well", 0, new)]);
         let behind = Lag { at_ms: now_ms, messages: 7, time_behind: exact(60) };
         let well = ("well".to_owned(), Lag::nothing(now_ms));
-        assert_eq!(lags.take(now_ms, rows.iter(), true), [("g".to_owned(), behind), well]);
+        assert_eq!(lags.take(now_ms, rows, true), [("g".to_owned(), behind), well]);
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), behind)]);
-        assert!(lags.take(now_ms + 30_000, [].iter(), false).is_empty(), "the lag is not known");
+        assert!(lags.take(now_ms + 30_000, [], false).is_empty(), "the lag is not known");
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), behind)]);
         let later = Lag::nothing(now_ms + 60_000);
-        let whole = lags.take(now_ms + 60_000, [].iter(), true);
+        let whole = lags.take(now_ms + 60_000, [], true);
         assert_eq!(whole, ["g", "well"].map(|group| (group.to_owned(), later)));
         assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
-        let of_group = json!({"group": "g", "members": 1, "topics": 2, "lag": 7, "lag_seconds": old});
-        let of_groups = lags.take(now_ms, [of_group].iter(), false);
-        assert_eq!(of_groups, [("g".to_owned(), behind)], "a master may tell of groups, not of queues");
     }
 
     #[test]
@@ -115,7 +105,7 @@ mod tests {
         let lags = Lags::default();
         let old = Some(3600);
         let rows = told(&[("slow", 9, old), ("never", 5, None), ("partly", 1, old), ("partly", 1, None)]);
-        lags.take(1, rows.iter(), true);
+        lags.take(1, rows, true);
         let readers =
             lags.oldest_readers(9).into_iter().map(|(group, lag)| (group, lag.time_behind.lag_seconds));
         let expected = [("never", None), ("partly", None), ("slow", Some(3600))];
@@ -127,7 +117,7 @@ mod tests {
         let lags = Lags::default();
         let names: Vec<String> = (0..600).map(|number| format!("g{number}")).collect();
         let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, None)).collect();
-        lags.take(1000, told(&rows).iter(), false);
+        lags.take(1000, told(&rows), false);
         let readers = lags.oldest_readers(1000);
         assert_eq!(readers.len(), GROUPS_MAX);
         assert!(readers.iter().all(|(_, lag)| lag.messages > 100));

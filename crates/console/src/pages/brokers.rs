@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
     Column, Page, Table, ago, broker_link, bytes, card, decimal, duration, empty, number, operation_link,
-    share, status, taken,
+    share, status,
 };
 use crate::words::Lang;
 use admin::{BrokerRow, Figure, Level, Replicas, Settings};
@@ -27,7 +27,6 @@ pub(super) async fn list(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], 1000).await?;
     let servers = app.typed::<Settings>(who, ("namesrv", "config"), &[], 10_000).await;
     let body = html! {
-        (taken(lang))
         (table(lang, &brokers))
         h2 { (lang.say("Name servers")) }
         p { (app.cluster.name_servers().join("; ")) }
@@ -45,8 +44,6 @@ fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     let columns = [
         Column::text(lang.say("Broker")),
         Column::text(lang.say("State")),
-        Column::text(lang.say("Cluster")),
-        Column::text(lang.say("Address")),
         Column::number(lang.say("In /s")),
         Column::number(lang.say("Out /s")),
         Column::number(lang.say("In today")),
@@ -57,19 +54,16 @@ fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     ];
     let rows = brokers.iter().map(|row| {
         let (name, state) = broker_cells(lang, row);
-        let is_known = row.error.is_none();
         let known = |cell: Markup| {
-            if is_known {
+            if row.error.is_none() {
                 cell
             } else {
                 html! { "–" }
             }
         };
         vec![
-            name,
+            html! { (name) p.small { (row.cluster) " · " (row.address) } },
             state,
-            html! { (row.cluster) },
-            html! { (row.address) },
             known(html! { (decimal(row.in_tps)) }),
             known(html! { (decimal(row.out_tps)) }),
             known(html! { (number(row.in_today)) }),
@@ -122,7 +116,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let place = row.map_or(name, |row| row.address.as_str());
     let all_settings = format!("/settings{}", query([("name", name)]));
     let body = html! {
-        (taken(lang))
         div.actions {
             a.button href=(all_settings) { (lang.say("All settings")) }
             (operation_link(who, lang.say("Change a setting"), ("broker", "set"), &given))

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::history::{Kind, Point, RINGS};
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Column, Page, Table, duration, number};
+use crate::view::{Column, Page, Table, decimal, duration, number};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -48,10 +48,7 @@ impl Unit {
             _ if !value.is_finite() => "–".to_owned(),
             Self::Count => number(value.round() as i64),
             Self::Seconds => duration((value * 1000.0).round() as i64),
-            Self::PerSecond | Self::Percent if value >= 100.0 => {
-                format!("{} {}", number(value.round() as i64), self.name())
-            }
-            _ => format!("{value:.1} {}", self.name()),
+            _ => format!("{} {}", decimal(value), self.name()),
         }
     }
 }
@@ -269,16 +266,17 @@ mod tests {
         let point = |at_ms, lag, seconds| Point { at_ms, values: vec![lag, seconds, 2.0, f32::NAN] };
         let past = vec![point(1000, 1234.0, 60.0), point(2000, 10.0, f32::NAN)];
         let text = shown(Lang::En, (Kind::Group, "<g>"), &[past, vec![], vec![]]).into_string();
-        assert!(text.contains("data-kind=\"group\" data-name=\"&lt;g&gt;\""), "{text}");
-        assert!(
-            text.contains("Lag: messages</th><td class=\"number\">10</td><td class=\"number\">622</td>"),
-            "{text}"
-        );
-        assert!(text.contains("points=\"0,6 800,155\""), "{text}");
-        assert!(text.contains("points=\"0,6\""), "unknown values are not drawn: {text}");
-        assert!(
-            text.contains("Consumption: retried</td><td class=\"number\" data-label=\"now\">–</td>"),
-            "{text}"
-        );
+        let parts = [
+            "data-kind=\"group\" data-name=\"&lt;g&gt;\"",
+            "Lag: messages</td><td class=\"number\" data-label=\"now\">10</td>",
+            "data-label=\"10 minutes, mean\">622</td>",
+            "points=\"0,6 800,155\"",
+            // Unknown values are not drawn.
+            "points=\"0,6\"",
+            "Consumption: retried</td><td class=\"number\" data-label=\"now\">–</td>",
+        ];
+        for part in parts {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
     }
 }

@@ -83,7 +83,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         (lang.say("Settings"), &settings),
     ];
     let body = html! {
-        (taken(lang))
         div.actions {
             (operation_link(who, lang.say("Reset offsets"), ("offset", "reset"), &offsets))
             (operation_link(who, lang.say("Skip messages"), ("offset", "skip"), &offsets[..2]))

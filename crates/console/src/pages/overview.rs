@@ -17,7 +17,6 @@ use crate::view::{
 use crate::words::Lang;
 use admin::BrokerRow;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Brokers that are shown at most.
@@ -40,8 +39,7 @@ const FIRST: usize = 3;
 /// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
-    let rows = sample.brokers.iter().filter_map(|row| BrokerRow::deserialize(row).ok());
-    let brokers: Vec<BrokerRow> = rows.collect();
+    let brokers = &sample.brokers;
     let body = html! {
         @if sample.is_refused() {
             p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
@@ -53,14 +51,14 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
         div.cards {
-            (card(lang.say("Messages in"), rate(sample.in_tps), today(lang, &brokers, |row| if row.id == 0 { row.in_today } else { 0 })))
-            (card(lang.say("Messages out"), rate(sample.out_tps), today(lang, &brokers, |row| row.out_today)))
+            (card(lang.say("Messages in"), rate(sample.in_tps), today(lang, brokers, |row| if row.id == 0 { row.in_today } else { 0 })))
+            (card(lang.say("Messages out"), rate(sample.out_tps), today(lang, brokers, |row| row.out_today)))
             (behind(app, lang))
-            (fullest(lang, &brokers))
+            (fullest(lang, brokers))
         }
         (charts(app, lang, (Kind::Cluster, "")))
         div.split {
-            div #brokers { h2 { (lang.say("Brokers")) } (broker_table(lang, &brokers)) }
+            div #brokers { h2 { (lang.say("Brokers")) } (broker_table(lang, brokers)) }
             div #topics {
                 h2 { (lang.say("Busiest topics")) }
                 (topic_table(lang, &sample))
@@ -137,19 +135,11 @@ fn topic_table(lang: Lang, sample: &Sample) -> Markup {
         Column::number(lang.say("In /s")),
         Column::text(lang.say("Looked at")),
     ];
-    let rows = sample.topics.iter().filter_map(|row| Busy::deserialize(row).ok()).map(|row| {
-        let time_ms = admin::parse_time(&row.time).unwrap_or_default();
-        vec![topic_link(&row.topic), html! { (decimal(row.in_tps)) }, ago(lang, time_ms)]
-    });
+    let rows = sample
+        .topics
+        .iter()
+        .map(|row| vec![topic_link(&row.topic), html! { (decimal(row.in_tps)) }, ago(lang, row.at_ms)]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No topic gets messages now")))
-}
-
-/// A busy topic of a sample.
-#[derive(Deserialize)]
-struct Busy {
-    topic: String,
-    in_tps: f64,
-    time: String,
 }
 
 /// The doctor's findings, the gravest first, each with its command and its page.

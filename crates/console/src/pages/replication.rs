@@ -4,9 +4,7 @@ use super::runtime::{shown_failures, silent};
 use crate::app::servers::controllers;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{
-    Column, Page, Table, broker_link, bytes, card, empty, number, operation_link, status, taken,
-};
+use crate::view::{Column, Page, Table, broker_link, bytes, card, empty, number, operation_link, status};
 use crate::words::Lang;
 use admin::{BrokerRow, Epoch, Epochs, InSync, Level, Metadata, Replica, ReplicaStatus, Replicas};
 use maud::{Markup, html};
@@ -63,7 +61,6 @@ pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusa
         all.groups.push(group);
     }
     let body = html! {
-        (taken(lang))
         (shown_failures(&all.failures))
         (cards(lang, &all))
         h2 { (lang.say("Positions")) }

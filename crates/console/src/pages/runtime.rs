@@ -26,8 +26,8 @@ pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Ref
 pub(super) fn silent(app: &App) -> Vec<String> {
     let brokers = app.live.sample_unwatched().brokers;
     let silent = brokers.iter().filter_map(|row| {
-        let error = row["error"].as_str()?;
-        Some(format!("{} {}: {error}", row["broker"].as_str()?, row["address"].as_str()?))
+        let error = row.error.as_deref()?;
+        Some(format!("{} {}: {error}", row.broker, row.address))
     });
     silent.collect()
 }

@@ -9,7 +9,7 @@ use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::view::{
     Column, Page, Table, ago, broker_link, bytes, card, duration, empty, group_link, number, operation_link,
-    share, status, taken,
+    share, status,
 };
 use crate::words::Lang;
 use admin::{Level, Settings};
@@ -106,7 +106,6 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let mut readers = app.lags.oldest_readers(READERS);
     readers.retain(|(group, _)| !is_system_group(group));
     let body = html! {
-        (taken(lang))
         (shown_failures(&failures))
         (cards(lang, &spaces))
         h2 { (lang.say("Space")) }

@@ -7,7 +7,7 @@ use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, answer, cell_text, incomplete, operation_link, table, taken};
+use crate::view::{Page, answer, cell_text, incomplete, operation_link, table};
 use crate::words::Lang;
 use http::StatusCode;
 use maud::{Markup, html};
@@ -38,7 +38,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         Err(refusal) => html! { p.failure { "✗ " (refusal.text) } },
     };
     let body = html! {
-        (taken(lang))
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))

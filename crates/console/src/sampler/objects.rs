@@ -4,9 +4,8 @@ use super::{LIVE_MS, SAMPLE_SHARE, ask};
 use crate::answers::now_ms;
 use crate::app::App;
 use crate::history::Kind;
-use admin::Arguments;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use admin::{Arguments, GroupProgress, TopicRates, TopicStatus};
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use wire::names::RETRY_PREFIX;
@@ -49,48 +48,10 @@ pub(crate) async fn sample_objects(app: &App) {
     }
 }
 
-/// The part of `topic status` that is sampled.
-#[derive(Deserialize)]
-struct Status {
-    queues: Vec<End>,
-    /// The failures of brokers without which the sum is too small.
-    #[serde(default)]
-    failures: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct End {
-    max_offset: i64,
-}
-
-/// The part of a row of `topic rates` that is sampled.
-#[derive(Deserialize)]
-struct Delivered {
-    out_tps: f64,
-}
-
-/// The part of `group progress` that is sampled.
-#[derive(Deserialize)]
-struct Progress {
-    queues: Vec<Queue>,
-    #[serde(default)]
-    failures: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Queue {
-    topic: String,
-    broker_offset: i64,
-    consumer_offset: i64,
-    diff: i64,
-    #[serde(flatten)]
-    lag: admin::Lag,
-}
-
 async fn sample_topic(app: &App, counters: &mut Counters, topic: &str) {
     let object = (Kind::Topic, topic);
-    if let Some(Status { queues, failures }) =
-        typed::<Status>(app, ("topic", "status"), ("topic", topic)).await
+    if let Some(TopicStatus { queues, failures, .. }) =
+        of_object::<TopicStatus>(app, ("topic", "status"), ("topic", topic)).await
         && failures.is_empty()
     {
         let stored = queues.iter().map(|queue| queue.max_offset).sum();
@@ -98,15 +59,15 @@ async fn sample_topic(app: &App, counters: &mut Counters, topic: &str) {
         app.live.add(object, now_ms(), &[rate, None]);
     }
     if counters.is_due(object, now_ms())
-        && let Some(rows) = typed::<Vec<Delivered>>(app, ("topic", "rates"), ("topic", topic)).await
+        && let Some(rows) = of_object::<Vec<TopicRates>>(app, ("topic", "rates"), ("topic", topic)).await
     {
         app.live.add(object, now_ms(), &[None, Some(rows.iter().map(|row| row.out_tps).sum())]);
     }
 }
 
 async fn sample_group(app: &App, counters: &mut Counters, group: &str) {
-    let progress = typed::<Progress>(app, ("group", "progress"), ("group", group)).await;
-    let Some(Progress { queues, .. }) = progress.filter(|progress| progress.failures.is_empty()) else {
+    let progress = of_object::<GroupProgress>(app, ("group", "progress"), ("group", group)).await;
+    let Some(GroupProgress { queues, .. }) = progress.filter(|progress| progress.failures.is_empty()) else {
         return;
     };
     let (object, at_ms) = ((Kind::Group, group), now_ms());
@@ -131,14 +92,14 @@ async fn sample_group(app: &App, counters: &mut Counters, group: &str) {
 }
 
 /// The answer of an operation about one topic or group; `None` if it fails, as of one that was deleted meanwhile.
-async fn typed<T: DeserializeOwned>(
+async fn of_object<T: Any>(
     app: &App,
-    (noun, verb): (&str, &str),
+    operation: (&str, &str),
     (name, value): (&'static str, &str),
 ) -> Option<T> {
     let mut arguments = Arguments::default();
     arguments.set(name, value);
-    serde_json::from_value(ask(app, noun, verb, &arguments).await.ok()?).ok()
+    ask(app, operation, &arguments).await.ok()
 }
 
 /// Name of an object with the name of what is counted of it.
