@@ -52,7 +52,7 @@ The files are read and not changed, and no broker is asked. Codes of requests ar
 #[derive(Args)]
 pub struct Import {
     /// The broker that is asked.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = call::broker)]
     from: String,
     /// Directory of the files: config below the store's directory.
     #[arg(long, value_name = "DIR", default_value = "./data/config")]
@@ -65,7 +65,7 @@ pub struct Import {
 #[derive(Args)]
 pub struct Export {
     /// The broker that is written to.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = call::broker)]
     to: String,
     /// Directory of the files: config below the store's directory.
     #[arg(long = "in", value_name = "DIR", default_value = "./data/config")]

@@ -1,12 +1,19 @@
 //! Requests of the program itself to servers that it knows by their addresses.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use client::{Client, Config, Credentials, Reply};
 use net::tls::Security;
 use wire::json;
+use wire::settings::{BROKER_PORT, with_port};
 
 use crate::roles::Error;
+
+/// Parses the address of a broker for an argument.
+pub fn broker(text: &str) -> Result<String, Infallible> {
+    Ok(with_port(text, BROKER_PORT))
+}
 
 /// A client that encrypts and signs as it is told, for servers that every call names; `server` is one of them.
 ///

@@ -1,27 +1,30 @@
 //! `vostok config list|explain|lint|diff`: what settings mean, and what is wrong with a configuration file. Exit code 0: clean or
 //! equal; 1: findings or differences; 2: cannot read.
 
+mod search;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use admin::Format;
+use admin::{Format, Lang, Look, render_for};
 use broker::{Effect, Finding, Setting, Treatment};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use wire::body::{line_of_key, parse_key_values};
 
 use crate::roles::Error;
-use crate::security;
+use crate::{security, words};
+use search::search;
 
 /// What `vostok config` does.
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// List the settings of a broker with their defaults.
     List {
-        /// Only settings with this text in their names or meanings.
+        /// Only settings with this text in their names or meanings, or about this subject (retention, durability, delay).
         word: Option<String>,
         #[command(flatten)]
         output: Output,
@@ -63,6 +66,8 @@ pub struct Output {
     /// How the answer is written.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    #[arg(skip)]
+    lang: Lang,
 }
 
 /// The role that a configuration file is for.
@@ -77,13 +82,13 @@ pub enum Kind {
 }
 
 /// Runs a command; the exit code says what was found.
-pub fn run(command: &ConfigCommand) -> ExitCode {
+pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
     let done = match command {
-        ConfigCommand::List { word, output } => list(word.as_deref(), output),
-        ConfigCommand::Explain { key, output } => explain(key, output),
-        ConfigCommand::Lint { file, role, output } => lint(file, *role, output),
+        ConfigCommand::List { word, output } => list(word.as_deref(), &output.in_lang(lang)),
+        ConfigCommand::Explain { key, output } => explain(key, &output.in_lang(lang)),
+        ConfigCommand::Lint { file, role, output } => lint(file, *role, &output.in_lang(lang)),
         ConfigCommand::Diff { first, second, credentials, output } => {
-            diff([first, second], credentials.as_deref(), output)
+            diff([first, second], credentials.as_deref(), &output.in_lang(lang))
         }
     };
     done.unwrap_or_else(|error| {
@@ -94,10 +99,20 @@ pub fn run(command: &ConfigCommand) -> ExitCode {
 }
 
 impl Output {
+    fn in_lang(&self, lang: Lang) -> Self {
+        Self { output: self.output, lang }
+    }
+
+    /// The language of cells: programs get English in all languages.
+    fn cells(&self) -> Lang {
+        if self.output == Format::Table { self.lang } else { Lang::En }
+    }
+
     fn print(&self, answer: &impl Serialize) -> Result<(), Error> {
         let value = serde_json::to_value(answer).map_err(|error| Error::new("the answer", error))?;
         // Nobody may be reading.
-        let _ = write!(std::io::stdout(), "{}", admin::render(&value, self.output));
+        let look = Look::stdout(self.lang);
+        let _ = write!(std::io::stdout(), "{}", render_for(&value, self.output, &look));
         Ok(())
     }
 }
@@ -116,35 +131,47 @@ struct Row {
 }
 
 impl Row {
-    fn new(setting: &Setting) -> Self {
+    fn new(setting: &Setting, lang: Lang) -> Self {
         let takes_effect = match setting.treatment {
-            Treatment::Served(Effect::Live) => "at once",
-            Treatment::Served(Effect::Restart) => "restart",
-            Treatment::Refused => "never: other values stop the start",
-            Treatment::WithoutEffect => "never: kept without effect",
+            Treatment::Served(Effect::Live) => lang.pick("at once", "立即"),
+            Treatment::Served(Effect::Restart) => lang.pick("restart", "重启后"),
+            Treatment::Refused => lang.pick("never: other values stop the start", "其他取值拒绝启动"),
+            Treatment::WithoutEffect => lang.pick("never: kept without effect", "不起作用"),
         };
         Self {
             setting: setting.name,
-            default: of_the_machine(&setting.default).to_owned(),
-            rocketmq: setting.java.map_or("(no such setting)", of_the_machine),
-            unit: setting.unit().unwrap_or_default(),
+            default: of_the_machine(&setting.default, lang).to_owned(),
+            rocketmq: setting.java.map_or(lang.pick("(no such setting)", "（无此配置项）"), |it| {
+                of_the_machine(it, lang)
+            }),
+            unit: setting.unit().map_or("", |unit| words::unit(lang, unit)),
             takes_effect,
-            since: if setting.java.is_some() { "in RocketMQ 5.5.0" } else { "Vostok 0.1.0" },
-            meaning: setting.text,
+            since: if setting.java.is_some() {
+                lang.pick("in RocketMQ 5.5.0", "RocketMQ 5.5.0 已有")
+            } else {
+                "Vostok 0.1.0"
+            },
+            meaning: lang.pick(setting.text, words::meaning(setting.name).unwrap_or(setting.text)),
         }
     }
 }
 
 /// A default as it is printed; `*` stands for one that the machine decides.
-fn of_the_machine(default: &str) -> &str {
-    if default == "*" { "(by the machine)" } else { default }
+fn of_the_machine(default: &str, lang: Lang) -> &str {
+    if default == "*" { lang.pick("(by the machine)", "（由本机决定）") } else { default }
 }
 
 fn list(word: Option<&str>, output: &Output) -> Result<ExitCode, Error> {
-    let word = word.unwrap_or_default().to_lowercase();
-    let has_word =
-        |it: &Setting| it.name.to_lowercase().contains(&word) || it.text.to_lowercase().contains(&word);
-    let rows: Vec<Row> = broker::settings().iter().filter(|it| has_word(it)).map(Row::new).collect();
+    let rows: Vec<Row> =
+        search(word.unwrap_or_default()).iter().map(|it| Row::new(it, output.cells())).collect();
+    if let Some(word) = word.filter(|_| rows.is_empty()) {
+        let why = format!("no setting of a broker is about {word}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "vostok: {}",
+            output.lang.pick(why, format!("没有与 {word} 有关的 broker 配置项"))
+        );
+    }
     output.print(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -152,12 +179,20 @@ fn list(word: Option<&str>, output: &Output) -> Result<ExitCode, Error> {
 fn explain(key: &str, output: &Output) -> Result<ExitCode, Error> {
     match broker::setting(key) {
         Ok(setting) => {
-            output.print(&Row::new(&setting))?;
+            output.print(&Row::new(&setting, output.cells()))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(near) => {
-            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "vostok: no setting of a broker has the name {key}{near}");
+            let near = near.unwrap_or_default();
+            let why = match (output.lang, near) {
+                (Lang::En, "") => format!("no setting of a broker has the name {key}"),
+                (Lang::En, near) => {
+                    format!("no setting of a broker has the name {key}; did you mean {near}?")
+                }
+                (Lang::Zh, "") => format!("broker 没有配置项 {key}"),
+                (Lang::Zh, near) => format!("broker 没有配置项 {key}；是否为 {near}？"),
+            };
+            let _ = writeln!(std::io::stderr(), "vostok: {why}");
             Ok(ExitCode::from(1))
         }
     }

@@ -1,5 +1,6 @@
 //! The role `console`: where it listens, which cluster it shows.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +43,30 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The address on which the console listens.
+    pub fn listens(&self) -> SocketAddr {
+        self.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))
+    }
+
+    /// Scheme of the console's address in a browser.
+    pub fn scheme(&self) -> &'static str {
+        if self.certificate.is_some() { "https" } else { "http" }
+    }
+
+    /// The arguments that give these settings to another process.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let files = [
+            ("--console-keys", &self.keys),
+            ("--console-runs", &self.runs),
+            ("--console-cert", &self.certificate),
+            ("--console-key", &self.key),
+        ];
+        let names = (!self.names.is_empty()).then(|| ("--console-name", self.names.join(",").into()));
+        let given = files.into_iter().filter_map(|(flag, file)| Some((flag, file.clone()?.into_os_string())));
+        let all = std::iter::once(("--console", OsString::from(self.listens().to_string())));
+        all.chain(names).chain(given).flat_map(|(flag, value)| [flag.into(), value]).collect()
+    }
+
     /// TLS with browsers, apart from that of the cluster: a browser wants a certificate that it trusts.
     fn tls(&self) -> Result<Option<Arc<ServerTls>>, TlsError> {
         let (Some(certificate), Some(key)) = (self.certificate.clone(), self.key.clone()) else {
@@ -71,7 +96,7 @@ pub fn start(
     reach.security = security;
     let cluster = Cluster::connect(reach, settings.keys.as_deref()).map_err(|error| failed(&error))?;
     let tls = settings.tls().map_err(|error| failed(&error))?;
-    let listens = settings.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
+    let listens = settings.listens();
     if settings.keys.is_some() && !home.join("console/users.json").exists() {
         tracing::warn!(
             "whoever reaches the console on this machine acts with the keys of --console-keys; make logins with: vostok console user NAME --data DIR"

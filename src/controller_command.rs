@@ -1,6 +1,7 @@
 //! `vostok controller`: what operators do with controllers beside what `mqadmin` does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use serde::Deserialize;
 use wire::body::{BrokerReplicasInfo, ClusterInfo, ReplicaIdentity, ReplicasInfo};
 use wire::codes::request;
 use wire::json;
+use wire::settings::{CONTROLLER_PORT, with_port};
 
 use crate::auth_command::Access;
-use crate::call::{call, parse};
+use crate::call::{self, call, parse};
 use crate::roles::Error;
 
 /// Longest wait for an answer.
@@ -33,11 +35,11 @@ pub enum ControllerCommand {
 #[derive(Args)]
 pub struct Rebuild {
     /// A controller of the group that is to know the set.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = controller)]
     to: String,
     /// All brokers of the set, running or just started: a missing broker may have messages that no other broker has. A Java master
     /// does not report its id: write ID@HOST:PORT.
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true, value_parser = call::broker)]
     brokers: Vec<String>,
     /// Ids of brokers that are permanently lost. Messages that no other broker has are lost.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
@@ -50,16 +52,21 @@ pub struct Rebuild {
 #[derive(Args)]
 pub struct Import {
     /// A controller of the other group.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = controller)]
     from: String,
     /// A controller of the group that takes over.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = controller)]
     to: String,
     /// A name server, which says which clusters and broker sets there are.
-    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT")]
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT", value_parser = wire::settings::name_servers)]
     name_server: String,
     #[command(flatten)]
     access: Access,
+}
+
+/// Parses the address of a controller.
+fn controller(text: &str) -> Result<String, Infallible> {
+    Ok(with_port(text, CONTROLLER_PORT))
 }
 
 /// Runs a command.

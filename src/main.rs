@@ -17,12 +17,13 @@ mod roles;
 mod security;
 mod serve;
 mod store_command;
+mod words;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// What somebody does first.
 const FIRST: &str = "Begin with:
@@ -34,6 +35,9 @@ const FIRST: &str = "Begin with:
 #[derive(Parser)]
 #[command(name = "vostok", version = env!("VOSTOK_VERSION"), after_help = FIRST)]
 struct Arguments {
+    /// Language of help, tables and errors, en or zh; else that of LC_ALL, LC_MESSAGES or LANG.
+    #[arg(long, global = true, value_name = "LANG")]
+    lang: Option<admin::Lang>,
     #[command(subcommand)]
     command: Command,
 }
@@ -92,7 +96,14 @@ fn main() -> ExitCode {
             std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
         return mqadmin(&words);
     }
-    let outcome = match Arguments::parse().command {
+    let lang = words::language(std::env::args_os().map(|it| it.to_string_lossy().into_owned()));
+    let matches = words::translated(Arguments::command(), lang).try_get_matches();
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments,
+        Err(error) => return words::show(&error, lang),
+    };
+    let complain = |why: &dyn std::fmt::Display| complain(&lang.error(&why.to_string()));
+    let outcome = match arguments.command {
         Command::Mqadmin { words } => return mqadmin(&words),
         Command::Completion { shell } => print(admin::completion_script(shell)),
         Command::Complete { words } => print(
@@ -102,7 +113,7 @@ fn main() -> ExitCode {
                 .collect::<String>(),
         ),
         Command::Doctor(command) => {
-            return match command.run() {
+            return match command.run(lang) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => {
                     complain(&error);
@@ -126,12 +137,12 @@ fn main() -> ExitCode {
             Ok(()) => Ok(()),
         },
         Command::Store(command) => return store_command::run(&command),
-        Command::Config(command) => return config_command::run(&command),
+        Command::Config(command) => return config_command::run(&command, lang),
         Command::Controller(command) => controller_command::run(&command).map_err(|error| error.to_string()),
         Command::Auth(command) => auth_command::run(&command).map_err(|error| error.to_string()),
         Command::Console(command) => command.run().map_err(|error| error.to_string()),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
-        Command::Lab(lab) => match lab::run(lab) {
+        Command::Lab(lab) => match lab::run(words::lab(lab, lang)) {
             // The lab reads its flags itself; wrong ones end as those of the others do.
             Err(error @ lab::Error::Usage(_)) => {
                 eprint!("{error}");

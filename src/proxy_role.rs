@@ -52,7 +52,7 @@ pub fn start_alone(
             &"authenticationEnabled needs innerClientAuthenticationCredentials, the keys of a super user of the brokers, with which their users are read",
         ));
     }
-    let own = wire::settings::addresses(&config.name_servers)
+    let own = wire::settings::name_servers(&config.name_servers)
         .map_err(|error| failed(&format!("namesrvAddr: {error}")))?;
     let own = Some(own.as_str()).filter(|own| !own.is_empty());
     let named = given.or(settings.name_servers.as_deref()).or(own);

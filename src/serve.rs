@@ -42,7 +42,7 @@ pub struct Serve {
     console: console_role::Settings,
     /// Name servers the broker registers with, and whose brokers a proxy without a broker serves, beside the one of this process; else namesrvAddr of the file. A process
     /// without a name server then looks at the environment's NAMESRV_ADDR.
-    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...", value_parser = wire::settings::addresses)]
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...", value_parser = wire::settings::name_servers)]
     name_servers: Option<String>,
     /// A RocketMQ properties file (broker.conf, namesrv.conf or controller.conf).
     #[arg(short = 'c', long = "config", value_name = "FILE")]
@@ -50,10 +50,9 @@ pub struct Serve {
     #[command(flatten)]
     log: logs::Settings,
     /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
-    /// two or four masters with a slave each. The file of -c is for all brokers, their ports are ten apart, and the
-    /// controller's is two above that of the name server unless it is given.
-    #[arg(long, value_name = "KIND",
-        conflicts_with_all = ["roles", "grpc_port", "proxy_port", "proxy_config", "name_servers", "address"])]
+    /// two or four masters with a slave each, and a process for gRPC and the console. The file of -c is for all brokers, their
+    /// ports are ten apart, and the controller's is two above that of the name server unless it is given.
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "name_servers"])]
     cluster: Option<cluster::Kind>,
     /// Give each broker of --cluster a network link of its own that can be cut: a network namespace for each, which no other
     /// machine reaches. Needs root and the program ip.
@@ -98,6 +97,12 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             config: serve.config,
             open: serve.open,
             links: serve.links,
+            front: cluster::FrontSettings {
+                grpc_port: serve.grpc_port,
+                proxy_port: serve.proxy_port,
+                proxy_config: serve.proxy_config,
+                console: serve.console,
+            },
             log: serve.log,
         });
     }

@@ -207,15 +207,21 @@ fn is_place(key: &str) -> bool {
         || matches!(key, "readOnlyCommitLogStorePaths" | "haMasterAddress" | "fastListenPort")
 }
 
+fn is_shared(key: &str) -> bool {
+    key.starts_with("tls.")
+        || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
+}
+
+/// The given settings about connections, which all members get.
+pub fn shared(given: &BTreeMap<String, String>) -> impl Iterator<Item = (String, String)> {
+    given.iter().filter(|(key, _)| is_shared(key)).map(owned)
+}
+
 /// The name server's process, with the controller where there is one. Of the given settings it gets what is about
 /// connections.
 fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<String, String>) -> Member {
     let host = hosts.name_server();
-    let is_shared = |key: &str| {
-        key.starts_with("tls.")
-            || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
-    };
-    let mut own: BTreeMap<_, _> = given.iter().filter(|(key, _)| is_shared(key)).map(owned).collect();
+    let mut own: BTreeMap<_, _> = shared(given).collect();
     own.extend(pairs([("listenPort", ports.namesrv.to_string())]));
     own.extend(hosts.own(&host).into_iter().filter(|(key, _)| is_shared(key)));
     let mut roles = "namesrv";

@@ -4,6 +4,7 @@
 //! them, prints who they are, says which of them end, and stops all of them. It restarts none: whoever kills a member decides
 //! when it comes back.
 
+mod front;
 mod members;
 mod network;
 mod process;
@@ -21,6 +22,8 @@ use wire::body::parse_key_values;
 
 use crate::roles::Error;
 use crate::{address, logs, notify, security};
+use front::Front;
+pub use front::Settings as FrontSettings;
 pub use members::Kind;
 use members::{Member, Members, Ports};
 use network::Network;
@@ -54,6 +57,8 @@ pub struct Settings {
     pub open: bool,
     /// Whether each broker is behind a network link of its own.
     pub links: bool,
+    /// gRPC and console.
+    pub front: FrontSettings,
     /// The log of this process and of all members.
     pub log: logs::Settings,
 }
@@ -82,7 +87,8 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         // Before the members, so that no signal is lost.
         let mut signals = Signals::receive()?;
         let home = settings.data.clone().unwrap_or_else(|| "./data".into());
-        let mut cluster = Cluster { home, processes: Vec::new(), network: None };
+        let front = Front::default();
+        let mut cluster = Cluster { home, processes: Vec::new(), network: None, front };
         let outcome = cluster.run(settings, &mut signals).await;
         tracing::info!("stopping");
         cluster.stop(&mut signals).await;
@@ -96,6 +102,8 @@ struct Cluster {
     processes: Vec<Process>,
     /// The links of the brokers; they are removed after all processes have ended.
     network: Option<Network>,
+    /// gRPC and console.
+    front: Front,
 }
 
 impl Cluster {
@@ -117,16 +125,26 @@ impl Cluster {
             self.network = Some(Network::make(&self.home, settings.kind.brokers().collect())?);
         }
         let subnet = self.network.as_ref().map(Network::subnet);
-        let Members { stages, overruled } = members::members(settings.kind, ports, &given, subnet)?;
+        let Members { mut stages, overruled } = members::members(settings.kind, ports, &given, subnet)?;
         for key in overruled {
             tracing::warn!(key, "the cluster decides this setting; that of the file has no effect");
         }
         let name_server = stages[0][0].address();
+        self.front = match &self.network {
+            Some(network) => Front::within_links(network.hub(), &name_server),
+            None => Front::new(
+                &settings.front,
+                (&stages[0][0].host, &name_server),
+                members::shared(&given).collect(),
+            ),
+        };
+        stages.extend(self.front.member.clone().map(|member| vec![member]));
         let client = asking(&name_server, security)?;
         let started = self.start(stages, settings, (&client, &name_server), signals).await;
         client.shutdown();
         let Some(ids) = started? else { return Ok(()) };
         say(&self.table(&ids));
+        self.front.lines.iter().for_each(|line| say(line));
         say("A broker that ended starts again with: vostok serve --roles broker --data DATA -c DATA.conf");
         if let Some(network) = &self.network {
             say(&format!("A broker is cut off with: ip -n {} link set MEMBER down (or up)", network.hub()));
@@ -150,16 +168,22 @@ impl Cluster {
         let mut registered = Registered::new();
         for stage in stages {
             for member in stage {
-                let log = settings.log.of_member(&member.name);
+                let mut further = settings.log.of_member(&member.name);
+                if self.front.is(&member) {
+                    further.extend(self.front.arguments.iter().cloned());
+                }
                 let by = self.network.as_ref().map(|network| network.within(&member.name));
                 let by = by.iter().flatten().cloned().collect::<Vec<_>>();
-                self.processes.push(Process::start(member, &self.home, (&by, &log))?);
+                self.processes.push(Process::start(member, &self.home, (&by, &further))?);
             }
             let mut since = Instant::now();
             loop {
                 let known = registered_brokers(client, name_server).await;
                 if let Some(text) = self.ended().first() {
-                    return Err(Error::new("the cluster does not start", text));
+                    if !self.give_up_front() {
+                        return Err(Error::new("the cluster does not start", text));
+                    }
+                    self.front = Front::ended(text);
                 }
                 let missing = self.missing(known.as_ref());
                 if missing.is_empty() {
@@ -178,10 +202,23 @@ impl Cluster {
         Ok(Some(registered))
     }
 
+    /// Goes on without gRPC and console if their process alone has ended and its ports were not asked for: another program may
+    /// have taken a port meanwhile.
+    fn give_up_front(&mut self) -> bool {
+        let is_ended_front = |it: &Process| !it.is_running() && self.front.is(&it.member);
+        let is_possible = !self.front.is_required
+            && self.processes.iter().all(|process| process.is_running() || is_ended_front(process));
+        if is_possible {
+            self.processes.retain(Process::is_running);
+        }
+        is_possible
+    }
+
     /// Names of the members that were started and do not serve yet, by what the name server knows.
     fn missing(&self, known: Option<&Registered>) -> Vec<&str> {
         let serves = |member: &Member| {
-            known.is_some_and(|known| !member.is_broker() || known.contains_key(&member.port))
+            let is_served = !self.front.is(member) || self.front.serves();
+            known.is_some_and(|known| !member.is_broker() || known.contains_key(&member.port)) && is_served
         };
         let members = self.processes.iter().map(|process| &process.member);
         members.filter(|member| !serves(member)).map(|member| member.name.as_str()).collect()

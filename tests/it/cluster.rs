@@ -1,7 +1,7 @@
 //! `vostok serve --cluster`: whole clusters on this machine, each member a process.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ use wire::header::SendHeader;
 
 use crate::common::PATIENCE;
 use crate::common::os;
-use crate::common::server::{ON_ANY_DISK, await_end, free_ports_of};
+use crate::common::server::{ON_ANY_DISK, await_end, free_ports, free_ports_of};
 use crate::common::wire_client::{Connection, pull_header, send_header};
 use crate::stage::{eventually, make_group, open, output, records};
 
@@ -123,10 +123,12 @@ impl Cluster {
         let conf = home.path().join("given.conf");
         fs::write(&conf, format!("{}\n{settings}", ON_ANY_DISK.join("\n"))).unwrap();
         let (namesrv, broker) = free_ports_of(brokers);
+        let (grpc, console) = free_ports();
         let mut parent = Command::new(env!("CARGO_BIN_EXE_vostok"))
             .args(["serve", "--cluster", kind, "--data"])
             .arg(home.path().join("data"))
-            .args(["--namesrv-port", &namesrv.to_string(), "--broker-port", &broker.to_string(), "-c"])
+            .args(["--namesrv-port", &namesrv.to_string(), "--broker-port", &broker.to_string()])
+            .args(["--grpc-port", &grpc.to_string(), "--console", &format!("127.0.0.1:{console}"), "-c"])
             .arg(conf)
             .env("RUST_LOG", "info")
             .stdin(Stdio::null())
@@ -139,7 +141,7 @@ impl Cluster {
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let mut cluster = Self { parent, lines, members: Vec::new(), home };
         assert!(cluster.line().starts_with("MEMBER "));
-        cluster.members = (0..=brokers).map(|_| member(&cluster.line())).collect();
+        cluster.members = (0..brokers + 2).map(|_| member(&cluster.line())).collect();
         cluster
     }
 
@@ -468,8 +470,19 @@ fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
         ("broker-b-0", "master"),
         ("broker-a-1", "slave"),
         ("broker-b-1", "slave"),
+        ("proxy", "proxy,console"),
     ];
     assert_eq!(roles(&cluster), wanted);
+    let [grpc, console] = [cluster.line(), cluster.line()];
+    let grpc: SocketAddr = grpc.strip_prefix("gRPC for 5.x clients is at ").unwrap().parse().unwrap();
+    assert!(std::net::TcpStream::connect(grpc).is_ok());
+    let console = console.strip_prefix("Console:  http://").unwrap().trim_end_matches('/').to_owned();
+    eventually("the console shows all brokers", || {
+        let mut stream = std::net::TcpStream::connect(&console).ok()?;
+        write!(stream, "GET /brokers HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n").ok()?;
+        let page = crate::console::answer(&mut stream).body;
+        cluster.brokers().all(|broker| page.contains(&broker.address.to_string())).then_some(())
+    });
     for (master, slave) in [(1, 3), (2, 4)] {
         let (master, slave) = (&cluster.members[master], &cluster.members[slave]);
         eventually("the slave follows", || master.store(b"copied"));
@@ -520,7 +533,7 @@ fn a_cluster_that_cannot_start_says_why_and_leaves_nothing_running() {
 
 #[test]
 fn flags_that_a_cluster_cannot_have_are_refused() {
-    for flags in [["--roles", "broker"], ["--grpc-port", "8081"], ["-n", "h:1"]] {
+    for flags in [["--roles", "broker"], ["-n", "h:1"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
             .args(["serve", "--cluster", "2m2s"])
             .args(flags)

@@ -1,10 +1,12 @@
 //! `vostok admin NOUN VERB`: the command line, made from the table of operations.
 
-use crate::output::{Format, render};
-use crate::shell::{Access, Outcome, perform};
+use crate::output::{Format, Look, is_empty, render_for};
+use crate::shell::{Access, Outcome, lang, perform};
 use crate::table::operations;
-use crate::{Argument, Arguments, Effect, Error, Kind, Operation};
+use crate::text::TIME_HELP;
+use crate::{Argument, Arguments, Effect, Error, Kind, Lang, Operation};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub struct AdminCommand {
     is_confirmed: bool,
     /// After how long the operation is performed again.
     pause: Option<Duration>,
+    /// Language of titles, questions and errors.
+    lang: Lang,
 }
 
 impl AdminCommand {
@@ -29,6 +33,10 @@ impl AdminCommand {
     /// # Errors
     /// [`Error`] when the arguments do not fit, the operator does not confirm, or a server refuses.
     pub fn run(&self) -> Result<(), Error> {
+        self.perform().map_err(Error::about_groups)
+    }
+
+    fn perform(&self) -> Result<(), Error> {
         if self.operation.effect == Effect::Destroy && !self.is_confirmed && !self.access.is_dry_run {
             self.confirm()?;
         }
@@ -48,13 +56,35 @@ impl AdminCommand {
                     None => answer.value(),
                 },
             };
-            print(&render(&value, self.format))
+            self.show(&value)
         })
+    }
+
+    /// Prints an answer; on a terminal a repeated table replaces the one before.
+    fn show(&self, value: &Value) -> Result<bool, Error> {
+        let Operation { noun, verb, .. } = self.operation;
+        let look = Look::stdout(self.lang);
+        let text = render_for(value, self.format, &look);
+        if is_empty(value) && matches!(self.format, Format::Table | Format::Csv) {
+            // There is nobody left to tell.
+            let _ =
+                writeln!(std::io::stderr(), "{}", self.lang.error(&format!("{noun} {verb}: nothing found")));
+        }
+        match self.pause {
+            Some(pause) if look.width.is_some() && self.format == Format::Table => {
+                let title = self.lang.error(&format!("Every {} s", pause.as_secs()));
+                let height =
+                    ratatui::crossterm::terminal::size().map_or(24, |(_, height)| usize::from(height));
+                print(&redrawn(&format!("{title}  {noun} {verb}"), &text, height, self.lang))
+            }
+            _ => print(&text),
+        }
     }
 
     /// Asks the operator on a terminal.
     fn confirm(&self) -> Result<(), Error> {
-        let Operation { noun, verb, about, .. } = self.operation;
+        let Operation { noun, verb, .. } = self.operation;
+        let about = self.lang.about(self.operation);
         if !std::io::stdin().is_terminal() {
             return Err(Error::Usage(format!(
                 "{noun} {verb} cannot be undone; give --yes to confirm, or --dry-run to see its requests"
@@ -62,7 +92,8 @@ impl AdminCommand {
         }
         let names = self.operation.arguments.iter().filter_map(|argument| self.arguments.get(argument.name));
         let names = names.collect::<Vec<_>>().join(" ");
-        let _ = write!(std::io::stderr(), "{about}: {names}. This cannot be undone. Type yes to go on: ");
+        let question = format!("{about}: {names}. This cannot be undone. Type yes to go on: ");
+        let _ = write!(std::io::stderr(), "{}", self.lang.error(&question));
         let mut line = String::new();
         std::io::stdin().read_line(&mut line)?;
         match line.trim() {
@@ -70,6 +101,21 @@ impl AdminCommand {
             _ => Err(Error::Usage("not confirmed, nothing was changed".to_owned())),
         }
     }
+}
+
+/// The text that replaces the contents of a terminal: a title, and as many lines as fit below.
+fn redrawn(title: &str, text: &str, height: usize, lang: Lang) -> String {
+    let room = height.saturating_sub(4).max(1);
+    let count = text.lines().count();
+    let kept = if count > room + 1 { room } else { count };
+    let mut lines: Vec<String> =
+        [title, ""].into_iter().chain(text.lines().take(kept)).map(str::to_owned).collect();
+    if count > kept {
+        lines.push(lang.error(&format!("{} more rows", count - kept)));
+    }
+    // Each line is cleared to its end, so that the screen does not flicker.
+    let lines: String = lines.iter().map(|line| format!("{line}\x1b[K\r\n")).collect();
+    format!("\x1b[H{lines}\x1b[J")
 }
 
 /// Prints to standard output. `false` when its reader is gone, as with `| head`.
@@ -116,13 +162,24 @@ fn verb(operation: &'static Operation) -> Command {
         [] => command,
         names => command.after_help(format!("In mqadmin: {}", names.join(", "))),
     };
+    let has_time =
+        operation.arguments.iter().any(|argument| ["time", "begin", "end"].contains(&argument.name));
+    let long = times(&command);
+    let command = if has_time { command.after_long_help(long) } else { command };
     operation.arguments.iter().fold(command, |command, argument| command.arg(arg(argument)))
+}
+
+/// The text below the long help of an operation that takes times.
+fn times(command: &Command) -> String {
+    let names = command.get_after_help().map(|names| format!("{names}\n")).unwrap_or_default();
+    format!("{names}{TIME_HELP}")
 }
 
 fn arg(argument: &'static Argument) -> Arg {
     let arg = Arg::new(argument.name).help(argument.help);
     if argument.kind == Kind::Place {
-        return arg.required(true).value_name(argument.name);
+        // A time may be relative: -1h.
+        return arg.required(true).value_name(argument.name).allow_hyphen_values(argument.name == "time");
     }
     let mut letters = argument.short.chars();
     let short = letters.next().filter(|letter| letters.next().is_none() && !TAKEN.contains(letter));
@@ -200,7 +257,10 @@ impl FromArgMatches for AdminCommand {
         let format = inner.get_one("output").copied().unwrap_or(Format::Table);
         let interval = arguments.get("interval").and_then(|seconds| seconds.parse().ok());
         let pause = inner.get_one("watch").copied().or(interval).map(Duration::from_secs);
-        Ok(Self { operation, arguments, access, format, is_confirmed: inner.get_flag("yes"), pause })
+        let is_confirmed = inner.get_flag("yes");
+        // The option is one of the whole program.
+        let lang = inner.try_get_one::<Lang>("lang").ok().flatten().copied().unwrap_or_else(lang);
+        Ok(Self { operation, arguments, access, format, is_confirmed, pause, lang })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -234,6 +294,21 @@ mod tests {
         assert_eq!(command.access.name_servers.as_deref(), Some("a:1"));
         assert!(command.access.is_dry_run && command.format == Format::Json);
         assert!(parse("admin topic create").is_err() && parse("admin topic fly One").is_err());
+        let command = parse("admin offset reset G T -1h --yes").unwrap();
+        assert_eq!(command.arguments.get("time"), Some("-1h"));
+        assert!(command.is_confirmed);
+    }
+
+    #[test]
+    fn a_repeated_table_replaces_the_one_before() {
+        let text: String = (0..30).map(|row| format!("row {row}\n")).collect();
+        let screen = redrawn("Every 2 s  topic list", &text, 10, Lang::En);
+        assert!(
+            screen.starts_with("\x1b[HEvery 2 s") && screen.ends_with("24 more rows\x1b[K\r\n\x1b[J"),
+            "{screen:?}"
+        );
+        assert!(screen.matches("\r\n").count() < 10);
+        assert!(!redrawn("t", "a\nb\n", 10, Lang::En).contains("more rows"));
     }
 
     #[test]

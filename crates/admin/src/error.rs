@@ -1,6 +1,8 @@
 //! The errors of operations.
 
 use std::io;
+use wire::codes::response;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// Why an operation did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,18 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
+/// The failure of a text that names the retry or dead letter topic of a group.
+fn missing_group(text: &str) -> Option<String> {
+    let behind = |prefix| {
+        let rest = text.split_once(prefix)?.1;
+        rest.split(|letter: char| letter.is_whitespace() || ",;]'\"".contains(letter))
+            .next()
+            .filter(|group| !group.is_empty())
+    };
+    let unknown = behind(RETRY_PREFIX).map(|group| format!("no broker knows the group {group}"));
+    unknown.or_else(|| behind(DLQ_PREFIX).map(|group| format!("the group {group} has no dead letters")))
+}
+
 /// The text of each failure, for answers in JSON.
 pub(crate) fn texts(failures: &[Error]) -> Vec<String> {
     failures.iter().map(Error::to_string).collect()
@@ -46,9 +60,53 @@ impl Error {
         }
     }
 
+    /// Replaces failures about the retry or dead letter topic of a group, which operators do not name, by failures about the group.
+    #[must_use]
+    pub(crate) fn about_groups(self) -> Self {
+        match self {
+            Self::Client(client::Error::Refused { code: response::TOPIC_NOT_EXIST, address, remark }) => {
+                match missing_group(&remark) {
+                    Some(text) => Self::NotFound(text),
+                    None => {
+                        client::Error::Refused { code: response::TOPIC_NOT_EXIST, address, remark }.into()
+                    }
+                }
+            }
+            Self::NotFound(text) => Self::NotFound(missing_group(&text).unwrap_or(text)),
+            Self::Partly { done, why } => Self::Partly { done, why: Box::new(why.about_groups()) },
+            Self::Incomplete(failures) => {
+                Self::Incomplete(failures.into_iter().map(Self::about_groups).collect())
+            }
+            other => other,
+        }
+    }
+
     /// Process exit code: 2 for wrong arguments, as `clap` does, otherwise 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_name_the_group_that_was_asked_for() {
+        let refused = |remark: &str| {
+            let (address, remark) = ("ns:9876".to_owned(), remark.to_owned());
+            Error::from(client::Error::Refused { address, code: response::TOPIC_NOT_EXIST, remark })
+        };
+        let retry = "No topic route info in name server for the topic: %RETRY%payments\nSee https://rocketmq.apache.org";
+        let unknown = "no broker knows the group payments";
+        assert_eq!(refused(&retry.replace('\n', " ")).about_groups().to_string(), unknown);
+        assert_eq!(refused(retry).about_groups().to_string(), unknown);
+        let dead = Error::NotFound("no broker has queues of the topic %DLQ%payments".to_owned());
+        assert_eq!(dead.about_groups().to_string(), "the group payments has no dead letters");
+        let other = refused("No topic route info in name server for the topic: payments");
+        assert!(other.about_groups().to_string().ends_with("topic: payments"));
+        let partly = Error::Partly { done: vec!["b:1".into()], why: Box::new(refused(retry)) };
+        assert_eq!(partly.about_groups().to_string(), format!("{unknown}; done before that on b:1"));
     }
 }

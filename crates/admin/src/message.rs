@@ -25,11 +25,7 @@ const SIZE: Argument = optional("size", ("s", "messageSize"), "bytes of a messag
 const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
 const TAGS: Argument =
     optional("tags", ("s", "subExpression"), "tags as a consumer subscribes to them: TagA || TagB");
-const BEGIN: Argument = optional(
-    "begin",
-    ("b", "beginTimestamp"),
-    "store time from which on, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
-);
+const BEGIN: Argument = optional("begin", ("b", "beginTimestamp"), "store time from which on");
 const END: Argument = optional("end", ("e", "endTimestamp"), "store time before which");
 const BODY: Argument =
     optional("body", ("d", "printBody"), "false to leave the bodies out of mqadmin's text");
@@ -98,7 +94,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
         "Show who sent a message and who consumed it, as far as clients record traces",
         [place("id", ("i", "msgId"), "the producer's id of the message, or one of its keys"),
          optional("trace-topic", ("t", "traceTopic"), "topic of the traces; RMQ_SYS_TRACE_TOPIC if left out"),
-         optional("begin", ("b", "beginTimestamp"), BEGIN.help), END,
+         BEGIN, END,
          optional("max", ("c", "maxNum"), "most messages with traces; 64 if left out")], trace::trace;
     "check-half", Change, [], "Let the producer be asked again about a half message that the broker gave up",
         [TOPIC, place("id", ("", ""), "the broker's id of the message in TRANS_CHECK_MAX_TIME_TOPIC")], half::resume;

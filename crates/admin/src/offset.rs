@@ -21,7 +21,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "offset":
     "reset", Destroy, ["resetOffsetByTime"],
         "Set the offsets of a group to the first message stored at or after a time, or one offset to a number",
         [GROUP, TOPIC,
-         place("time", ("s", "timestamp"), "now, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ"),
+         place("time", ("s", "timestamp"), "store time of the first message to consume"),
          FORCE, optional("broker", ("b", "broker"), "broker of the only queue, by address or broker set"),
          optional("queue", ("q", "queue"), "id of the only queue"),
          optional("offset", ("o", "offset"), "offset for the only queue, instead of the time"), CLUSTER], reset::by_time;

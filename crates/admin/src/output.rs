@@ -1,8 +1,15 @@
 //! Answers as tables for people, and as JSON, YAML or CSV for programs.
 
+mod cells;
+mod layout;
+
+use crate::Lang;
 use crate::yaml::yaml;
+use cells::{Cell, Level, for_people, plain};
+use layout::{Column, fit, lines, width, wrap};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,31 +24,114 @@ pub enum Format {
     Csv,
 }
 
-/// Writes an answer.
+/// Where an answer is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Columns of the terminal; `None` for a pipe or file, which gets all columns without separators and colours.
+    pub width: Option<usize>,
+    /// Whether wrong values are coloured.
+    pub has_colour: bool,
+    /// Language of titles.
+    pub lang: Lang,
+}
+
+impl Look {
+    /// The standard output of this process. `NO_COLOR` and a terminal named `dumb` have no colours.
+    #[must_use]
+    pub fn stdout(lang: Lang) -> Self {
+        if !std::io::stdout().is_terminal() {
+            return Self { lang, ..Self::default() };
+        }
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let width = ratatui::crossterm::terminal::size().map_or(80, |(width, _)| usize::from(width).max(20));
+        Self { width: Some(width), has_colour: !is_set("NO_COLOR") && !is_dumb, lang }
+    }
+
+    fn cell(&self, name: &str, value: &Value) -> Cell {
+        match self.width {
+            Some(_) => for_people(name, value),
+            None => Cell { text: plain(value), ..Cell::default() },
+        }
+    }
+
+    fn title(&self, name: &str) -> String {
+        let title = self.lang.title(name);
+        if self.width.is_none() {
+            return title;
+        }
+        let title = title.replace("_SECONDS", "_TIME").replace("BYTES_PER_SECOND", "RATE");
+        ["_BYTES", "_MS"].into_iter().fold(title, |title, unit| title.replace(unit, "")).replace('_', " ")
+    }
+
+    fn paint(&self, text: &str, level: Level) -> String {
+        match level {
+            Level::Wrong if self.has_colour => format!("\x1b[31m{text}\x1b[0m"),
+            Level::Warning if self.has_colour => format!("\x1b[33m{text}\x1b[0m"),
+            _ => text.to_owned(),
+        }
+    }
+}
+
+/// Writes an answer for a pipe or a file.
 pub fn render(answer: &Value, format: Format) -> String {
+    render_for(answer, format, &Look::default())
+}
+
+/// Writes an answer for a terminal, a pipe or a file. Only tables depend on where the answer is shown.
+pub fn render_for(answer: &Value, format: Format, look: &Look) -> String {
     match format {
-        Format::Table => text(answer),
+        Format::Table => text(answer, look),
         Format::Json => serde_json::to_string_pretty(answer).expect("a value has text as keys") + "\n",
         Format::Yaml => yaml(answer),
         Format::Csv => csv(&rows(answer)),
     }
 }
 
+/// Whether an answer has nothing in it.
+pub(crate) fn is_empty(answer: &Value) -> bool {
+    match answer {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
 /// An answer for people: names and values, then lists as tables.
-fn text(answer: &Value) -> String {
-    let Value::Object(members) = answer else { return table(&rows(answer)) };
+fn text(answer: &Value, look: &Look) -> String {
+    let Value::Object(members) = answer else { return table(&rows(answer), look) };
     let is_table = |value: &Value| value.as_array().is_some_and(|list| list.iter().any(Value::is_object));
     let (tables, single): (Vec<_>, Vec<_>) = members.iter().partition(|(_, value)| is_table(value));
-    let width = single.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
-    let mut out = String::new();
-    for (name, value) in single {
-        let _ = writeln!(out, "{name:<width$}  {}", cell(value));
-    }
+    let mut out = fields(&single, look);
     for (name, value) in tables {
         if !out.is_empty() {
-            let _ = writeln!(out, "\n{name}:");
+            let title = if look.lang == Lang::En { name.clone() } else { look.title(name) };
+            let _ = writeln!(out, "\n{title}{}", look.lang.pick(":", "："));
         }
-        out.push_str(&table(&rows(value)));
+        out.push_str(&table(&rows(value), look));
+    }
+    out
+}
+
+/// Names and values, each on a line of its own or wrapped beside its name.
+fn fields(members: &[(&String, &Value)], look: &Look) -> String {
+    let title = |name: &str| match (look.lang, look.width) {
+        (Lang::En, None) => name.to_owned(),
+        (Lang::En, Some(_)) => look.title(name).to_lowercase(),
+        (Lang::Zh, _) => look.title(name),
+    };
+    let first = members.iter().map(|(name, _)| width(&title(name))).max().unwrap_or_default();
+    let mut out = String::new();
+    for (name, value) in members {
+        let (title, cell) = (title(name), look.cell(name, value));
+        let pad = " ".repeat(first - width(&title));
+        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(first + 2));
+        let lines = if width(&cell.text) <= room { vec![cell.text] } else { wrap(&cell.text, room) };
+        for (index, line) in lines.iter().enumerate() {
+            let lead = if index == 0 { format!("{title}{pad}") } else { " ".repeat(first) };
+            let _ = writeln!(out, "{lead}  {}", look.paint(line, cell.level));
+        }
     }
     out
 }
@@ -74,41 +164,46 @@ fn columns(rows: &[Map<String, Value>]) -> Vec<&str> {
     names
 }
 
-/// A value on one line.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.replace(['\n', '\r', '\t'], " "),
-        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
-        other => other.to_string(),
+fn table(rows: &[Map<String, Value>], look: &Look) -> String {
+    let column = |name: &str| Column {
+        name: name.to_owned(),
+        title: look.title(name),
+        cells: rows
+            .iter()
+            .map(|row| row.get(name).map_or_else(Cell::default, |value| look.cell(name, value)))
+            .collect(),
+    };
+    let columns: Vec<Column> = columns(rows).into_iter().map(column).collect();
+    let (shown, left_out) = fit(&columns, look.width.unwrap_or(usize::MAX));
+    if let ([row], false) = (rows, left_out.is_empty()) {
+        return fields(&row.iter().collect::<Vec<_>>(), look);
     }
-}
-
-fn table(rows: &[Map<String, Value>]) -> String {
-    let names = columns(rows);
-    let head: Vec<String> = names.iter().map(|name| name.to_uppercase()).collect();
-    let lines: Vec<Vec<String>> = std::iter::once(head)
-        .chain(
-            rows.iter()
-                .map(|row| names.iter().map(|name| row.get(*name).map_or_else(String::new, cell)).collect()),
-        )
-        .collect();
-    let width =
-        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
     let mut out = String::new();
-    for line in &lines {
-        let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        out.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
+    for line in lines(&columns, &shown, |text, level| look.paint(text, level)) {
+        let _ = writeln!(out, "{line}");
+    }
+    if !left_out.is_empty() {
+        // In JSON the columns have their English names.
+        let names = left_out.join(look.lang.pick(", ", "、"));
+        let note =
+            format!("Columns left out: {names}. A wider terminal, a pipe or -o json shows all columns.");
+        let _ = writeln!(out, "\n{}", look.lang.error(&note));
     }
     out
+}
+
+/// A value on one line with all of its digits.
+fn exact(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        other => plain(other),
+    }
 }
 
 fn csv(rows: &[Map<String, Value>]) -> String {
     let names = columns(rows);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let plain = |value: &Value| value.as_str().map_or_else(|| cell(value), str::to_owned);
+    let plain = |value: &Value| value.as_str().map_or_else(|| exact(value), str::to_owned);
     let lines = rows
         .iter()
         .map(|row| names.iter().map(|name| row.get(*name).map_or_else(String::new, plain)).collect());
@@ -142,5 +237,35 @@ mod tests {
         assert_eq!(render(&answer, Format::Table), expected);
         assert_eq!(render(&answer, Format::Csv), "queue\n0\n");
         assert_eq!(render(&json!({"a": 1, "b": null}), Format::Csv), "a,b\n1,\n");
+    }
+
+    #[test]
+    fn a_terminal_gets_what_fits_with_units_and_colours() {
+        let look = |width, has_colour| Look { width: Some(width), has_colour, lang: Lang::En };
+        let answer = json!([
+            {"group": "payments", "messages": 1_234_567, "lag_seconds": 471, "version": "V5_5_0"},
+            {"group": "mailer", "messages": 5, "lag_seconds": 4000, "version": "V5_5_0"}
+        ]);
+        let wide = "GROUP      MESSAGES  LAG TIME  VERSION\npayments  1,234,567    7m 51s  V5_5_0\n\
+                    mailer            5     1h 6m  V5_5_0\n";
+        assert_eq!(render_for(&answer, Format::Table, &look(80, false)), wide);
+        let coloured = render_for(&answer, Format::Table, &look(80, true));
+        assert!(coloured.contains("\x1b[33m7m 51s\x1b[0m") && coloured.contains("\x1b[31m1h 6m\x1b[0m"));
+        let narrow = render_for(&answer, Format::Table, &look(31, false));
+        assert!(!narrow.contains("VERSION") && narrow.contains("Columns left out: version."), "{narrow}");
+        let look = Look { width: None, has_colour: false, lang: Lang::Zh };
+        let piped = render_for(&answer, Format::Table, &look);
+        assert!(piped.starts_with("消费组") && piped.contains("1234567  471"), "{piped}");
+        for format in [Format::Json, Format::Yaml, Format::Csv] {
+            assert_eq!(render_for(&answer, format, &look), render(&answer, format), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_too_wide_is_written_as_lines() {
+        let answer = json!([{"name": "a", "first_figure_of_many": 1, "second_figure_of_many": 2, "third_figure_of_many": 3}]);
+        let look = Look { width: Some(50), has_colour: false, lang: Lang::En };
+        let expected = "name                   a\nfirst figure of many   1\nsecond figure of many  2\nthird figure of many   3\n";
+        assert_eq!(render_for(&answer, Format::Table, &look), expected);
     }
 }

@@ -45,7 +45,7 @@ struct Checked {
 const CHECK_ERROR: i32 = 3;
 
 async fn check(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
-    let from = arguments.parse("from")?.unwrap_or(session.now_ms - CHECKED_MS);
+    let from = session.time(arguments, "from")?.unwrap_or(session.now_ms - CHECKED_MS);
     let topic = arguments.get("topic").unwrap_or_default();
     let ask = Request::new(request::CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
         .with("topic", topic)

@@ -2,14 +2,17 @@
 
 use crate::error::texts;
 use crate::request::{Request, body, split};
+use crate::text::{TIME_HELP, parse_time_at};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::body::{ClusterInfo, MessageQueue, TopicRouteData};
 use wire::codes::request;
+use wire::settings::{BROKER_PORT, with_port};
 
 /// Longest time for a request (the default of `DefaultMQAdminExt`).
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -223,10 +226,11 @@ impl Session {
         }
     }
 
-    /// Address of a broker that is named by its address, or as a broker set, whose master is meant.
+    /// Address of a broker that is named by its address, or as a broker set, whose master is meant. An IP address without a port has
+    /// port 10911.
     pub(crate) async fn broker(&self, name: &str) -> Result<String, Error> {
-        if name.contains(':') {
-            return Ok(name.to_owned());
+        if name.contains(':') || name.parse::<Ipv4Addr>().is_ok() {
+            return Ok(with_port(name, BROKER_PORT));
         }
         let members = self.members(None).await?;
         let master = members.into_iter().find(|member| member.name == name && member.id == MASTER);
@@ -257,6 +261,18 @@ impl Session {
             (None, Some(cluster)) => self.members(Some(cluster)).await,
             (None, None) => Err(Error::Usage("expected a broker or a cluster".to_owned())),
         }
+    }
+
+    /// The time that an argument names; `None` when it was not given.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the value is no time.
+    pub(crate) fn time(&self, arguments: &Arguments, name: &str) -> Result<Option<i64>, Error> {
+        let parse = |text: &str| {
+            let wrong = || Error::Usage(format!("expected {name} as a time, found {text}. {TIME_HELP}"));
+            parse_time_at(text, self.now_ms).ok_or_else(wrong)
+        };
+        arguments.get(name).map(parse).transpose()
     }
 
     /// The route of a topic.

@@ -1,7 +1,7 @@
 //! Runs an operation: connects to the cluster, performs it, and closes the connections.
 
 use crate::operation::{Answer, Operation};
-use crate::{Arguments, Error, Planned, Session};
+use crate::{Arguments, Error, Lang, Planned, Session};
 use client::{Client, Config, Credentials};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -141,6 +141,11 @@ pub fn settings_of(address: &str, credentials: Option<&Path>) -> Result<BTreeMap
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The language of the environment.
+pub(crate) fn lang() -> Lang {
+    Lang::of_environment(|name| std::env::var(name).ok())
 }
 
 /// Reads credentials from a file like RocketMQ's `tools.yml`. Without a file given, the one of `ROCKETMQ_HOME` may be

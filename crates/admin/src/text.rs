@@ -1,7 +1,7 @@
 //! Text as `mqadmin` and `vostok admin` print it: times, versions, permissions, indented JSON.
 
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use std::sync::LazyLock;
 use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
@@ -42,31 +42,58 @@ pub(crate) fn time_to_second_in(ms: i64, zone: &TimeZone) -> String {
     in_zone(ms, zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Reads a time: milliseconds since 1970, `yyyy-MM-dd#HH:mm:ss:SSS` in local time as in RocketMQ's tools, or one in UTC that
-/// [`time`] wrote; `None` for another text.
+/// Forms of times that operations take.
+pub(crate) const TIME_HELP: &str = "Times: now, -1h (s, m, h or d), 2026-11-29 06:00:00 in local time (TZ), 2026-11-29T06:00:00Z or +08:00, \
+    2026-11-29#06:00:00:000, or milliseconds since 1970";
+
+/// Reads a time: milliseconds since 1970, a date and a time of day as in ISO 8601 (in local time without an offset), or
+/// `yyyy-MM-dd#HH:mm:ss:SSS` in local time as in RocketMQ's tools. `None` for another text.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<i64> {
     parse_time_in(text, &LOCAL)
 }
 
+/// Reads a time that may be relative: `now`, `-90m`, `+1d`, or a form of [`parse_time`].
+pub(crate) fn parse_time_at(text: &str, now_ms: i64) -> Option<i64> {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("now") {
+        return Some(now_ms);
+    }
+    relative(text).map_or_else(|| parse_time(text), |ms| now_ms.checked_add(ms))
+}
+
+/// Milliseconds of a signed span with a unit: `-1h`.
+fn relative(text: &str) -> Option<i64> {
+    let unit = match text.chars().last()? {
+        's' => 1000,
+        'm' => 60_000,
+        'h' => 3_600_000,
+        'd' => 86_400_000,
+        _ => return None,
+    };
+    let number = &text[..text.len() - 1];
+    let is_signed = number.starts_with(['-', '+']);
+    number.parse::<i64>().ok().filter(|_| is_signed)?.checked_mul(unit)
+}
+
 fn parse_time_in(text: &str, local: &TimeZone) -> Option<i64> {
+    let text = text.trim();
     if let Ok(ms) = text.parse() {
         return Some(ms);
     }
-    let in_utc = text.strip_suffix('Z');
-    let zone = if in_utc.is_some() { &TimeZone::UTC } else { local };
-    let numbers: Option<Vec<i16>> =
-        in_utc.unwrap_or(text).split(['-', '#', 'T', ':', '.']).map(|part| part.parse().ok()).collect();
-    let [year, month, day, hour, minute, second, milli] = numbers?[..] else { return None };
-    if year < 1970 || !(0..1000).contains(&milli) {
-        return None;
-    }
-    let small = |number: i16| i8::try_from(number).ok();
-    let date = DateTime::from_parts(
-        Date::new(year, small(month)?, small(day)?).ok()?,
-        Time::new(small(hour)?, small(minute)?, small(second)?, i32::from(milli) * 1_000_000).ok()?,
-    );
-    Some(zone.to_timestamp(date).ok()?.as_millisecond())
+    let iso = match text.split_once('#') {
+        // RocketMQ's tools write the milliseconds behind a colon.
+        Some((date, time)) => match time.rsplit_once(':') {
+            Some((second, milli)) if second.matches(':').count() == 2 => format!("{date}T{second}.{milli}"),
+            _ => format!("{date}T{time}"),
+        },
+        None => text.to_owned(),
+    };
+    let time: Timestamp = match iso.parse() {
+        Ok(time) => time,
+        Err(_) => local.to_timestamp(iso.parse::<DateTime>().ok()?).ok()?,
+    };
+    Some(time.as_millisecond()).filter(|ms| *ms >= 0)
 }
 
 /// A span of time in its largest unit.
@@ -172,10 +199,42 @@ mod tests {
         assert_eq!(parse_time("2023-11-15#06:13:20:123"), Some(1_700_000_000_123));
         assert_eq!(parse_time(&time(1_700_000_000_123)), Some(1_700_000_000_123));
         assert_eq!((parse_time("0"), parse_time("-1")), (Some(0), Some(-1)));
-        for wrong in
-            ["yesterday", "2023-02-30#00:00:00:000", "2023-11-14#25:00:00:000", "1960-01-01#00:00:00:000"]
-        {
+        for same in [
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20.000Z",
+            "2023-11-14 22:13:20Z",
+            "2023-11-15T06:13:20+08:00",
+            "2023-11-14T23:13:20+01:00",
+            "2023-11-15T06:13:20",
+            " 2023-11-15 06:13:20 ",
+            "2023-11-15#06:13:20:000",
+            "2023-11-15#06:13:20",
+            "1700000000000",
+        ] {
+            assert_eq!(parse_time(same), Some(1_700_000_000_000), "{same}");
+        }
+        assert_eq!(parse_time("2023-11-15"), parse_time("2023-11-15 00:00"));
+        for wrong in [
+            "",
+            "yesterday",
+            "2023-02-30#00:00:00:000",
+            "2023-11-14#25:00:00:000",
+            "1960-01-01#00:00:00:000",
+            "1h",
+        ] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn relative_times_count_from_now() {
+        let now_ms = 1_700_000_000_000;
+        for (text, seconds) in [("now", 0), ("-90s", -90), ("-15m", -900), ("-1h", -3600), ("+2d", 172_800)] {
+            assert_eq!(parse_time_at(text, now_ms), Some(now_ms + seconds * 1000), "{text}");
+        }
+        assert_eq!(parse_time_at("2023-11-14T22:13:20Z", 5), Some(now_ms));
+        for wrong in ["1h", "-h", "-", "--1h", "-1w", "-99999999999999999d", "nowish", "-\u{e9}"] {
+            assert_eq!(parse_time_at(wrong, now_ms), None, "{wrong}");
         }
     }
 

@@ -5,6 +5,7 @@ use net::tls::Security;
 use std::net::IpAddr;
 use std::time::Duration;
 use wire::frame::Encoding;
+use wire::settings::{NAMESRV_PORT, with_port};
 
 /// Connection of a client to a cluster: name servers, encryption, keys.
 #[derive(Clone, Debug)]
@@ -29,12 +30,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons.
+    /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons; a name server without a port has port 9876.
     #[must_use]
     pub fn new(name_servers: &str) -> Self {
         let name_servers = name_servers.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
         Self {
-            name_servers: name_servers.map(str::to_owned).collect(),
+            name_servers: name_servers.map(|server| with_port(server, NAMESRV_PORT)).collect(),
             instance_name: String::new(),
             client_ip: None,
             workers: 1,

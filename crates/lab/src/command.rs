@@ -15,7 +15,7 @@ mod vary;
 use crate::output::say;
 use crate::{Error, output};
 use argv::long_options;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
 use failover::FailoverFlags;
 use scenario::{BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags, SoakFlags};
 use script::{BatchProducerFlags, ConsumerFlags, ProducerFlags, TransactionProducerFlags};
@@ -29,6 +29,18 @@ pub struct Lab {
     /// A tool and its flags; `vostok lab --help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "TOOL")]
     arguments: Vec<String>,
+    /// Translation of help; `None` for English.
+    #[arg(skip)]
+    translation: Option<Translation>,
+}
+
+/// Translation of help into another language.
+#[derive(Clone, Copy, Debug)]
+pub struct Translation {
+    /// Translates the texts of a command.
+    pub command: fn(Command) -> Command,
+    /// Translates what `clap` prints.
+    pub output: fn(&str) -> String,
 }
 
 /// The tools of the lab.
@@ -78,12 +90,29 @@ enum Tool {
 impl Lab {
     /// Takes arguments from a source other than clap, such as an example program.
     pub fn new(arguments: impl IntoIterator<Item = String>) -> Self {
-        Self { arguments: arguments.into_iter().collect() }
+        Self { arguments: arguments.into_iter().collect(), translation: None }
+    }
+
+    /// The same arguments, with help and messages about wrong flags in another language.
+    #[must_use]
+    pub fn translated(self, translation: Translation) -> Self {
+        Self { translation: Some(translation), ..self }
+    }
+
+    /// The command line of all tools.
+    pub fn tools() -> Command {
+        Tool::command()
     }
 
     fn tool(self) -> Result<Tool, clap::Error> {
         let arguments = long_options(self.arguments);
-        Tool::try_parse_from(std::iter::once("vostok lab".to_owned()).chain(arguments))
+        let command = match self.translation {
+            Some(translation) => (translation.command)(Self::tools()),
+            None => Self::tools(),
+        };
+        let matches =
+            command.try_get_matches_from(std::iter::once("vostok lab".to_owned()).chain(arguments))?;
+        Tool::from_arg_matches(&matches)
     }
 }
 
@@ -94,10 +123,11 @@ impl Lab {
 /// [`Error::Cluster`] when a file, a socket or the cluster fails at the start. Failed sends are counted; it is an error
 /// when all of them failed.
 pub fn run(lab: Lab) -> Result<(), Error> {
-    perform(lab.tool()).and(output::check())
+    let translate = lab.translation.map_or(str::to_owned as fn(&str) -> String, |it| it.output);
+    perform(lab.tool(), translate).and(output::check())
 }
 
-fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
+fn perform(tool: Result<Tool, clap::Error>, translate: fn(&str) -> String) -> Result<(), Error> {
     match tool {
         Ok(Tool::Producer(flags)) => crate::script::run(&flags.script_run()),
         Ok(Tool::Consumer(flags)) => crate::script::run(&flags.script_run()?),
@@ -119,9 +149,9 @@ fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
         Ok(Tool::Compare(flags)) => flags.run(),
         Ok(Tool::Plan(flags)) => flags.run(),
         Err(text) if !text.use_stderr() => {
-            say!("{}", text.to_string().trim_end());
+            say!("{}", translate(text.to_string().trim_end()));
             Ok(())
         }
-        Err(text) => Err(Error::Usage(text.to_string())),
+        Err(text) => Err(Error::Usage(translate(&text.to_string()))),
     }
 }

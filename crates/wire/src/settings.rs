@@ -11,6 +11,10 @@ use crate::body::KeyValuesError;
 /// effect.
 pub const AFTER_RESTART: &str = "countsAfterRestart";
 
+/// Field of the answer to `GET_BROKER_CONFIG` in which a broker of Vostok tells the sources of its settings, as
+/// `name=file;name=run-time`. A setting that is not in the field has its default.
+pub const SOURCES: &str = "settingSources";
+
 /// Whether the value that a broker shows of a setting counts after its next start only.
 pub fn counts_after_restart(shown: &BTreeMap<String, String>, name: &str) -> bool {
     shown.get(AFTER_RESTART).is_some_and(|names| names.split(';').any(|listed| listed == name))
@@ -232,14 +236,41 @@ fn distance(word: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Reads server addresses, `host:port` separated by `;`. An address without a host means this machine, as in RocketMQ
-/// (`NetworkUtil.string2SocketAddress`). Host names are resolved when a connection is opened.
+/// Port of a name server whose address has no port (`NamesrvStartup`).
+pub const NAMESRV_PORT: u16 = 9876;
+/// Port of a controller whose address has no port. `ControllerStartup` has no default; `controllerDLegerPeers` in RocketMQ's examples has this one.
+pub const CONTROLLER_PORT: u16 = 9878;
+/// Port of a broker whose address has no port (`BrokerStartup`).
+pub const BROKER_PORT: u16 = 10911;
+/// Port of a master's replication service whose address has no port (`MessageStoreConfig.haListenPort`).
+pub const HA_PORT: u16 = 10912;
+
+/// Adds the default port to an address without a port: `localhost`, `[::1]`.
+pub fn with_port(address: &str, default: u16) -> String {
+    let has_port = match address.strip_prefix('[') {
+        Some(rest) => !rest.ends_with(']'),
+        None => address.is_empty() || address.contains(':'),
+    };
+    if has_port { address.to_owned() } else { format!("{address}:{default}") }
+}
+
+/// Reads addresses of name servers for arguments and environment, see [`addresses`].
 ///
 /// # Errors
-/// Text with the expected format and the invalid part.
-pub fn addresses(text: &str) -> Result<String, String> {
+/// A text that says what was expected, and which part was found.
+pub fn name_servers(text: &str) -> Result<String, String> {
+    addresses(text, NAMESRV_PORT)
+}
+
+/// Reads addresses of servers, `host:port` separated by `;`. An address without a host is of this machine, as in RocketMQ
+/// (`NetworkUtil.string2SocketAddress`); an address without a port gets the default. Names are resolved when a connection is opened.
+///
+/// # Errors
+/// A text that says what was expected, and which part was found.
+pub fn addresses(text: &str, default_port: u16) -> Result<String, String> {
     let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
-    let parts: Result<Vec<String>, String> = parts.map(address).collect();
+    let parts: Result<Vec<String>, String> =
+        parts.map(|part| address(&with_port(part, default_port))).collect();
     parts.map(|parts| parts.join(";"))
 }
 

@@ -4,11 +4,31 @@ use crate::operation::Typed;
 use crate::request::Request;
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
+use std::time::Duration;
+use wire::codes::request;
+
+/// Time between two looks at a log that is to be cleaned, and looks at most. A round of retention begins at once.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const LOOKS_MAX: usize = 10;
 
 /// Brokers that cleaned up.
 #[derive(Serialize)]
 pub(super) struct Cleaned {
     brokers: Vec<String>,
+    /// Effect on the commit logs; empty for other operations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    logs: Vec<CleanedLog>,
+}
+
+/// A commit log that was to be cleaned.
+#[derive(Serialize)]
+struct CleanedLog {
+    broker: String,
+    /// Bytes that were deleted so far.
+    freed_bytes: u64,
+    /// The group or the kind of messages that keeps expired files, and its queue; empty if nothing keeps files, and for brokers of
+    /// RocketMQ, which do not tell.
+    held_by: String,
 }
 
 impl Typed for Cleaned {
@@ -18,11 +38,54 @@ impl Typed for Cleaned {
 }
 
 pub(super) async fn clean(session: &Session, arguments: &Arguments, code: i32) -> Result<Cleaned, Error> {
+    let brokers = targets(session, arguments).await?;
+    session.change_all(&brokers, &Request::new(code)).await?;
+    Ok(Cleaned { brokers, logs: Vec::new() })
+}
+
+/// Lets brokers delete expired files of their commit logs, and tells what was freed and what keeps files.
+pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Result<Cleaned, Error> {
+    let brokers = targets(session, arguments).await?;
+    let mut before = Vec::new();
+    for broker in &brokers {
+        before.push(log(session, broker).await.map(|(min, _)| min));
+    }
+    session.change_all(&brokers, &Request::new(request::DELETE_EXPIRED_COMMITLOG)).await?;
+    let mut logs = Vec::new();
+    if session.planned().is_none() {
+        for (broker, min) in brokers.iter().zip(before) {
+            logs.extend(cleaned(session, broker, min).await);
+        }
+    }
+    Ok(Cleaned { brokers, logs })
+}
+
+/// Looks at a log until its beginning moves from `min`.
+async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<CleanedLog> {
+    let min = min?;
+    let mut log_now = log(session, broker).await?;
+    for _ in 0..LOOKS_MAX {
+        if log_now.0 > min {
+            break;
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        log_now = log(session, broker).await?;
+    }
+    let (now, held_by) = log_now;
+    Some(CleanedLog { broker: broker.to_owned(), freed_bytes: now.saturating_sub(min), held_by })
+}
+
+/// The beginning of a broker's commit log, and what keeps expired files.
+async fn log(session: &Session, broker: &str) -> Option<(u64, String)> {
+    let runtime = session.client.broker_runtime(broker).await.ok()?;
+    let min = runtime.get("commitLogMinOffset")?.parse().ok()?;
+    Some((min, runtime.get("retentionHeldBy").cloned().unwrap_or_default()))
+}
+
+async fn targets(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
     let targets = match arguments.get("broker") {
         Some(_) => session.targets(arguments).await?,
         None => session.members(arguments.get("cluster")).await?,
     };
-    let brokers: Vec<_> = targets.into_iter().map(|broker| broker.address).collect();
-    session.change_all(&brokers, &Request::new(code)).await?;
-    Ok(Cleaned { brokers })
+    Ok(targets.into_iter().map(|broker| broker.address).collect())
 }

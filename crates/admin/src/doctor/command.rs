@@ -2,13 +2,15 @@
 
 use super::bundle::{Bundle, FORMAT};
 use super::chain::{Chain, Link, Target, chains};
-use super::finding::{State, Verdict, judge};
+use super::finding::{State, judge};
 use super::gather::{Scope, Watch, gather, local_brokers, look_again};
-use super::{checks, machine, os_script, report};
+use super::memory::Memory;
+use super::report::Diagnosis;
+use super::{checks, machine, os_script};
 use crate::command::print;
 use crate::output::{Format, render};
 use crate::shell::{Access, now_ms, session};
-use crate::{Error, Session};
+use crate::{Error, Lang, Session};
 use clap::{Args, Subcommand, ValueEnum};
 use host::Facts;
 use serde_json::json;
@@ -99,14 +101,14 @@ fn topic_and_queue(text: &str) -> Result<(String, i32), String> {
 }
 
 impl DoctorCommand {
-    /// Looks, prints what was found, and returns the exit code: 0 when nothing was found, 1 for findings, 2 without data.
+    /// Looks, prints in a language what was found, and returns the exit code: 0 when nothing was found, 1 for findings, 2 without data.
     ///
     /// # Errors
     /// [`Error`] when no name server answers, a bundle cannot be read, or it cannot be written or printed.
-    pub fn run(&self) -> Result<u8, Error> {
+    pub fn run(&self, lang: Lang) -> Result<u8, Error> {
         match &self.what {
-            None => self.cluster(),
-            Some(What::Host { store }) => self.machine(store),
+            None => self.cluster(lang),
+            Some(What::Host { store }) => self.machine(store, lang),
             Some(What::Queue { queue, group, broker }) => self.queue(&Target {
                 topic: queue.0.clone(),
                 queue: queue.1,
@@ -116,7 +118,7 @@ impl DoctorCommand {
         }
     }
 
-    fn cluster(&self) -> Result<u8, Error> {
+    fn cluster(&self, lang: Lang) -> Result<u8, Error> {
         let bundle = match &self.bundle {
             Some(file) => read(file)?,
             None => self.gather(&Scope::default())?,
@@ -124,16 +126,12 @@ impl DoctorCommand {
         if let Some(file) = &self.save {
             save(file, &bundle)?;
         }
-        self.judge(&bundle, judge(&bundle, checks::all()))
-    }
-
-    /// Prints verdicts.
-    fn judge(&self, bundle: &Bundle, verdicts: Vec<Verdict>) -> Result<u8, Error> {
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, checks::all()));
         print(&match self.output {
-            Output::Table => report::text(bundle, &verdicts),
-            Output::Json => render(&report::value(bundle, &verdicts), Format::Json),
+            Output::Table => diagnosis.text(lang),
+            Output::Json => render(&diagnosis.value(lang), Format::Json),
         })?;
-        Ok(code(&verdicts))
+        Ok(code(&diagnosis))
     }
 
     fn gather(&self, scope: &Scope) -> Result<Bundle, Error> {
@@ -159,7 +157,7 @@ impl DoctorCommand {
         Ok(bundle)
     }
 
-    fn machine(&self, store: &Path) -> Result<u8, Error> {
+    fn machine(&self, store: &Path, lang: Lang) -> Result<u8, Error> {
         if !store.is_dir() {
             return Err(Error::Usage(format!("expected a directory as --store, found {}", store.display())));
         }
@@ -167,24 +165,25 @@ impl DoctorCommand {
         let facts = Facts::read(&machine_with(vec![store]));
         let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
         let bundle = Bundle { format: FORMAT, taken_at_ms: now_ms(), host: Some(facts), ..Bundle::default() };
-        let verdicts = judge(&bundle, machine::CHECKS.iter());
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, machine::CHECKS.iter()));
         let text = match self.output {
             Output::Table => {
-                let report = report::text(&bundle, &verdicts);
+                let report = diagnosis.text(lang);
                 let report = report.split_once('\n').map_or("", |(_, rest)| rest).trim_start().to_owned();
-                format!(
-                    "{report}\nLines of RocketMQ's os.sh, for a broker of Vostok:\n{}",
-                    render(&rows, Format::Table)
-                )
+                let title = lang.pick(
+                    "Lines of RocketMQ's os.sh, for a broker of Vostok:",
+                    "RocketMQ 的 os.sh 各行对 Vostok broker 的作用：",
+                );
+                format!("{report}\n{title}\n{}", render(&rows, Format::Table))
             }
             Output::Json => {
-                let mut value = report::value(&bundle, &verdicts);
+                let mut value = diagnosis.value(lang);
                 value["os_sh"] = rows;
                 render(&value, Format::Json)
             }
         };
         print(&text)?;
-        Ok(code(&verdicts))
+        Ok(code(&diagnosis))
     }
 
     fn queue(&self, target: &Target) -> Result<u8, Error> {
@@ -202,25 +201,24 @@ impl DoctorCommand {
     }
 }
 
-/// Checks the cluster once, and returns the output of `vostok doctor -o json`: `findings` with the gravest first, `checks` and
-/// `health`. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
-pub async fn diagnose(session: &Session) -> serde_json::Value {
+/// Checks the cluster once, with the memory of earlier checks. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
+pub async fn diagnose(session: &Session, memory: &mut Memory) -> Diagnosis {
     let mut bundle = match gather(session, &Scope::default(), now_ms).await {
         Ok(bundle) => bundle,
         Err(error) => Bundle::without_answer(&session.name_servers, &error, now_ms()),
     };
     Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
+    memory.note(&mut bundle);
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
-    report::value(&bundle, &judge(&bundle, checks::all()))
+    Diagnosis::of(&bundle, judge(&bundle, checks::all()))
 }
 
-/// The exit code of verdicts: without any data nobody looked.
-fn code(verdicts: &[Verdict]) -> u8 {
-    let is = |state: State| verdicts.iter().any(|verdict| verdict.state == state);
-    match (is(State::Finding), is(State::Pass)) {
-        (true, _) => FOUND,
-        (false, true) => CLEAN,
-        (false, false) => BLIND,
+/// The exit code of a verdict.
+fn code(diagnosis: &Diagnosis) -> u8 {
+    match (diagnosis.count(State::Finding), diagnosis.count(State::Pass)) {
+        (1.., _) => FOUND,
+        (0, 1..) => CLEAN,
+        (0, 0) => BLIND,
     }
 }
 
@@ -281,6 +279,10 @@ mod tests {
         DoctorCommand::from_arg_matches(&command.try_get_matches_from(line.split(' '))?)
     }
 
+    fn exit_code(bundle: &Bundle) -> u8 {
+        code(&Diagnosis::of(bundle, judge(bundle, checks::all())))
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         DoctorCommand::augment_args(Command::new("doctor")).debug_assert();
@@ -297,7 +299,10 @@ mod tests {
     #[test]
     fn a_store_that_is_no_directory_is_refused() {
         let command = parse("doctor host --store /no/such").unwrap();
-        assert_eq!(command.run().unwrap_err().to_string(), "expected a directory as --store, found /no/such");
+        assert_eq!(
+            command.run(Lang::En).unwrap_err().to_string(),
+            "expected a directory as --store, found /no/such"
+        );
     }
 
     #[test]
@@ -314,7 +319,7 @@ mod tests {
             verdicts.iter().map(|verdict| (verdict.code, verdict.state, verdict.looked)).collect::<Vec<_>>()
         };
         assert_eq!(codes(&again), codes(&bundle));
-        assert_eq!(code(&judge(&again, checks::all())), FOUND);
+        assert_eq!(exit_code(&again), FOUND);
         std::fs::write(&file, "{\"format\":99}").unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("found 99"));
         std::fs::write(&file, "no json").unwrap();
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_whether_anybody_looked() {
-        assert_eq!(code(&judge(&Bundle::default(), checks::all())), BLIND);
-        assert_eq!(code(&judge(&healthy(), checks::all())), CLEAN);
+        assert_eq!(exit_code(&Bundle::default()), BLIND);
+        assert_eq!(exit_code(&healthy()), CLEAN);
     }
 }

@@ -1,6 +1,6 @@
 //! Messages as `consumeMessage` reads them: a number of the oldest ones, without moving any group's offset.
 
-use super::find::{TOOLS_GROUP, time_of};
+use super::find::TOOLS_GROUP;
 use super::view::View;
 use crate::operation::{Typed, Written};
 use crate::stats::queue_text;
@@ -36,11 +36,11 @@ pub(super) async fn consume(session: &Session, arguments: &Arguments) -> Result<
     for queue in &queues {
         let (mut begin, mut end) =
             (session.client.min_offset(queue).await?, session.client.max_offset(queue).await?);
-        if arguments.get("begin").is_some() {
-            begin = session.client.search_offset(queue, time_of(arguments, "begin", 0)?).await?;
+        if let Some(time) = session.time(arguments, "begin")? {
+            begin = session.client.search_offset(queue, time).await?;
         }
-        if arguments.get("end").is_some() {
-            end = session.client.search_offset(queue, time_of(arguments, "end", 0)?).await?;
+        if let Some(time) = session.time(arguments, "end")? {
+            end = session.client.search_offset(queue, time).await?;
         }
         if first.is_some_and(|first| first > end) {
             let _ =

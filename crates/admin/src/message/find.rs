@@ -3,7 +3,6 @@
 use super::track::tracks;
 use super::view::{ByKey, ByUniqueKey, View};
 use crate::request::{for_each, split};
-use crate::text::parse_time;
 use crate::{Arguments, Error, Session};
 use client::{MessageQuery, PullRequest, PullStatus, Received};
 use wire::body::MessageQueue;
@@ -13,14 +12,6 @@ use wire::id::OffsetId;
 pub(crate) const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
 /// Half of the window in which a message is sought by its producer's id unless the operator says another.
 const WINDOW_MS: i64 = 36 * 3_600_000;
-
-/// A time that an argument names; `default` when it was not given.
-pub(super) fn time_of(arguments: &Arguments, name: &str, default: i64) -> Result<i64, Error> {
-    let Some(text) = arguments.get(name) else { return Ok(default) };
-    parse_time(text.trim()).ok_or_else(|| {
-        Error::Usage(format!("expected {name} as milliseconds or yyyy-MM-dd#HH:mm:ss:SSS, found {text}"))
-    })
-}
 
 /// A message with the groups that have consumed it, as far as these are known.
 async fn tracked(session: &Session, message: &Received) -> View {
@@ -85,8 +76,8 @@ pub(super) async fn find(session: &Session, topic: &str, id: &str) -> Result<Rec
 
 pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> Result<ByUniqueKey, Error> {
     let (topic, id) = (arguments.need("topic")?, arguments.need("id")?.trim());
-    let begin_ms = time_of(arguments, "begin", session.now_ms - WINDOW_MS)?;
-    let end_ms = time_of(arguments, "end", session.now_ms + WINDOW_MS)?;
+    let begin_ms = session.time(arguments, "begin")?.unwrap_or(session.now_ms - WINDOW_MS);
+    let end_ms = session.time(arguments, "end")?.unwrap_or(session.now_ms + WINDOW_MS);
     let ask = MessageQuery { is_unique: true, begin_ms, end_ms, max: 32, ..MessageQuery::new(topic, id) };
     let (found, failures) = query_in(session, &ask, arguments).await?;
     if found.is_empty() {
@@ -107,8 +98,8 @@ pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<B
     let (topic, key) = (arguments.need("topic")?, arguments.need("key")?.trim());
     let plain = MessageQuery::new(topic, key);
     let ask = MessageQuery {
-        begin_ms: time_of(arguments, "begin", plain.begin_ms)?,
-        end_ms: time_of(arguments, "end", plain.end_ms)?,
+        begin_ms: session.time(arguments, "begin")?.unwrap_or(plain.begin_ms),
+        end_ms: session.time(arguments, "end")?.unwrap_or(plain.end_ms),
         max: arguments.parse("max")?.unwrap_or(plain.max),
         kind: arguments.get("type"),
         ..plain

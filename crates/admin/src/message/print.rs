@@ -1,6 +1,6 @@
 //! Messages of whole queues.
 
-use super::find::{TOOLS_GROUP, time_of};
+use super::find::TOOLS_GROUP;
 use super::view::View;
 use crate::operation::Typed;
 use crate::request::split;
@@ -64,6 +64,10 @@ impl Typed for Printed {
         }
         out
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.messages.iter_mut().for_each(|view| view.hide_body(sees_bodies));
+    }
 }
 
 pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
@@ -122,11 +126,11 @@ async fn add(
     let client = &session.client;
     let mut offset = client.min_offset(queue).await?;
     let mut end = client.max_offset(queue).await?;
-    if arguments.get("begin").is_some() {
-        offset = client.search_offset(queue, time_of(arguments, "begin", 0)?).await?;
+    if let Some(time) = session.time(arguments, "begin")? {
+        offset = client.search_offset(queue, time).await?;
     }
-    if arguments.get("end").is_some() {
-        end = client.search_offset(queue, time_of(arguments, "end", 0)?).await?;
+    if let Some(time) = session.time(arguments, "end")? {
+        end = client.search_offset(queue, time).await?;
     }
     let title = format!("minOffset={offset}, maxOffset={end}, {}", stats::queue_text(queue));
     let first = printed.messages.len();

@@ -1,6 +1,6 @@
 //! The traces of a message (`QueryMsgTraceByIdSubCommand`, `TraceDataEncoder.decoderFromTraceDataString`).
 
-use super::find::{query, time_of};
+use super::find::query;
 use crate::operation::Typed;
 use crate::text::{time, time_to_second};
 use crate::{Arguments, Error, Session};
@@ -63,8 +63,8 @@ pub(super) async fn trace(session: &Session, arguments: &Arguments) -> Result<Ve
     let id = arguments.need("id")?.trim();
     let plain = MessageQuery::new(arguments.get("trace-topic").unwrap_or(TRACE_TOPIC), id);
     let ask = MessageQuery {
-        begin_ms: time_of(arguments, "begin", plain.begin_ms)?,
-        end_ms: time_of(arguments, "end", plain.end_ms)?,
+        begin_ms: session.time(arguments, "begin")?.unwrap_or(plain.begin_ms),
+        end_ms: session.time(arguments, "end")?.unwrap_or(plain.end_ms),
         max: arguments.parse("max")?.unwrap_or(plain.max),
         ..plain
     };

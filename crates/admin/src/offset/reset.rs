@@ -4,7 +4,6 @@
 use super::{QueueOffset, commit};
 use crate::operation::Typed;
 use crate::request::{Request, body, number};
-use crate::text::parse_time;
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -42,12 +41,7 @@ impl Typed for Reset {
 pub(super) async fn by_time(session: &Session, arguments: &Arguments) -> Result<Reset, Error> {
     let (group, topic) = (arguments.need("group")?, arguments.need("topic")?);
     let given = arguments.need("time")?;
-    let time = match given.trim() {
-        "now" => session.now_ms,
-        text => parse_time(text).ok_or_else(|| {
-            Error::Usage(format!("expected now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS, found {text}"))
-        })?,
-    };
+    let time = session.time(arguments, "time")?.unwrap_or(session.now_ms);
     if let (Some(broker), Some(queue)) = (arguments.get("broker"), arguments.parse("queue")?) {
         let broker = session.broker(broker).await?;
         let target = Target { given, time, offset: arguments.parse("offset")? };

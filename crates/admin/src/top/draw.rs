@@ -9,6 +9,8 @@ use ratatui::widgets::{Clear, Paragraph, Row, Table, TableState};
 use super::sample::Sample;
 use super::screen::{Cell, Column, Screen};
 use super::view::{Input, View};
+use crate::text::span;
+use crate::{Health, Lang};
 
 const HELP: &str = "\
  1 to 5, Tab   overview, topics, groups, queues, clients
@@ -60,7 +62,20 @@ fn title(sample: &Sample, view: &View) -> String {
     let (put, got) = (rate(sample.in_tps), rate(sample.out_tps));
     let lag = Cell::Count(Some(sample.lag)).show();
     let paused = if view.is_paused { "   paused" } else { "" };
-    format!(" vostok top   {}   in {put}/s   out {got}/s   lag {lag}{paused}", sample.time)
+    let health = health_text(&sample.health, sample.at_ms);
+    // 80 columns have room for the time of day.
+    let time = sample.time.get(11..19).unwrap_or_default();
+    format!(" vostok top   {health}   in {put}/s   out {got}/s   lag {lag}   {time}Z{paused}")
+}
+
+/// Health of the cluster in one word, with the age of the verdict.
+fn health_text(health: &Health, now_ms: i64) -> String {
+    match health.taken_at_ms {
+        0 => "health unknown".to_owned(),
+        taken_ms => {
+            format!("{} ({} ago)", health.level.name(Lang::En), span((now_ms - taken_ms).max(0) / 1000))
+        }
+    }
 }
 
 fn screens(view: &View) -> Line<'static> {
@@ -119,6 +134,8 @@ fn footer(sample: &Sample, view: &View) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::Level;
+
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyCode;
@@ -137,6 +154,13 @@ mod tests {
         (0..24).map(|row| line(row).trim_end().to_owned()).collect()
     }
 
+    #[test]
+    fn health_is_shown_with_its_age() {
+        let health = Health { level: Level::Warning, critical: 0, warnings: 2, taken_at_ms: 1000 };
+        assert_eq!(health_text(&health, 6999), "warning (5s ago)");
+        assert_eq!(health_text(&Health::default(), 6999), "health unknown");
+    }
+
     fn sample() -> Sample {
         let mut history = History::default();
         history.take(look(1000, 300));
@@ -146,7 +170,7 @@ mod tests {
     #[test]
     fn the_overview_shows_brokers_and_what_is_wrong() {
         let found = lines("", &sample());
-        assert!(found[0].ends_with("in 600/s   out 0.0/s   lag 300"), "{}", found[0]);
+        assert!(found[0].ends_with("in 600/s   out 0.0/s   lag 300   00:00:02Z"), "{}", found[0]);
         assert_eq!(found[1], " 1 overview   2 topics   3 groups   4 queues   5 clients");
         assert_eq!(
             found[2],

@@ -8,7 +8,7 @@ use super::space::{
     show_hours_ms, show_watermark, watermark,
 };
 use super::value::{
-    address, addresses, exact, flag, host, milliseconds, must, name, number, one_address, one_of,
+    address, controllers, exact, flag, host, milliseconds, must, name, number, one_address, one_of,
     optional_addresses, optional_host, proxies, show, show_milliseconds, show_one_of, show_optional,
     show_size, size, topic,
 };
@@ -121,7 +121,7 @@ properties! {
     "enableControllerMode" Restart "controllers elect the master of the group; brokerRole and brokerId are theirs to decide" {
         replication.controller.is_enabled = |text| must(flag(text)), show
     }
-    "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = addresses, show }
+    "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = controllers, show }
     "allAckInSyncStateSet" Restart "in controller mode: an answer waits for every member of the in-sync set" {
         replication.controller.is_all_ack = |text| must(flag(text)), show
     }

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use wire::settings::{CONTROLLER_PORT, HA_PORT, addresses, name_servers};
+
 use super::space::{bytes, show_bytes};
 
 /// Reason why a value is rejected.
@@ -52,14 +54,14 @@ pub(super) fn is_same(default: &str, text: &str) -> bool {
     is_off || text.eq_ignore_ascii_case(default)
 }
 
-/// Parses addresses of servers, separated by `;`.
-pub(super) fn addresses(text: &str) -> Result<String, Fault> {
-    wire::settings::addresses(text).map_err(Fault::Refused)
+/// Parses addresses of controllers, separated by `;`.
+pub(super) fn controllers(text: &str) -> Result<String, Fault> {
+    addresses(text, CONTROLLER_PORT).map_err(Fault::Refused)
 }
 
-/// Parses the optional address of a server.
+/// Parses the replication address of a master, which may be left out.
 pub(super) fn one_address(text: &str) -> Result<String, Fault> {
-    let address = addresses(text)?;
+    let address = addresses(text, HA_PORT).map_err(Fault::Refused)?;
     match address.contains(';') {
         true => Err(Fault::Refused("expected one address, host:port, as 10.0.0.1:10912".to_owned())),
         false => Ok(address),
@@ -155,7 +157,8 @@ pub(super) fn optional_host(text: &str) -> Result<String, Fault> {
 
 /// Parses addresses of servers; none of them are no value.
 pub(super) fn optional_addresses(text: &str) -> Result<Option<String>, Fault> {
-    addresses(text).map(|addresses| Some(addresses).filter(|addresses| !addresses.is_empty()))
+    let addresses = name_servers(text).map_err(Fault::Refused)?;
+    Ok(Some(addresses).filter(|addresses| !addresses.is_empty()))
 }
 
 /// The text of a value that may be none.

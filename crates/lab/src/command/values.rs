@@ -4,6 +4,7 @@ use crate::generator::{Access, Payload, Sizes};
 use crate::judge::Language;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use wire::settings::{NAMESRV_PORT, with_port};
 
 /// A boolean that is given as a value and read as Java does: `true` in any case, anything else is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +41,10 @@ pub fn address(text: &str) -> Result<String, String> {
 
 /// Parses addresses of name servers, separated as [`client::Config::new`] takes them.
 pub fn name_servers(text: &str) -> Result<String, String> {
-    let mut servers = text.split([';', ',']).map(str::trim).filter(|server| !server.is_empty()).peekable();
-    servers.peek().ok_or("expected HOST:PORT")?;
-    servers.try_for_each(|server| address(server).map(drop))?;
-    Ok(text.to_owned())
+    let servers = text.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
+    let servers: Vec<String> =
+        servers.map(|server| address(&with_port(server, NAMESRV_PORT))).collect::<Result<_, _>>()?;
+    if servers.is_empty() { Err("expected HOST:PORT".to_owned()) } else { Ok(servers.join(";")) }
 }
 
 /// Parses a number of bytes: `512`, `1k`, `4m`.

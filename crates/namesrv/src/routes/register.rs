@@ -339,6 +339,7 @@ impl Routes {
                 }
             }
         }
+        self.forget_departure(&key, registration.broker, registration.id);
         self.live.insert(key, live);
     }
 

@@ -27,8 +27,10 @@ fn addresses_have_a_host_and_a_port() {
         ("[::1]:9876", "[::1]:9876"),
         ("::1:9876", "[::1]:9876"),
         ("[fe80::1%eth0]:9876", "[fe80::1%eth0]:9876"),
+        ("localhost", "localhost:9876"),
+        ("10.0.0.1; h2:9877;[::1]", "10.0.0.1:9876;h2:9877;[::1]:9876"),
     ] {
-        assert_eq!(addresses(text).as_deref(), Ok(expected), "{text}");
+        assert_eq!(name_servers(text).as_deref(), Ok(expected), "{text}");
     }
     for text in [
         "127.0.0.1:9876 # the name server",
@@ -36,18 +38,18 @@ fn addresses_have_a_host_and_a_port() {
         "http://127.0.0.1:9876",
         "127.0.0.1:9876,127.0.0.1:9877",
         "127.0.0.1:9876 127.0.0.1:9877",
-        "127.0.0.1",
-        "abc",
+        "127.0.0.1,10.0.0.1",
+        "10.0.0",
         "h:0",
         "h:99999",
         "h:-1",
         "a b:9876",
         "10.0.0:9876",
         "${NAMESRV}:9876",
-        "h1:9876;h2",
+        "h1:9876;h 2",
         "[h]:9876",
     ] {
-        let error = addresses(text).unwrap_err();
+        let error = name_servers(text).unwrap_err();
         assert!(error.starts_with("expected host:port, as 10.0.0.1:9876"), "{text}: {error}");
     }
 }

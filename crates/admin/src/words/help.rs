@@ -1,6 +1,6 @@
-//! The Chinese of what the arguments of operations mean.
+//! Chinese of the help of arguments.
 
-/// The help of an argument and its Chinese translation. Arguments that name files are not offered.
+/// The help of an argument and its Chinese translation.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("the user, as User:name", "用户，格式为 User:用户名"),
     ("resources such as Topic:orders*,Group:*", "资源，例如 Topic:orders*,Group:*"),
@@ -45,6 +45,9 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("id of the member", "成员的客户端 ID"),
     ("with the stacks of its threads", "包含线程堆栈"),
     ("address of the broker container", "broker 容器的地址"),
+    ("cluster of the broker", "broker 所在的集群"),
+    ("address of the broker", "broker 的地址"),
+    ("id of the broker", "broker 的 ID"),
     ("the broker's file of settings there", "该机器上 broker 的配置文件"),
     ("cluster:broker set:broker id", "集群:broker 组:broker ID"),
     ("controllers, separated by semicolons", "Controller 地址，以分号分隔"),
@@ -101,10 +104,6 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "tags as a consumer subscribes to them: TagA || TagB",
         "Tag 过滤表达式，与消费者订阅的写法相同：TagA || TagB",
     ),
-    (
-        "store time from which on, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
-        "存储时间下限（含）：毫秒时间戳、本地时间（TZ）yyyy-MM-dd#HH:mm:ss:SSS，或 UTC 时间 yyyy-MM-ddTHH:mm:ss.SSSZ",
-    ),
     ("false to leave the bodies out of mqadmin's text", "false 表示 mqadmin 的输出不含消息体"),
     ("only UTF-8 is shown; other bytes as U+FFFD", "仅按 UTF-8 显示；其他字节显示为 U+FFFD"),
     ("the broker's or the producer's id of the message", "消息 ID（broker 的 offsetMsgId 或生产者的 msgId）"),
@@ -136,10 +135,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "消息在 TRANS_CHECK_MAX_TIME_TOPIC 中的 ID（broker 的 offsetMsgId）",
     ),
     ("false to move offsets only backwards; true if left out", "false 表示只允许位点后退；默认 true"),
-    (
-        "now, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
-        "now、毫秒时间戳、本地时间（TZ）yyyy-MM-dd#HH:mm:ss:SSS，或 UTC 时间 yyyy-MM-ddTHH:mm:ss.SSSZ",
-    ),
+    ("store time of the first message to consume", "要消费的第一条消息的存储时间"),
     (
         "broker of the only queue, by address or broker set",
         "只重置一个队列时其所在的 broker 地址或 broker 组名",
@@ -188,4 +184,19 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("part of the name", "名称的一部分"),
     ("enable or disable", "enable（启用）或 disable（禁用）"),
     ("only these users, separated by commas", "仅这些用户，以逗号分隔"),
+    ("also retry and dead letter topics", "包括重试主题和死信主题"),
+    ("directory with files of RocksDB", "RocksDB 文件所在目录"),
+    ("directory with files of RocksDB, which are not read here", "RocksDB 文件所在目录；此处不读取"),
+    ("file whose first line is the password", "首行为密码的文件"),
+    ("file with a list of SubscriptionGroupConfig as JSON", "含 SubscriptionGroupConfig 列表的 JSON 文件"),
+    ("file with a list of TopicConfig as JSON", "含 TopicConfig 列表的 JSON 文件"),
+    ("only groups", "仅消费组"),
+    ("only topics", "仅主题"),
+    ("the file", "文件"),
+    ("topics or subscriptionGroups", "topics（主题）或 subscriptionGroups（消费组）"),
+    (
+        "where the file is written; /tmp/rocketmq/export if left out",
+        "文件写入的目录；默认 /tmp/rocketmq/export",
+    ),
+    ("whether as JSON", "是否输出 JSON"),
 ];
