@@ -10,7 +10,7 @@ use super::sample::Sample;
 use super::screen::{Cell, Column, Screen};
 use super::view::{Input, View};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
  1 to 5, Tab   overview, topics, groups, queues, clients
  / TEXT        only rows with this text; Esc shows all again
  < >           sort by the column to the left or right
@@ -27,7 +27,8 @@ const HELP: &str = "\
  are left. A dash: not known yet; topics without groups and members of
  groups are asked a few at a time.";
 
-const HINTS: &str = " / filter   < > sort   r reverse   Enter queues   : command   ? help   q quit";
+pub(crate) const HINTS: &str =
+    " / filter   < > sort   r reverse   Enter queues   : command   ? help   q quit";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &View) {
@@ -37,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &View) {
     frame.render_widget(Paragraph::new(screens(view)), tabs);
     if view.is_help {
         frame.render_widget(Clear, body);
-        frame.render_widget(Paragraph::new(HELP), body);
+        frame.render_widget(Paragraph::new(view.lang.say(HELP)), body);
     } else {
         table(frame, body, sample, view);
     }
@@ -54,19 +55,21 @@ fn reversed() -> Style {
 
 fn title(sample: &Sample, view: &View) -> String {
     if sample.time.is_empty() {
-        return " vostok top   asking the cluster ...".to_owned();
+        return format!(" vostok top   {}", view.lang.say("asking the cluster ..."));
     }
     let rate = |rate| Cell::Rate(Some(rate)).show();
     let (put, got) = (rate(sample.in_tps), rate(sample.out_tps));
     let lag = Cell::Count(Some(sample.lag)).show();
-    let paused = if view.is_paused { "   paused" } else { "" };
-    format!(" vostok top   {}   in {put}/s   out {got}/s   lag {lag}{paused}", sample.time)
+    let say = |english| view.lang.say(english);
+    let paused = if view.is_paused { format!("   {}", say("paused")) } else { String::new() };
+    let (into, out, behind) = (say("in"), say("out"), say("lag"));
+    format!(" vostok top   {}   {into} {put}/s   {out} {got}/s   {behind} {lag}{paused}", sample.time)
 }
 
 fn screens(view: &View) -> Line<'static> {
     let tab = |(number, screen): (usize, Screen)| {
         let style = if screen == view.screen { reversed() } else { Style::new() };
-        [Span::styled(format!(" {} {} ", number + 1, screen.name()), style), Span::raw(" ")]
+        [Span::styled(format!(" {} {} ", number + 1, view.lang.say(screen.name())), style), Span::raw(" ")]
     };
     Screen::ALL.into_iter().enumerate().flat_map(tab).collect::<Vec<_>>().into()
 }
@@ -79,7 +82,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, sample: &Sample, view: &View) {
     };
     let heads = columns.iter().enumerate().map(|(index, column)| {
         let style = if index == sort.column { bold().add_modifier(Modifier::UNDERLINED) } else { bold() };
-        aligned(column, column.title.to_owned()).style(style)
+        aligned(column, view.lang.say(column.title).to_owned()).style(style)
     });
     let marked = view.marked.min(rows.len().saturating_sub(1));
     // Only rows around the marked one can be seen; text is made for those alone.
@@ -111,9 +114,10 @@ fn footer(sample: &Sample, view: &View) -> String {
     } else if let Some(error) = errors.into_iter().next() {
         format!(" {error}")
     } else if !view.filter.is_empty() {
-        format!(" only rows with {:?}; Esc shows all", view.filter)
+        let (only, all) = (view.lang.say("only rows with"), view.lang.say("Esc shows all"));
+        format!(" {only} {:?}; {all}", view.filter)
     } else {
-        HINTS.to_owned()
+        view.lang.say(HINTS).to_owned()
     }
 }
 
@@ -128,7 +132,7 @@ mod tests {
 
     /// The lines of a terminal of 80x24 after these keys.
     fn lines(keys: &str, sample: &Sample) -> Vec<String> {
-        let mut view = View::new();
+        let mut view = View::new(crate::Lang::En);
         keys.chars().for_each(|key| _ = view.key(KeyCode::Char(key), sample));
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| draw(frame, sample, &view)).unwrap();

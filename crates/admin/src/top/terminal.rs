@@ -11,8 +11,8 @@ use super::draw::draw;
 use super::look::{INTERVAL, Turns, look};
 use super::sample::{History, Sample};
 use super::view::View;
-use crate::Error;
 use crate::shell::{Access, Cluster, connect};
+use crate::{Error, Lang};
 
 /// How long a key is waited for before it is asked whether there is a new sample.
 const KEY_WAIT: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ type SampleResult = Result<Sample, String>;
 ///
 /// # Errors
 /// The cluster cannot be connected, or the terminal not be used.
-pub(super) fn run(access: &Access) -> Result<(), Error> {
+pub(super) fn run(access: &Access, lang: Lang) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = connect(access)?;
     let (samples, results) = channel();
@@ -39,7 +39,7 @@ pub(super) fn run(access: &Access) -> Result<(), Error> {
         });
         cluster.close();
     })?;
-    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &results));
+    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &results, lang));
     ratatui::restore();
     drop(end);
     // A panic of the thread was printed by itself.
@@ -63,8 +63,8 @@ async fn keep_looking(cluster: &Cluster, samples: &Sender<SampleResult>) {
 }
 
 /// Draws samples as they come, and does what keys say.
-fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>) -> std::io::Result<()> {
-    let (mut view, mut sample) = (View::new(), Sample::default());
+fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>, lang: Lang) -> std::io::Result<()> {
+    let (mut view, mut sample) = (View::new(lang), Sample::default());
     let mut is_changed = true;
     loop {
         for new in results.try_iter() {
