@@ -97,6 +97,7 @@ PARTS = (
     Part("powercut", f"{MOUNTS} {TOOLS}/crash powercut --cuts 10", f"{MOUNTS} {TOOLS}/crash powercut --cuts 100", 1, FILE_SYSTEMS),
     Part("kill9", f"{TOOLS}/crash kill9 --rounds 4", f"{TOOLS}/crash kill9 --rounds 20"),
     program("interop.cluster"),
+    program("interop.doctor", None, load=0.7),
     program("tests.docs"),
     Part("faults", None, f"{TOOLS}/faults", 1, DISK_FAULTS),
     Part("churn", None, f"{TOOLS}/apps churn"),

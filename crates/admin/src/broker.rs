@@ -7,7 +7,11 @@ mod settings;
 mod status;
 mod tune;
 
-pub(crate) use settings::{Settings, read as settings_of, told as told_settings};
+pub use progress::{BrokerProgress, GroupQueue};
+pub use replication::{ReplicaStatus, Replicas};
+pub use settings::{Setting, Settings};
+pub(crate) use settings::{read as settings_of, told as told_settings};
+pub use status::Figure;
 
 use crate::Argument;
 use crate::arguments::{BROKER, BROKERS, INTERVAL, MASTERS, optional, place, required, switch};
@@ -39,7 +43,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "broker":
         |session, arguments| clean::clean(session, arguments, request::CLEAN_EXPIRED_CONSUMEQUEUE);
     "clean-log", Destroy, ["deleteExpiredCommitLog"], "Delete commit log files older than fileReservedTime now",
         [BROKER, OLD_CLUSTER],
-        |session, arguments| clean::clean(session, arguments, request::DELETE_EXPIRED_COMMITLOG);
+        clean::clean_log;
     "clean-topics", Change, ["cleanUnusedTopic"],
         "Remove the consume queues of topics that do not exist any more",
         [BROKER, OLD_CLUSTER],

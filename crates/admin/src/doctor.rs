@@ -3,7 +3,9 @@
 //! `gather` asks the servers with RocketMQ's own requests and fills a [`Bundle`]. Each check is a pure function over
 //! the bundle, a row of the table [`checks`]. A check without data is skipped, and never passes.
 
+mod bilingual;
 mod bundle;
+mod causes;
 mod chain;
 mod checks;
 mod command;
@@ -11,12 +13,18 @@ mod finding;
 mod gather;
 mod health;
 mod machine;
+mod memory;
 mod os_script;
 mod page;
+mod remedy;
 mod report;
 
+pub use bilingual::Text;
 pub use bundle::{Bundle, without_secrets};
 pub use command::{DoctorCommand, diagnose};
-pub use finding::{Finding, Severity, State, Verdict};
+pub use finding::{Finding, Severity, State, Things, Verdict};
 pub use health::{Health, Level};
+pub use memory::Memory;
 pub use page::page;
+pub use remedy::Fix;
+pub use report::Diagnosis;

@@ -6,6 +6,9 @@ mod owners;
 mod progress;
 mod settings;
 
+pub use progress::{GroupProgress, QueueProgress};
+pub use settings::{GroupFigures, GroupName};
+
 use crate::arguments::{BROKER, CLUSTER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};
 use crate::{Argument, pages};

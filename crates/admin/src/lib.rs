@@ -16,6 +16,7 @@ mod arguments;
 mod broker;
 mod cluster;
 mod command;
+mod command_line;
 mod complete;
 mod connection;
 mod container;
@@ -53,14 +54,21 @@ mod user;
 mod words;
 mod yaml;
 
+pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
+pub use broker::{BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings};
+pub use cluster::BrokerRow;
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
+pub use connection::{Consumers, Member, ProducerRow, Subscription};
+pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
 pub use doctor::page as doctor_page;
 pub use doctor::{
-    Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
+    Bundle, Diagnosis, DoctorCommand, Finding, Fix, Health, Level, Memory, Severity, State, Text, Things,
+    Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
 pub use lag::Lag;
 pub use lang::Lang;
 pub use mqadmin::mqadmin;
@@ -72,4 +80,6 @@ pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
+pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
+pub use user::UserRow;
 pub use words::{Words, localize, localize_output, untranslated};

@@ -1,14 +1,14 @@
 //! Operations on name servers: their settings, and the write permission of brokers.
 
-use crate::arguments::place;
+use crate::arguments::{place, required};
 use crate::broker::Settings;
-use crate::operation::{Operation, Typed, operations};
-use crate::request::{Request, number};
+use crate::operation::{Operation, Typed, Written, change_each, operations};
+use crate::request::{Request, body, number};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::{format_key_values, parse_key_values};
+use wire::body::{ClusterInfo, format_key_values, parse_key_values};
 use wire::codes::request;
 
 const BROKER_NAME: Argument = place("broker", ("b", "brokerName"), "name of the broker set");
@@ -25,7 +25,35 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "namesrv":
         [BROKER_NAME], wipe;
     "add-write-perm", Change, ["addWritePerm"], "Give the topics of a broker set their write permission back",
         [BROKER_NAME], add;
+    "forget", Change, [],
+        "Forget a broker that is gone for good, so that vostok doctor does not name it any more",
+        [BROKER_NAME,
+         required("cluster", ("c", "clusterName"), "cluster of the broker"),
+         required("address", ("a", "brokerAddr"), "address of the broker"),
+         required("id", ("i", "brokerId"), "id of the broker")], forget;
 };
+
+/// Unregisters a broker that is not registered, which makes a name server forget its departure.
+async fn forget(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let (name, cluster, address) =
+        (arguments.need("broker")?, arguments.need("cluster")?, arguments.need("address")?);
+    let id: i64 = arguments.parse("id")?.unwrap_or_default();
+    for server in &session.name_servers {
+        let reply = session.look(server, &Request::new(request::GET_BROKER_CLUSTER_INFO)).await?;
+        let info: ClusterInfo = body(server, &reply)?;
+        if info.broker_addr_table.values().any(|set| set.broker_addrs.values().any(|it| it == address)) {
+            let why = format!("expected a broker that is gone, found {address} registered at {server}");
+            return Err(Error::Usage(why));
+        }
+    }
+    let ask = Request::new(request::UNREGISTER_BROKER)
+        .with("brokerName", name)
+        .with("clusterName", cluster)
+        .with("brokerAddr", address)
+        .with("brokerId", id);
+    let line = format!("{address} is forgotten at {{}}");
+    change_each(session, &session.name_servers, &ask, &line).await
+}
 
 async fn config(session: &Session) -> Result<Settings, Error> {
     let mut settings = Settings::default();

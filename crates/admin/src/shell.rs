@@ -137,15 +137,15 @@ pub fn settings_of(address: &str, credentials: Option<&Path>) -> Result<BTreeMap
     session(&access, async |session: &Session| crate::broker::told_settings(session, address).await)
 }
 
-/// The language of the environment.
-pub(crate) fn lang() -> Lang {
-    Lang::of_environment(|name| std::env::var(name).ok())
-}
-
 /// The time in ms since the epoch.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The language of the environment.
+pub(crate) fn lang() -> Lang {
+    Lang::of_environment(|name| std::env::var(name).ok())
 }
 
 /// Reads credentials from a file like RocketMQ's `tools.yml`. Without a file given, the one of `ROCKETMQ_HOME` may be

@@ -2,20 +2,26 @@
 
 mod access;
 mod brokers;
+mod charts;
 mod client;
 mod dead_letters;
+mod findings;
+mod group_list;
 mod groups;
 mod list;
 mod login;
 mod logins;
 mod messages;
+mod names;
 mod operations;
 mod overview;
 mod proxies;
 mod replication;
 mod runs;
 mod runtime;
+mod settings;
 mod storage;
+mod topic_list;
 mod topics;
 mod waiting;
 
@@ -29,15 +35,21 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 21] = [
+pub(crate) const SOURCES: &[&str] = &[
     include_str!("app.rs"),
     include_str!("guard.rs"),
     include_str!("view.rs"),
+    include_str!("view/answer.rs"),
+    include_str!("view/parts.rs"),
+    include_str!("view/table.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
     include_str!("pages/brokers.rs"),
+    include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
     include_str!("pages/dead_letters.rs"),
+    include_str!("pages/findings.rs"),
+    include_str!("pages/group_list.rs"),
     include_str!("pages/groups.rs"),
     include_str!("pages/list.rs"),
     include_str!("pages/login.rs"),
@@ -48,7 +60,9 @@ pub(crate) const SOURCES: [&str; 21] = [
     include_str!("pages/proxies.rs"),
     include_str!("pages/replication.rs"),
     include_str!("pages/runs.rs"),
+    include_str!("pages/settings.rs"),
     include_str!("pages/storage.rs"),
+    include_str!("pages/topic_list.rs"),
     include_str!("pages/topics.rs"),
     include_str!("pages/waiting.rs"),
 ];
@@ -82,16 +96,17 @@ pub(crate) async fn get(
         "/" => Ok(overview::overview(app, who).await),
         "/live" => overview::live(app),
         "/health" => Ok(overview::health(app, who)),
-        "/history" => overview::history(app, fields),
+        "/history" => charts::history(app, fields),
         "/brokers" => brokers::list(app, who).await,
         "/broker" => brokers::one(app, who, fields).await,
+        "/settings" => settings::settings(app, who, fields).await,
         "/replication" => replication::replication(app, who).await,
         "/proxies" => proxies::proxies(app, who).await,
         "/runs" => runs::list(app, who, fields),
         "/run" => runs::one(app, who, fields),
-        "/topics" => topics::list(app, who, fields).await,
+        "/topics" => topic_list::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
-        "/groups" => groups::list(app, who, fields).await,
+        "/groups" => group_list::list(app, who, fields).await,
         "/group" => groups::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,
         "/storage" => storage::storage(app, who).await,

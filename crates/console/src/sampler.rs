@@ -1,12 +1,17 @@
 //! The tasks that keep the live figures up to date.
 
-use crate::answers::{now_ms, rows};
+mod objects;
+
+pub(crate) use objects::sample_objects;
+
+use crate::answers::now_ms;
 use crate::app::App;
-use crate::lag::GROUPS_MAX;
+use crate::history::Kind;
+use crate::lag::{GROUPS_MAX, Lag};
 use crate::live::TOPICS_COUNTED;
 use crate::refusal::KEYS;
-use admin::Arguments;
-use serde_json::Value;
+use admin::{Arguments, BrokerProgress, BrokerRow, GroupName, Memory, TopicRates, TopicRow};
+use std::any::Any;
 use std::time::Duration;
 
 /// Least time between samples while somebody watches, and while nobody does, ms.
@@ -21,9 +26,11 @@ const SAMPLE_SHARE: i64 = 10;
 const SILENT_MS: i64 = 5000;
 /// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
 const DOCTOR_NAMES_MAX: usize = 2000;
-/// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
-const LAG_MS: i64 = 60_000;
-const LAG_SHARE: i64 = 60;
+/// Time between two looks at all topics, and at all groups, ms: with a visitor, and without a visitor. The third number is the least
+/// pause in multiples of the time of a look.
+const NAMES_LIVE_MS: i64 = 10_000;
+const NAMES_IDLE_MS: i64 = 60_000;
+const NAMES_SHARE: i64 = 60;
 /// Age of the verdict after which the doctor runs again, ms: with a visitor, and without a visitor. The third number is the least
 /// pause in multiples of the time of a run.
 const DOCTOR_LIVE_MS: i64 = 5000;
@@ -35,8 +42,8 @@ pub(crate) async fn sample_brokers(app: &App) {
     let (mut is_warned, mut took_ms) = (false, 0);
     loop {
         let begun_ms = now_ms();
-        let answer = ask(app, "cluster", "list", &Arguments::default()).await;
-        took_ms = load_ms(answer.as_ref().ok(), now_ms() - begun_ms, took_ms);
+        let answer = ask::<Vec<BrokerRow>>(app, ("cluster", "list"), &Arguments::default()).await;
+        took_ms = load_ms(answer.as_deref().ok(), now_ms() - begun_ms, took_ms);
         app.live.take(now_ms(), answer);
         let is_refused = app.live.sample_unwatched().is_refused();
         if is_refused && !std::mem::replace(&mut is_warned, true) {
@@ -56,8 +63,8 @@ pub(crate) async fn sample_brokers(app: &App) {
 
 /// The time that counts as the load of a sample, ms: what it took, or what the last one took if the console waited for a broker that
 /// does not answer, which costs nobody anything.
-fn load_ms(brokers: Option<&Value>, took_ms: i64, last_ms: i64) -> i64 {
-    let waited = brokers.is_none_or(|brokers| rows(brokers).iter().any(is_silent));
+fn load_ms(brokers: Option<&[BrokerRow]>, took_ms: i64, last_ms: i64) -> i64 {
+    let waited = brokers.is_none_or(|brokers| brokers.iter().any(is_silent));
     if waited && took_ms >= SILENT_MS { last_ms } else { took_ms }
 }
 
@@ -71,33 +78,60 @@ fn step_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * SAMPLE_SHARE)
 }
 
-/// Fetches the rates of topics in an endless loop, while a visitor watches and no broker refuses the console.
+/// Waits until a visitor or the time asks for the next look at all topics or groups.
+async fn await_names(app: &App, begun_ms: i64) {
+    let took_ms = now_ms() - begun_ms;
+    loop {
+        let least_ms = if app.live.is_watched() { NAMES_LIVE_MS } else { NAMES_IDLE_MS };
+        if now_ms() - begun_ms >= least_ms.max(took_ms * NAMES_SHARE) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Fetches the rates of topics in an endless loop, while no broker refuses the console.
 pub(crate) async fn sample_topics(app: &App) {
     loop {
-        if app.live.is_watched() && !app.live.sample_unwatched().is_refused() {
-            let page = page(&app.live.cursor(), TOPICS_COUNTED);
-            let answer = ask(app, "topic", "list", &page).await.unwrap_or_default();
-            for topic in app.live.next_topics(now_ms(), rows(&answer)) {
-                let mut arguments = Arguments::default();
-                arguments.set("topic", topic.as_str());
-                let answer = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
-                let tps = rows(&answer).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
-                app.live.take_topic(now_ms(), &topic, tps);
-            }
+        let begun_ms = now_ms();
+        if !app.live.sample_unwatched().is_refused() {
+            look_at_topics(app).await;
         }
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        await_names(app, begun_ms).await;
+    }
+}
+
+/// Looks at a page of topics. Of brokers that do not count messages, some topics are asked for their rates.
+async fn look_at_topics(app: &App) {
+    let page = page(&app.live.cursor(), TOPICS_COUNTED);
+    let answer = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page).await.unwrap_or_default();
+    let messages = |row: &TopicRow| row.figures.as_ref().and_then(|figures| figures.messages);
+    let counts: Vec<_> = answer.iter().map(|row| (row.topic.clone(), messages(row))).collect();
+    let others = app.live.next_topics(now_ms(), &counts);
+    for row in &answer {
+        let out_tps = row.figures.as_ref().and_then(|figures| figures.out_tps);
+        app.live.add((Kind::Topic, &row.topic), now_ms(), &[None, out_tps]);
+    }
+    for topic in others {
+        let mut arguments = Arguments::default();
+        arguments.set("topic", topic.as_str());
+        let rates = ask::<Vec<TopicRates>>(app, ("topic", "rates"), &arguments).await.unwrap_or_default();
+        app.live.take_topic(now_ms(), &topic, rates.first().map_or(0.0, |row| row.in_tps));
+        let out_tps = rates.iter().map(|row| row.out_tps).sum();
+        app.live.add((Kind::Topic, &topic), now_ms(), &[None, Some(out_tps)]);
     }
 }
 
 /// Fetches the doctor's verdict in an endless loop, while no broker refuses the console.
 pub(crate) async fn sample_health(app: &App) {
     let (mut begun_ms, mut took_ms) = (0, 0);
+    let mut memory = Memory::default();
     loop {
         let wait_ms = doctor_wait_ms(app.live.is_watched(), took_ms);
         let is_due = app.live.take_wish() || now_ms() - begun_ms >= wait_ms;
         if is_due && !app.live.sample_unwatched().is_refused() {
             begun_ms = now_ms();
-            look_for_findings(app).await;
+            look_for_findings(app, &mut memory).await;
             took_ms = now_ms() - begun_ms;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -110,49 +144,63 @@ fn doctor_wait_ms(is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * DOCTOR_SHARE)
 }
 
-/// Asks all masters how far their groups are, for ever. A cluster that takes long to answer is asked less often.
+/// Asks all masters for the lag of their groups in an endless loop.
 pub(crate) async fn sample_lags(app: &App) {
     loop {
         let begun_ms = now_ms();
-        let brokers = ask(app, "cluster", "list", &Arguments::default()).await.unwrap_or_default();
-        let mut groups = page("", GROUPS_MAX);
-        groups.set("sort", "lag");
-        match ask(app, "group", "names", &groups).await {
-            Ok(groups) => app.lags.add(now_ms(), rows(&groups).iter(), has_all_behind(&brokers, &groups)),
+        let brokers = ask::<Vec<BrokerRow>>(app, ("cluster", "list"), &Arguments::default()).await;
+        let brokers = brokers.unwrap_or_default();
+        let mut arguments = page("", GROUPS_MAX);
+        arguments.set("sort", "lag");
+        match ask::<Vec<GroupName>>(app, ("group", "names"), &arguments).await {
+            Ok(groups) => {
+                let lag = |row: &GroupName| row.figures.unwrap_or_default().lag;
+                let time_behind =
+                    |row: &GroupName| row.figures.and_then(|it| it.time_behind).unwrap_or_default();
+                let rows = groups.iter().map(|row| (row.group.as_str(), lag(row), time_behind(row)));
+                let last_lag = groups.get(GROUPS_MAX - 1).map_or(0, lag);
+                take_lags(app, rows, has_all_behind(&brokers, last_lag));
+            }
             Err(_) => add_progress(app, &brokers).await,
         }
-        let took_ms = now_ms() - begun_ms;
-        let pause_ms = LAG_MS.max(took_ms * LAG_SHARE) - took_ms;
-        tokio::time::sleep(Duration::from_millis(pause_ms.max(0).unsigned_abs())).await;
+        await_names(app, begun_ms).await;
     }
 }
 
-/// Whether a page of the groups with the most lag has all groups that are behind: all brokers answered, and the page did not end
-/// before them.
-fn has_all_behind(brokers: &Value, groups: &Value) -> bool {
-    let last_lag = rows(groups).get(GROUPS_MAX - 1).and_then(|row| row["lag"].as_i64());
-    !rows(brokers).is_empty() && !rows(brokers).iter().any(is_silent) && last_lag.unwrap_or_default() == 0
+fn take_lags<'a>(app: &App, rows: impl Iterator<Item = (&'a str, i64, admin::Lag)>, is_whole: bool) {
+    let now_ms = now_ms();
+    for (group, Lag { messages, time_behind, .. }) in app.lags.take(now_ms, rows, is_whole) {
+        let values =
+            [Some(messages as f64), time_behind.lag_seconds.map(|seconds| seconds as f64), None, None];
+        app.live.add((Kind::Group, &group), now_ms, &values);
+    }
+}
+
+/// Whether a page of the groups with the most lag has all groups that are behind: all brokers answered, and the last group of a full
+/// page is not behind.
+fn has_all_behind(brokers: &[BrokerRow], last_lag: i64) -> bool {
+    !brokers.is_empty() && !brokers.iter().any(is_silent) && last_lag == 0
 }
 
 /// Whether a row of a broker says that it did not answer.
-fn is_silent(row: &Value) -> bool {
-    row["error"].as_str().is_some_and(|error| !error.is_empty())
+fn is_silent(row: &BrokerRow) -> bool {
+    row.error.as_deref().is_some_and(|error| !error.is_empty())
 }
 
 /// Asks each master for the progress of all groups in all queues, because not all masters tell which groups are furthest behind.
-async fn add_progress(app: &App, brokers: &Value) {
-    let (mut answers, mut is_whole) = (Vec::new(), !rows(brokers).is_empty());
-    for row in rows(brokers).iter().filter(|row| row["id"] == 0) {
+async fn add_progress(app: &App, brokers: &[BrokerRow]) {
+    let (mut answers, mut is_whole) = (Vec::new(), !brokers.is_empty());
+    for row in brokers.iter().filter(|row| row.id == 0) {
         let mut arguments = Arguments::default();
-        arguments.set("broker", row["address"].as_str().unwrap_or_default());
+        arguments.set("broker", row.address.as_str());
         // Queues of which everything is consumed are left out; with very many groups they are most of the answers.
         arguments.set("level", "1");
-        let progress = ask(app, "broker", "progress", &arguments).await;
+        let progress = ask::<BrokerProgress>(app, ("broker", "progress"), &arguments).await;
         is_whole &= progress.is_ok();
         answers.extend(progress);
     }
-    let queues = answers.iter().flat_map(|progress| rows(&progress["queues"]));
-    app.lags.add(now_ms(), queues, is_whole);
+    let queues = answers.iter().flat_map(|progress| &progress.queues);
+    take_lags(app, queues.map(|queue| (queue.group.as_str(), queue.diff, queue.lag)), is_whole);
 }
 
 /// The arguments for a page of names.
@@ -164,26 +212,34 @@ fn page(after: &str, limit: usize) -> Arguments {
 }
 
 /// Runs the doctor, unless the number of topics or groups makes a run expensive for the brokers.
-async fn look_for_findings(app: &App) {
-    for (noun, verb) in [("topic", "list"), ("group", "names")] {
-        let answer = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await;
-        if answer.is_ok_and(|answer| rows(&answer).len() >= DOCTOR_NAMES_MAX) {
-            return;
-        }
+async fn look_for_findings(app: &App, memory: &mut Memory) {
+    let page = page("", DOCTOR_NAMES_MAX);
+    let topics = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page).await;
+    let groups = ask::<Vec<GroupName>>(app, ("group", "names"), &page).await;
+    let counts = [topics.map_or(0, |topics| topics.len()), groups.map_or(0, |groups| groups.len())];
+    if counts.iter().any(|count| *count >= DOCTOR_NAMES_MAX) {
+        return;
     }
-    app.live.take_verdict(admin::diagnose(&app.cluster.session(false)).await);
+    app.live.take_verdict(admin::diagnose(&app.cluster.session(false), memory).await);
 }
 
-async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {
+/// The answer of an operation in the operation's own type.
+async fn ask<T: Any>(app: &App, (noun, verb): (&str, &str), arguments: &Arguments) -> Result<T, String> {
     let operation = admin::operation(noun, verb).ok_or("no such operation")?;
     let answer = operation.perform(&app.cluster.session(false), arguments).await;
-    answer.map(|answer| answer.value()).map_err(|error| error.to_string())
+    let answer: Box<dyn Any> = answer.map_err(|error| error.to_string())?;
+    answer.downcast().map(|answer| *answer).map_err(|_| format!("{noun} {verb} answers with another type"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    fn broker(error: Option<&str>) -> BrokerRow {
+        let mut row = BrokerRow::default();
+        row.error = error.map(str::to_owned);
+        row
+    }
 
     #[test]
     fn a_refused_console_asks_once_a_minute() {
@@ -200,8 +256,8 @@ mod tests {
 
     #[test]
     fn the_time_of_a_broker_that_does_not_answer_is_not_multiplied() {
-        let well = json!([{"id": 0, "address": "a"}]);
-        let silent = json!([{"id": 0, "address": "a"}, {"id": 0, "address": "b", "error": "no answer"}]);
+        let well = [broker(None)];
+        let silent = [broker(None), broker(Some("no answer"))];
         assert_eq!(load_ms(Some(&silent), 5010, 20), 20);
         assert_eq!([load_ms(Some(&well), 5010, 20), load_ms(Some(&silent), 300, 20)], [5010, 300]);
         assert_eq!([load_ms(None, 5010, 20), load_ms(None, 0, 20)], [20, 0], "no name server answers");
@@ -209,12 +265,8 @@ mod tests {
 
     #[test]
     fn groups_that_are_not_told_of_are_known_not_to_be_behind_only_if_everybody_answered() {
-        let told = json!([{"group": "g", "lag": 1}]);
-        let well = json!([{"id": 0, "address": "a", "error": ""}, {"id": 0, "address": "b"}]);
-        assert!(has_all_behind(&well, &told) && has_all_behind(&well, &json!([])));
-        let silent = json!([{"id": 0, "address": "a"}, {"id": 0, "address": "b", "error": "no answer"}]);
-        assert!(!has_all_behind(&silent, &told) && !has_all_behind(&json!([]), &told));
-        let many = |least: i64| vec![json!({"group": "g", "lag": least}); GROUPS_MAX].into();
-        assert!(!has_all_behind(&well, &many(1)) && has_all_behind(&well, &many(0)));
+        let well = [broker(Some("")), broker(None)];
+        assert!(has_all_behind(&well, 0) && !has_all_behind(&well, 1));
+        assert!(!has_all_behind(&[broker(None), broker(Some("no answer"))], 0) && !has_all_behind(&[], 0));
     }
 }

@@ -93,6 +93,7 @@ fn replicas(sets: &BTreeMap<String, (Mastership, Vec<ReplicaStatus>)>) -> Broker
             broker_address: status.address.clone(),
             broker_id: status.broker.to_i64(),
             broker_name: name.clone(),
+            silent_ms: status.silent_ms,
         };
         let are =
             |is_in_sync| brokers.iter().filter(move |it| it.is_in_sync == is_in_sync).map(identity).collect();

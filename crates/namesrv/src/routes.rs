@@ -6,6 +6,7 @@
 //! | groups | broker name | cluster, address by broker id, number of topics |
 //! | clusters | cluster | broker names |
 //! | live | cluster, address | last heartbeat, data version, connection, name and id |
+//! | departed | cluster, address | last heartbeat, name and id of a broker that left |
 //! | filters | cluster, address | legacy filter servers |
 //! | mappings, in the shard of the topic | topic | static-topic mapping by broker name |
 //!
@@ -154,6 +155,17 @@ pub struct Live {
     pub ha_address: String,
 }
 
+/// A broker that left and did not come back.
+#[derive(Debug, Clone)]
+struct Departed {
+    broker: String,
+    id: i64,
+    /// Time of the last registration or heartbeat.
+    seen: Instant,
+    /// Whether the broker unregistered.
+    is_unregistered: bool,
+}
+
 /// A notice that the smallest broker id of a group changed (`NOTIFY_MIN_BROKER_ID_CHANGE`), and its recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinBrokerNotice {
@@ -199,6 +211,7 @@ pub struct Routes {
     groups: BTreeMap<String, Group>,
     clusters: BTreeMap<String, BTreeSet<String>>,
     live: BTreeMap<Member, Live>,
+    departed: BTreeMap<Member, Departed>,
     filters: BTreeMap<Member, Vec<String>>,
 }
 
@@ -211,6 +224,7 @@ impl Default for Routes {
             groups: BTreeMap::new(),
             clusters: BTreeMap::new(),
             live: BTreeMap::new(),
+            departed: BTreeMap::new(),
             filters: BTreeMap::new(),
         }
     }

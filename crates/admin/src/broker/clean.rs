@@ -4,22 +4,30 @@ use crate::operation::Typed;
 use crate::request::Request;
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
+use std::time::Duration;
 use wire::codes::request;
+
+/// Time between two looks at a log that is to be cleaned, and looks at most. A round of retention begins at once.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const LOOKS_MAX: usize = 10;
 
 /// Brokers that cleaned up.
 #[derive(Serialize)]
 pub(super) struct Cleaned {
     brokers: Vec<String>,
-    /// Brokers that keep old commit log files, and the reason.
+    /// Effect on the commit logs; empty for other operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kept: Vec<Kept>,
+    logs: Vec<CleanedLog>,
 }
 
-/// A broker that keeps commit log files although they are older than `fileReservedTime`.
+/// A commit log that was to be cleaned.
 #[derive(Serialize)]
-struct Kept {
+struct CleanedLog {
     broker: String,
-    /// The group, or the delayed messages, that still need the oldest file (`retentionHeldBy` of the broker's status).
+    /// Bytes that were deleted so far.
+    freed_bytes: u64,
+    /// The group or the kind of messages that keeps expired files, and its queue; empty if nothing keeps files, and for brokers of
+    /// RocketMQ, which do not tell.
     held_by: String,
 }
 
@@ -30,47 +38,54 @@ impl Typed for Cleaned {
 }
 
 pub(super) async fn clean(session: &Session, arguments: &Arguments, code: i32) -> Result<Cleaned, Error> {
+    let brokers = targets(session, arguments).await?;
+    session.change_all(&brokers, &Request::new(code)).await?;
+    Ok(Cleaned { brokers, logs: Vec::new() })
+}
+
+/// Lets brokers delete expired files of their commit logs, and tells what was freed and what keeps files.
+pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Result<Cleaned, Error> {
+    let brokers = targets(session, arguments).await?;
+    let mut before = Vec::new();
+    for broker in &brokers {
+        before.push(log(session, broker).await.map(|(min, _)| min));
+    }
+    session.change_all(&brokers, &Request::new(request::DELETE_EXPIRED_COMMITLOG)).await?;
+    let mut logs = Vec::new();
+    if session.planned().is_none() {
+        for (broker, min) in brokers.iter().zip(before) {
+            logs.extend(cleaned(session, broker, min).await);
+        }
+    }
+    Ok(Cleaned { brokers, logs })
+}
+
+/// Looks at a log until its beginning moves from `min`.
+async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<CleanedLog> {
+    let min = min?;
+    let mut log_now = log(session, broker).await?;
+    for _ in 0..LOOKS_MAX {
+        if log_now.0 > min {
+            break;
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        log_now = log(session, broker).await?;
+    }
+    let (now, held_by) = log_now;
+    Some(CleanedLog { broker: broker.to_owned(), freed_bytes: now.saturating_sub(min), held_by })
+}
+
+/// The beginning of a broker's commit log, and what keeps expired files.
+async fn log(session: &Session, broker: &str) -> Option<(u64, String)> {
+    let runtime = session.client.broker_runtime(broker).await.ok()?;
+    let min = runtime.get("commitLogMinOffset")?.parse().ok()?;
+    Some((min, runtime.get("retentionHeldBy").cloned().unwrap_or_default()))
+}
+
+async fn targets(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
     let targets = match arguments.get("broker") {
         Some(_) => session.targets(arguments).await?,
         None => session.members(arguments.get("cluster")).await?,
     };
-    let brokers: Vec<_> = targets.into_iter().map(|broker| broker.address).collect();
-    session.change_all(&brokers, &Request::new(code)).await?;
-    let mut kept = Vec::new();
-    if code == request::DELETE_EXPIRED_COMMITLOG {
-        for broker in &brokers {
-            // The change is made, whether or not the broker tells why it kept files.
-            let mut status = session.client.broker_runtime(broker).await.unwrap_or_default();
-            let held_by = status.remove("retentionHeldBy").filter(|held_by| !held_by.is_empty());
-            kept.extend(held_by.map(|held_by| Kept { broker: broker.clone(), held_by }));
-        }
-    }
-    Ok(Cleaned { brokers, kept })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Received, ServerAnswer, with_cluster};
-
-    #[test]
-    fn a_log_that_is_kept_names_what_holds_it() {
-        let answers = |_: &str, asked: &Received| {
-            let held = br#"{"table":{"retentionHeldBy":"delayed messages at offset 5"}}"#;
-            match asked.code {
-                request::GET_BROKER_RUNTIME_INFO => ServerAnswer::bytes(held.to_vec()),
-                _ => ServerAnswer::bytes(Vec::new()),
-            }
-        };
-        with_cluster(&["a"], answers, async |session: &Session| {
-            for (code, count) in
-                [(request::DELETE_EXPIRED_COMMITLOG, 1), (request::CLEAN_EXPIRED_CONSUMEQUEUE, 0)]
-            {
-                let cleaned = clean(session, &Arguments::default(), code).await.unwrap();
-                assert_eq!((cleaned.brokers.len(), cleaned.kept.len()), (1, count));
-                assert!(cleaned.kept.iter().all(|kept| kept.held_by == "delayed messages at offset 5"));
-                assert_eq!(Typed::mqadmin(&cleaned, &Arguments::default()), "success\n");
-            }
-        });
-    }
+    Ok(targets.into_iter().map(|broker| broker.address).collect())
 }

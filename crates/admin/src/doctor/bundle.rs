@@ -4,7 +4,7 @@ use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use wire::body::ReplacedBroker;
+use wire::body::{DepartedBroker, ReplacedBroker};
 
 /// Version of the bundle's form.
 pub(crate) const FORMAT: u32 = 1;
@@ -27,6 +27,10 @@ pub struct Bundle {
     pub(crate) controllers: Vec<Controller>,
     /// The broker sets that the leading controller knows.
     pub(crate) replica_sets: Vec<ReplicaSet>,
+    /// Brokers and proxies that were there and are gone; absent if neither name servers nor a former look tell.
+    pub(crate) departed: Option<Vec<Departed>>,
+    /// The proxies in cluster mode that brokers know.
+    pub(crate) proxies: Vec<Proxy>,
     /// The topics and how far their queues reach.
     pub(crate) topics: Vec<Topic>,
     /// Topics that nobody looked at, because there are very many.
@@ -73,10 +77,37 @@ pub(crate) struct NameServer {
     /// Brokers that are registered while another address has their name and id; absent when the name server does not tell, as
     /// RocketMQ's do not.
     pub replaced: Option<Vec<ReplacedBroker>>,
+    /// Brokers that left and did not come back; absent when the name server does not tell, as RocketMQ's do not.
+    pub departed: Option<Vec<DepartedBroker>>,
     /// The queues of each topic, by its name.
     pub routes: BTreeMap<String, Vec<Route>>,
     /// When the certificate of its port ends, ms since the epoch; absent when it speaks no TLS.
     pub certificate_ends_ms: Option<i64>,
+}
+
+/// A broker that was there and is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Departed {
+    /// Name of the cluster; empty for a proxy.
+    pub cluster: String,
+    /// Name of the broker set; client id of a proxy.
+    pub name: String,
+    pub id: i64,
+    pub address: String,
+    pub is_proxy: bool,
+    /// Whether the broker unregistered.
+    pub is_unregistered: bool,
+    /// Time at which the server was last heard of, ms since the epoch.
+    pub seen_ms: i64,
+}
+
+/// A proxy in cluster mode. Proxies tell each other of their clients through a topic, and are members of a group for this purpose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Proxy {
+    pub client_id: String,
+    pub host: String,
 }
 
 /// The brokers of one name, as a name server knows them.
@@ -261,6 +292,8 @@ pub(crate) struct Replica {
     pub is_in_sync: bool,
     /// Whether the member's heartbeats arrive.
     pub is_alive: bool,
+    /// Time of the last heartbeat of a member that is lost, ms since the epoch; absent if the controllers do not tell it.
+    pub lost_ms: Option<i64>,
 }
 
 /// A topic and how far its queues reach.

@@ -2,13 +2,15 @@
 
 use super::bundle::{Bundle, FORMAT};
 use super::chain::{Chain, Link, Target, chains};
-use super::finding::{State, Verdict, judge};
+use super::finding::{State, judge};
 use super::gather::{Scope, Watch, gather, local_brokers, look_again};
-use super::{checks, machine, os_script, report};
+use super::memory::Memory;
+use super::report::Diagnosis;
+use super::{checks, machine, os_script};
 use crate::command::print;
 use crate::output::{Format, render};
-use crate::shell::{Access, now_ms, session};
-use crate::{Error, Session};
+use crate::shell::{Access, lang, now_ms, session};
+use crate::{Error, Lang, Session};
 use clap::{Args, Subcommand, ValueEnum};
 use host::Facts;
 use serde_json::json;
@@ -65,6 +67,9 @@ pub struct DoctorCommand {
     /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
+    /// Language of help, tables and errors, en or zh; else that of LC_ALL, LC_MESSAGES or LANG.
+    #[arg(long, global = true, value_name = "LANG")]
+    lang: Option<Lang>,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -124,16 +129,16 @@ impl DoctorCommand {
         if let Some(file) = &self.save {
             save(file, &bundle)?;
         }
-        self.judge(&bundle, judge(&bundle, checks::all()))
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, checks::all()));
+        print(&match self.output {
+            Output::Table => diagnosis.text(self.lang()),
+            Output::Json => render(&diagnosis.value(self.lang()), Format::Json),
+        })?;
+        Ok(code(&diagnosis))
     }
 
-    /// Prints verdicts.
-    fn judge(&self, bundle: &Bundle, verdicts: Vec<Verdict>) -> Result<u8, Error> {
-        print(&match self.output {
-            Output::Table => report::text(bundle, &verdicts),
-            Output::Json => render(&report::value(bundle, &verdicts), Format::Json),
-        })?;
-        Ok(code(&verdicts))
+    fn lang(&self) -> Lang {
+        self.lang.unwrap_or_else(lang)
     }
 
     fn gather(&self, scope: &Scope) -> Result<Bundle, Error> {
@@ -167,24 +172,25 @@ impl DoctorCommand {
         let facts = Facts::read(&machine_with(vec![store]));
         let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
         let bundle = Bundle { format: FORMAT, taken_at_ms: now_ms(), host: Some(facts), ..Bundle::default() };
-        let verdicts = judge(&bundle, machine::CHECKS.iter());
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, machine::CHECKS.iter()));
         let text = match self.output {
             Output::Table => {
-                let report = report::text(&bundle, &verdicts);
+                let report = diagnosis.text(self.lang());
                 let report = report.split_once('\n').map_or("", |(_, rest)| rest).trim_start().to_owned();
-                format!(
-                    "{report}\nLines of RocketMQ's os.sh, for a broker of Vostok:\n{}",
-                    render(&rows, Format::Table)
-                )
+                let title = self.lang().pick(
+                    "Lines of RocketMQ's os.sh, for a broker of Vostok:",
+                    "RocketMQ 的 os.sh 各行对 Vostok broker 的作用：",
+                );
+                format!("{report}\n{title}\n{}", render(&rows, Format::Table))
             }
             Output::Json => {
-                let mut value = report::value(&bundle, &verdicts);
+                let mut value = diagnosis.value(self.lang());
                 value["os_sh"] = rows;
                 render(&value, Format::Json)
             }
         };
         print(&text)?;
-        Ok(code(&verdicts))
+        Ok(code(&diagnosis))
     }
 
     fn queue(&self, target: &Target) -> Result<u8, Error> {
@@ -202,25 +208,24 @@ impl DoctorCommand {
     }
 }
 
-/// Checks the cluster once, and returns the output of `vostok doctor -o json`: `findings` with the gravest first, `checks` and
-/// `health`. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
-pub async fn diagnose(session: &Session) -> serde_json::Value {
+/// Checks the cluster once, with the memory of earlier checks. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
+pub async fn diagnose(session: &Session, memory: &mut Memory) -> Diagnosis {
     let mut bundle = match gather(session, &Scope::default(), now_ms).await {
         Ok(bundle) => bundle,
         Err(error) => Bundle::without_answer(&session.name_servers, &error, now_ms()),
     };
     Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
+    memory.note(&mut bundle);
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
-    report::value(&bundle, &judge(&bundle, checks::all()))
+    Diagnosis::of(&bundle, judge(&bundle, checks::all()))
 }
 
-/// The exit code of verdicts: without any data nobody looked.
-fn code(verdicts: &[Verdict]) -> u8 {
-    let is = |state: State| verdicts.iter().any(|verdict| verdict.state == state);
-    match (is(State::Finding), is(State::Pass)) {
-        (true, _) => FOUND,
-        (false, true) => CLEAN,
-        (false, false) => BLIND,
+/// The exit code of a verdict.
+fn code(diagnosis: &Diagnosis) -> u8 {
+    match (diagnosis.count(State::Finding), diagnosis.count(State::Pass)) {
+        (1.., _) => FOUND,
+        (0, 1..) => CLEAN,
+        (0, 0) => BLIND,
     }
 }
 
@@ -281,6 +286,10 @@ mod tests {
         DoctorCommand::from_arg_matches(&command.try_get_matches_from(line.split(' '))?)
     }
 
+    fn exit_code(bundle: &Bundle) -> u8 {
+        code(&Diagnosis::of(bundle, judge(bundle, checks::all())))
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         DoctorCommand::augment_args(Command::new("doctor")).debug_assert();
@@ -314,7 +323,7 @@ mod tests {
             verdicts.iter().map(|verdict| (verdict.code, verdict.state, verdict.looked)).collect::<Vec<_>>()
         };
         assert_eq!(codes(&again), codes(&bundle));
-        assert_eq!(code(&judge(&again, checks::all())), FOUND);
+        assert_eq!(exit_code(&again), FOUND);
         std::fs::write(&file, "{\"format\":99}").unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("found 99"));
         std::fs::write(&file, "no json").unwrap();
@@ -323,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_whether_anybody_looked() {
-        assert_eq!(code(&judge(&Bundle::default(), checks::all())), BLIND);
-        assert_eq!(code(&judge(&healthy(), checks::all())), CLEAN);
+        assert_eq!(exit_code(&Bundle::default()), BLIND);
+        assert_eq!(exit_code(&healthy()), CLEAN);
     }
 }

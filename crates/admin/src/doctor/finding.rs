@@ -1,8 +1,12 @@
-//! What a check is, what it says, and the verdict of all checks over a bundle.
+//! Checks, their findings, and the verdict of all checks over a bundle.
 
-use super::bundle::Bundle;
+use super::bilingual::{Both, Text};
+use super::bundle::{Broker, Bundle};
+use super::remedy::{Fix, Remedy};
+use crate::Lang;
 use crate::text::time;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -26,28 +30,38 @@ impl Severity {
             Self::Critical => "critical",
         }
     }
+
+    /// The severity in a language.
+    #[must_use]
+    pub fn word(self, lang: Lang) -> &'static str {
+        match self {
+            Self::Advice => lang.pick("advice", "建议"),
+            Self::Warning => lang.pick("warning", "警告"),
+            Self::Critical => lang.pick("critical", "严重"),
+        }
+    }
 }
 
 /// A row of the table of checks.
 pub(crate) struct Check {
-    /// Its name in findings and documentation.
+    /// Name in findings and documentation.
     pub code: &'static str,
     pub severity: Severity,
-    /// What would be wrong, one sentence.
-    pub about: &'static str,
-    /// What it needs of the bundle.
-    pub needs: &'static str,
+    /// The fault, in one sentence.
+    pub about: Both,
+    /// Parts of the bundle that the check reads.
+    pub needs: Both,
     /// Looks at the bundle.
     pub look: fn(&Bundle) -> Look,
 }
 
-/// Rows of the table of checks: code, severity, function, what would be wrong, what it needs.
+/// Rows of the table of checks: code, severity, function, the fault in both languages, what the check needs.
 macro_rules! checks {
-    ($($code:literal, $severity:ident, $look:expr, $about:literal, $needs:expr;)*) => {
+    ($($code:literal, $severity:ident, $look:expr, $about:literal, $zh:literal, $needs:expr;)*) => {
         &[$($crate::doctor::finding::Check {
             code: $code,
             severity: $crate::doctor::finding::Severity::$severity,
-            about: $about,
+            about: ($about, $zh),
             needs: $needs,
             look: $look,
         }),*]
@@ -55,27 +69,77 @@ macro_rules! checks {
 }
 pub(crate) use checks;
 
-/// Something that a check found.
+/// Names of the things that a finding is about, by which findings of one cause are put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Things {
+    /// Name of a broker set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
+    /// Address of a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Consumer group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// A fault that a check found.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The culprit: a broker, a group, a queue.
-    pub subject: String,
-    /// The figure that shows it.
-    pub figure: String,
-    /// Where the figure comes from.
-    pub source: String,
-    /// A command, or what else is to be done.
-    pub fix: String,
+    pub subject: Text,
+    /// The figure that shows the fault.
+    pub figure: Text,
+    /// Source of the figure.
+    pub source: Text,
+    pub remedy: Remedy,
+    pub things: Things,
 }
 
 impl Found {
     pub fn new(
-        subject: impl Into<String>,
-        figure: impl Into<String>,
-        source: impl Into<String>,
-        fix: impl Into<String>,
+        subject: impl Into<Text>,
+        figure: impl Into<Text>,
+        source: impl Into<Text>,
+        remedy: impl Into<Remedy>,
     ) -> Self {
-        Self { subject: subject.into(), figure: figure.into(), source: source.into(), fix: fix.into() }
+        Self {
+            subject: subject.into(),
+            figure: figure.into(),
+            source: source.into(),
+            remedy: remedy.into(),
+            things: Things::default(),
+        }
+    }
+
+    /// Adds the operation that helps.
+    pub fn fix(mut self, fix: impl Into<Option<Fix>>) -> Self {
+        self.remedy.fix = fix.into();
+        self
+    }
+
+    /// Names the broker of the fault.
+    pub fn of_broker(mut self, broker: &Broker) -> Self {
+        (self.things.broker, self.things.address) = (Some(broker.name.clone()), Some(broker.address.clone()));
+        self
+    }
+
+    /// Names the broker set of the fault.
+    pub fn of_set(mut self, name: &str) -> Self {
+        self.things.broker = Some(name.to_owned());
+        self
+    }
+
+    /// Names the address of the fault.
+    pub fn at(mut self, address: &str) -> Self {
+        self.things.address = Some(address.to_owned());
+        self
+    }
+
+    /// Names the consumer group of the fault.
+    pub fn of_group(mut self, name: &str) -> Self {
+        self.things.group = Some(name.to_owned());
+        self
     }
 
     /// The answer of a look at something for which there is data: this, if it is so.
@@ -104,23 +168,51 @@ impl Look {
     }
 }
 
-/// A finding with all that is known of it.
-#[derive(Clone, Debug, Serialize)]
+/// A fault of a cluster.
+#[derive(Clone, Debug)]
 pub struct Finding {
     /// Name of the check.
     pub code: &'static str,
-    /// How much it matters.
+    /// Severity; of a cause the gravest severity of the cause and its consequences.
     pub severity: Severity,
+    /// The fault in one sentence.
+    pub title: Text,
     /// The culprit.
-    pub subject: String,
-    /// The figure that shows it.
-    pub figure: String,
-    /// When the figure was taken, in UTC.
+    pub subject: Text,
+    /// The figure that shows the fault.
+    pub figure: Text,
+    /// Time of the figure, in UTC.
     pub time: String,
-    /// Where it comes from.
-    pub source: String,
-    /// A command, or what else is to be done.
-    pub fix: String,
+    /// Source of the figure.
+    pub source: Text,
+    /// Steps that no operation performs.
+    pub advice: Text,
+    /// Operation that helps.
+    pub fix: Option<Fix>,
+    /// Names of the things that the finding is about.
+    pub things: Things,
+    /// Place of the finding that causes this finding, in the list of all findings.
+    pub cause: Option<usize>,
+}
+
+impl Finding {
+    /// The finding as data, with texts in a language.
+    #[must_use]
+    pub fn value(&self, lang: Lang) -> Value {
+        json!({
+            "code": self.code,
+            "severity": self.severity,
+            "title": self.title.of(lang),
+            "subject": self.subject.of(lang),
+            "figure": self.figure.of(lang),
+            "time": self.time,
+            "source": self.source.of(lang),
+            "advice": self.advice.of(lang),
+            "fix": self.fix.as_ref().map(Fix::value),
+            "about": self.things,
+            "cause": self.cause,
+        })
+    }
 }
 
 /// What a check came to.
@@ -136,18 +228,18 @@ pub enum State {
 }
 
 /// The verdict of one check.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Verdict {
     /// Name of the check.
     pub code: &'static str,
-    /// What it came to.
+    /// What the check came to.
     pub state: State,
-    /// How many things it looked at.
+    /// Number of things that the check looked at.
     pub looked: usize,
-    /// What it needs of the bundle.
-    pub needs: &'static str,
-    /// What it found.
-    pub findings: Vec<Finding>,
+    /// What the check needs of the bundle.
+    pub needs: Text,
+    /// What the check found.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Judges a bundle by checks.
@@ -165,12 +257,16 @@ fn verdict(bundle: &Bundle, check: &Check) -> Verdict {
     let finding = |found: Found| Finding {
         code: check.code,
         severity: check.severity,
+        title: check.about.into(),
         subject: found.subject,
         figure: found.figure,
         time: time(bundle.taken_at_ms),
         source: found.source,
-        fix: found.fix,
+        advice: found.remedy.advice,
+        fix: found.remedy.fix,
+        things: found.things,
+        cause: None,
     };
     let findings = if state == State::Skip { Vec::new() } else { found.into_iter().map(finding).collect() };
-    Verdict { code: check.code, state, looked, needs: check.needs, findings }
+    Verdict { code: check.code, state, looked, needs: check.needs.into(), findings }
 }

@@ -1,6 +1,7 @@
 //! Gathers a bundle: asks name servers and brokers with RocketMQ's own requests, which only read.
 
 mod controllers;
+mod departures;
 mod groups;
 mod levels;
 mod namesakes;
@@ -18,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::{
-    BrokerData, ClusterInfo, REPLACED_BROKERS, ReplacedBroker, TopicRouteData, TopicStats, TopicTable,
-    WITH_REPLACED_BROKERS, parse_key_values,
+    BrokerData, ClusterInfo, DEPARTED_BROKERS, DepartedBroker, REPLACED_BROKERS, ReplacedBroker,
+    TopicRouteData, TopicStats, TopicTable, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS, parse_key_values,
 };
 use wire::codes::request;
 use wire::json;
@@ -65,7 +66,9 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
         bundle.brokers.push(broker(session, known, clock).await);
     }
-    (bundle.controllers, bundle.replica_sets) = controllers::gather(session, &bundle.brokers).await;
+    (bundle.controllers, bundle.replica_sets) = controllers::gather(session, &bundle, clock).await;
+    bundle.departed = departures::brokers(&bundle);
+    bundle.proxies = departures::proxies(session, &bundle).await;
     for server in bundle.name_servers.iter_mut().filter(|server| server.error.is_none()) {
         server.certificate_ends_ms = certificate_ends_ms(&server.address).await;
     }
@@ -143,18 +146,19 @@ fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
 async fn name_server(session: &Session, address: &str) -> NameServer {
     let server = NameServer { address: address.to_owned(), ..NameServer::default() };
     match table(session, address).await {
-        Ok((sets, replaced)) => NameServer { sets, replaced, ..server },
+        Ok((sets, replaced, departed)) => NameServer { sets, replaced, departed, ..server },
         Err(why) => NameServer { error: Some(why.to_string()), error_code: why.code(), ..server },
     }
 }
 
-/// A name server's broker table, and the brokers that are registered while another address has their name and id; `None` from one that
-/// does not tell.
-async fn table(
-    session: &Session,
-    address: &str,
-) -> Result<(Vec<BrokerSet>, Option<Vec<ReplacedBroker>>), Error> {
-    let ask = Request::new(request::GET_BROKER_CLUSTER_INFO).with(WITH_REPLACED_BROKERS, true);
+/// A name server's broker table; brokers that are registered while another address has their name and id; brokers that left.
+/// The lists are `None` from a name server that does not tell.
+type Table = (Vec<BrokerSet>, Option<Vec<ReplacedBroker>>, Option<Vec<DepartedBroker>>);
+
+async fn table(session: &Session, address: &str) -> Result<Table, Error> {
+    let ask = Request::new(request::GET_BROKER_CLUSTER_INFO)
+        .with(WITH_REPLACED_BROKERS, true)
+        .with(WITH_DEPARTED_BROKERS, true);
     let reply = session.look(address, &ask).await?;
     let info: ClusterInfo = body(address, &reply)?;
     let set = |set: BrokerData| BrokerSet {
@@ -163,7 +167,8 @@ async fn table(
         addresses: set.broker_addrs,
     };
     let replaced = reply.text(REPLACED_BROKERS).and_then(|text| json::from_str(text).ok());
-    Ok((info.broker_addr_table.into_values().map(set).collect(), replaced))
+    let departed = reply.text(DEPARTED_BROKERS).and_then(|text| json::from_str(text).ok());
+    Ok((info.broker_addr_table.into_values().map(set).collect(), replaced, departed))
 }
 
 /// The queues of topics by a name server's account.

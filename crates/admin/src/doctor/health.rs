@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Severity, State, Verdict};
+use super::bilingual::text;
+use super::finding::{Finding, Severity, State, Verdict};
+use crate::Lang;
 
 /// Health of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,12 +24,12 @@ pub enum Level {
 impl Level {
     /// The level in words.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(self, lang: Lang) -> &'static str {
         match self {
-            Self::Unknown => "unknown",
-            Self::Ok => "OK",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
+            Self::Unknown => lang.pick("unknown", "未知"),
+            Self::Ok => lang.pick("OK", "正常"),
+            Self::Warning => lang.pick("warning", "警告"),
+            Self::Critical => lang.pick("critical", "严重"),
         }
     }
 }
@@ -38,19 +40,20 @@ impl Level {
 pub struct Health {
     /// The level of the gravest finding.
     pub level: Level,
-    /// Findings of severity critical.
+    /// Causes of severity critical. Findings of one cause count once.
     pub critical: usize,
-    /// Findings of severity warning.
+    /// Causes of severity warning.
     pub warnings: usize,
     /// Time at which the data of the verdicts was gathered, ms since the epoch; 0 if the doctor has not run.
     pub taken_at_ms: i64,
 }
 
 impl Health {
-    pub(super) fn of(verdicts: &[Verdict], taken_at_ms: i64) -> Self {
+    /// Health by findings that are arranged by cause.
+    pub(super) fn of(findings: &[Finding], verdicts: &[Verdict], taken_at_ms: i64) -> Self {
         let count = |severity| {
-            let findings = verdicts.iter().flat_map(|verdict| &verdict.findings);
-            findings.filter(|finding| finding.severity == severity).count()
+            let causes = findings.iter().filter(|finding| finding.cause.is_none());
+            causes.filter(|finding| finding.severity == severity).count()
         };
         let (critical, warnings) = (count(Severity::Critical), count(Severity::Warning));
         let level = match (critical, warnings) {
@@ -61,19 +64,25 @@ impl Health {
         };
         Self { level, critical, warnings, taken_at_ms }
     }
-}
 
-impl std::fmt::Display for Health {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(self.level.name())?;
+    /// The level and the numbers of causes in words.
+    #[must_use]
+    pub fn words(&self, lang: Lang) -> String {
+        let plural = if self.warnings == 1 { "" } else { "s" };
+        let (critical, warnings) = (self.critical, self.warnings);
         let counts = [
-            (self.critical, "critical"),
-            (self.warnings, if self.warnings == 1 { "warning" } else { "warnings" }),
+            (critical, text!("{critical} critical", "{critical} 项严重")),
+            (warnings, text!("{warnings} warning{plural}", "{warnings} 项警告")),
         ];
-        for (at, (count, name)) in counts.iter().filter(|(count, _)| *count > 0).enumerate() {
-            write!(out, "{}{count} {name}", if at == 0 { ": " } else { ", " })?;
+        let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(_, words)| words.of(lang));
+        let counts: Vec<_> = counts.collect();
+        match counts.is_empty() {
+            true => self.level.name(lang).to_owned(),
+            false => {
+                let (colon, comma) = lang.pick((": ", ", "), ("：", "，"));
+                format!("{}{colon}{}", self.level.name(lang), counts.join(comma))
+            }
         }
-        Ok(())
     }
 }
 
@@ -81,13 +90,14 @@ impl std::fmt::Display for Health {
 mod tests {
     use super::super::checks::{self, tests::healthy};
     use super::super::finding::judge;
+    use super::super::report::Diagnosis;
     use super::*;
     use crate::doctor::bundle::Bundle;
 
     fn health(change: impl FnOnce(&mut Bundle)) -> String {
         let mut bundle = healthy();
         change(&mut bundle);
-        Health::of(&judge(&bundle, checks::all()), 7).to_string()
+        Diagnosis::of(&bundle, judge(&bundle, checks::all())).health.words(Lang::En)
     }
 
     #[test]
@@ -105,5 +115,7 @@ mod tests {
         let silent =
             |bundle: &mut Bundle| *bundle = Bundle::without_answer(&["n:9876".to_owned()], &error, 7);
         assert_eq!(health(silent), "critical: 1 critical");
+        let health = Health { level: Level::Critical, critical: 2, warnings: 1, taken_at_ms: 0 };
+        assert_eq!(health.words(Lang::Zh), "严重：2 项严重，1 项警告");
     }
 }

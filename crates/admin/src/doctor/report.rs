@@ -1,86 +1,176 @@
 //! Verdicts as text for people and as JSON for programs.
 
+use super::bilingual::{Text, text};
 use super::bundle::Bundle;
-use super::finding::{Finding, Severity, State, Verdict};
+use super::causes::arrange;
+use super::finding::{Finding, State, Verdict};
 use super::health::Health;
+use crate::Lang;
 use crate::text::time;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Findings, the gravest first.
-fn findings(verdicts: &[Verdict]) -> Vec<&Finding> {
-    let mut all: Vec<_> = verdicts.iter().flat_map(|verdict| &verdict.findings).collect();
-    // The sort is stable, so that the order of the table holds within a severity.
-    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    all
+/// Consequences of one cause that the text lists.
+const CONSEQUENCES_MAX: usize = 10;
+
+/// The doctor's verdict on a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnosis {
+    /// Health in one word, with the numbers of causes.
+    pub health: Health,
+    /// Findings, the gravest cause first, each followed by its consequences.
+    pub findings: Vec<Finding>,
+    /// Verdict of each check.
+    pub checks: Vec<Verdict>,
+    /// Number of brokers.
+    pub brokers: usize,
+    /// Number of topics that were looked at.
+    pub topics: usize,
+    /// Number of topics that were not looked at.
+    pub topics_left_out: usize,
+    /// Number of consumer groups.
+    pub groups: usize,
 }
 
-fn count(verdicts: &[Verdict], state: State) -> usize {
-    verdicts.iter().filter(|verdict| verdict.state == state).count()
-}
-
-/// The verdicts as data.
-pub(super) fn value(bundle: &Bundle, verdicts: &[Verdict]) -> Value {
-    json!({
-        "health": Health::of(verdicts, bundle.taken_at_ms),
-        "taken_at": time(bundle.taken_at_ms),
-        "brokers": bundle.brokers.len(),
-        "topics": bundle.topics.len(),
-        "topics_left_out": bundle.topics_left_out,
-        "groups": bundle.groups.len(),
-        "findings": findings(verdicts),
-        "checks": verdicts
-            .iter()
-            .map(|verdict| json!({"code": verdict.code, "state": verdict.state, "looked": verdict.looked, "needs": verdict.needs}))
-            .collect::<Vec<_>>(),
-    })
-}
-
-/// The verdicts for people. What passed is only counted; what was skipped is named with what it needs.
-pub(super) fn text(bundle: &Bundle, verdicts: &[Verdict]) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "Health: {}", Health::of(verdicts, bundle.taken_at_ms));
-    let _ = writeln!(
-        out,
-        "{} brokers, {} topics, {} groups, gathered at {}",
-        bundle.brokers.len(),
-        bundle.topics.len(),
-        bundle.groups.len(),
-        time(bundle.taken_at_ms)
-    );
-    if bundle.topics_left_out > 0 {
-        let _ = writeln!(
-            out,
-            "{} further topics were not looked at; follow one with: vostok doctor queue TOPIC/QUEUE -g GROUP",
-            bundle.topics_left_out
-        );
-    }
-    for finding in findings(verdicts) {
-        let Finding { code, severity, subject, figure, source, fix, .. } = finding;
-        let severity = severity.name().to_uppercase();
-        let _ = writeln!(
-            out,
-            "\n{severity:<8} {code}  {subject}\n         {figure}\n         from: {source}\n         fix:  {fix}"
-        );
-    }
-    let skipped: Vec<_> = verdicts.iter().filter(|verdict| verdict.state == State::Skip).collect();
-    if !skipped.is_empty() {
-        let width = skipped.iter().map(|verdict| verdict.code.len()).max().unwrap_or_default();
-        let _ = writeln!(out, "\nSkipped for want of data:");
-        for verdict in skipped {
-            let _ = writeln!(out, "  {:<width$}  needs {}", verdict.code, verdict.needs);
+impl Diagnosis {
+    /// Puts the findings of verdicts together by cause.
+    pub(super) fn of(bundle: &Bundle, mut checks: Vec<Verdict>) -> Self {
+        let findings = arrange(checks.iter_mut().flat_map(|it| std::mem::take(&mut it.findings)).collect());
+        Self {
+            health: Health::of(&findings, &checks, bundle.taken_at_ms),
+            findings,
+            checks,
+            brokers: bundle.brokers.len(),
+            topics: bundle.topics.len(),
+            topics_left_out: bundle.topics_left_out,
+            groups: bundle.groups.len(),
         }
     }
-    let grave = findings(verdicts).iter().filter(|finding| finding.severity == Severity::Critical).count();
-    let _ = writeln!(
-        out,
-        "\n{} findings ({grave} critical) of {} checks; {} passed, {} skipped",
-        findings(verdicts).len(),
-        verdicts.len(),
-        count(verdicts, State::Pass),
-        count(verdicts, State::Skip)
-    );
-    out
+
+    /// Number of checks with this state.
+    #[must_use]
+    pub fn count(&self, state: State) -> usize {
+        self.checks.iter().filter(|check| check.state == state).count()
+    }
+
+    /// Findings that no other finding causes.
+    pub fn causes(&self) -> impl Iterator<Item = (usize, &Finding)> {
+        self.findings.iter().enumerate().filter(|(_, finding)| finding.cause.is_none())
+    }
+
+    /// Findings that the finding at this place causes.
+    pub fn consequences(&self, cause: usize) -> impl Iterator<Item = &Finding> {
+        self.findings[cause + 1..].iter().take_while(move |finding| finding.cause == Some(cause))
+    }
+
+    /// The verdict as data, with texts in a language.
+    #[must_use]
+    pub fn value(&self, lang: Lang) -> Value {
+        let check = |check: &Verdict| {
+            let (state, looked, needs) = (check.state, check.looked, check.needs.of(lang));
+            json!({"code": check.code, "state": state, "looked": looked, "needs": needs})
+        };
+        json!({
+            "health": self.health,
+            "taken_at": time(self.health.taken_at_ms),
+            "brokers": self.brokers,
+            "topics": self.topics,
+            "topics_left_out": self.topics_left_out,
+            "groups": self.groups,
+            "findings": self.findings.iter().map(|finding| finding.value(lang)).collect::<Vec<_>>(),
+            "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The verdict for people. Checks that passed are only counted; skipped checks are named with what they need.
+    pub(super) fn text(&self, lang: Lang) -> String {
+        let mut out = String::new();
+        let mut line = |words: Text| {
+            let _ = writeln!(out, "{}", words.of(lang));
+        };
+        let health = self.health.words(lang);
+        line(text!("Health: {health}", "健康状况：{health}"));
+        let (Self { brokers, topics, groups, .. }, at) = (self, time(self.health.taken_at_ms));
+        line(text!(
+            "{brokers} brokers, {topics} topics, {groups} groups, gathered at {at}",
+            "{brokers} 个 broker，{topics} 个主题，{groups} 个消费组，收集于 {at}"
+        ));
+        if self.topics_left_out > 0 {
+            let left_out = self.topics_left_out;
+            line(text!(
+                "{left_out} further topics were not looked at; follow one with: vostok doctor queue TOPIC/QUEUE -g GROUP",
+                "另有 {left_out} 个主题没有查看；跟踪其中一个：vostok doctor queue TOPIC/QUEUE -g GROUP"
+            ));
+        }
+        for (at, finding) in self.causes() {
+            write_finding(&mut out, finding, lang);
+            self.write_consequences(&mut out, at, lang);
+        }
+        self.write_counts(&mut out, lang);
+        out
+    }
+
+    fn write_consequences(&self, out: &mut String, cause: usize, lang: Lang) {
+        let count = self.consequences(cause).count();
+        if count == 0 {
+            return;
+        }
+        let _ = writeln!(out, "         {}", lang.pick("consequences:", "由此引起："));
+        for Finding { code, severity, subject, figure, .. } in self.consequences(cause).take(CONSEQUENCES_MAX)
+        {
+            let severity = severity.word(lang);
+            let (subject, figure) = (subject.of(lang), figure.of(lang));
+            let colon = lang.pick(": ", "：");
+            let _ = writeln!(out, "           {severity} {code}  {subject}{colon}{figure}");
+        }
+        if let Some(more @ 1..) = count.checked_sub(CONSEQUENCES_MAX) {
+            let words =
+                text!("and {more} more (-o json lists all)", "以及另外 {more} 项（-o json 列出全部）");
+            let _ = writeln!(out, "           {}", words.of(lang));
+        }
+    }
+
+    fn write_counts(&self, out: &mut String, lang: Lang) {
+        let skipped: Vec<_> = self.checks.iter().filter(|check| check.state == State::Skip).collect();
+        if !skipped.is_empty() {
+            let width = skipped.iter().map(|check| check.code.len()).max().unwrap_or_default();
+            let _ = writeln!(out, "\n{}", lang.pick("Skipped for want of data:", "因缺少数据而跳过："));
+            for check in &skipped {
+                let (needs, word) = (check.needs.of(lang), lang.pick("needs", "需要"));
+                let _ = writeln!(out, "  {:<width$}  {word} {needs}", check.code);
+            }
+        }
+        let causes = self.causes().count();
+        let consequences = self.findings.len() - causes;
+        let grave = self.health.critical;
+        let (checks, passed, skipped) = (self.checks.len(), self.count(State::Pass), skipped.len());
+        let words = text!(
+            "{causes} findings ({grave} critical) with {consequences} consequences of {checks} checks; {passed} passed, {skipped} skipped",
+            "{checks} 项检查：{causes} 个问题（{grave} 个严重），{consequences} 个由此引起；{passed} 项通过，{skipped} 项跳过"
+        );
+        let _ = writeln!(out, "\n{}", words.of(lang));
+    }
+}
+
+fn write_finding(out: &mut String, finding: &Finding, lang: Lang) {
+    let severity = match lang {
+        Lang::En => finding.severity.name().to_uppercase(),
+        Lang::Zh => finding.severity.word(lang).to_owned(),
+    };
+    let Finding { code, title, subject, figure, source, advice, .. } = finding;
+    let _ = writeln!(out, "\n{severity:<8} {code}  {}", subject.of(lang));
+    let mut line = |name: &str, words: &str| {
+        if !words.is_empty() {
+            let _ = writeln!(out, "         {name}{words}");
+        }
+    };
+    line("", title.of(lang));
+    line("", figure.of(lang));
+    line(lang.pick("from: ", "来源："), source.of(lang));
+    line(lang.pick("fix:  ", "处理："), advice.of(lang));
+    if let Some(fix) = &finding.fix {
+        line(lang.pick("run:  ", "运行："), &fix.command());
+    }
 }
 
 #[cfg(test)]
@@ -95,13 +185,33 @@ mod tests {
         bundle.groups[0].connections[0].client_id = bundle.groups[0].connections[1].client_id.clone();
         bundle.brokers[0].settings.as_mut().unwrap().insert("brokerPermission".into(), "4".into());
         bundle.host = None;
-        let verdicts = judge(&bundle, checks::all());
-        let text = text(&bundle, &verdicts);
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, checks::all()));
+        let text = diagnosis.text(Lang::En);
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} in {text}"));
         assert!(at("client-ids-equal") < at("broker-permission"), "{text}");
         assert!(at("Skipped") < at("huge-pages-always"), "{text}");
-        let value = value(&bundle, &verdicts);
+        let value = diagnosis.value(Lang::En);
         assert_eq!(value["findings"][0]["severity"], "critical");
         assert!(value["checks"].as_array().unwrap().iter().any(|check| check["state"] == "SKIP"));
+    }
+
+    #[test]
+    fn a_cause_is_shown_with_its_consequences_in_both_languages() {
+        let mut bundle = healthy();
+        bundle.replica_sets[0].members[1].is_alive = false;
+        bundle.brokers[0].replication.as_mut().unwrap().in_sync = 0;
+        bundle.brokers[0].settings.as_mut().unwrap().insert("minInSyncReplicas".into(), "2".into());
+        let diagnosis = Diagnosis::of(&bundle, judge(&bundle, checks::all()));
+        let english = diagnosis.text(Lang::En);
+        assert!(english.starts_with("Health: critical: 1 critical\n"), "{english}");
+        let expected = "         consequences:\n           critical too-few-in-sync  broker-a (id 0, 10.0.0.1:10911): 1 in sync";
+        assert!(english.contains(expected), "{english}");
+        let chinese = diagnosis.text(Lang::Zh);
+        let expected = "         由此引起：\n           严重 too-few-in-sync  broker-a (id 0, 10.0.0.1:10911)：包括 master";
+        assert!(chinese.contains(expected), "{chinese}");
+        let value = diagnosis.value(Lang::En);
+        let run = "vostok admin replica in-sync --controller 10.0.0.5:9878 --broker broker-a";
+        assert_eq!(value["findings"][0]["fix"]["command"], run);
+        assert_eq!((&value["findings"][1]["cause"], &value["health"]["critical"]), (&json!(0), &json!(1)));
     }
 }

@@ -11,37 +11,49 @@ use wire::names::RETRY_PREFIX;
 
 /// The progress of a group.
 #[derive(Serialize)]
-pub(super) struct Progress {
-    consume_tps: f64,
-    /// Messages that are not consumed yet, and those of them that were pulled.
-    diff_total: i64,
-    inflight_total: i64,
-    queues: Vec<QueueProgress>,
+pub struct GroupProgress {
+    /// Messages that the members get per second.
+    pub consume_tps: f64,
+    /// Messages that the group has not consumed.
+    pub diff_total: i64,
+    /// Messages of these that a member has pulled.
+    pub inflight_total: i64,
+    /// Progress in each queue.
+    pub queues: Vec<QueueProgress>,
     /// The failures of brokers that gave no answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    failures: Vec<String>,
+    pub failures: Vec<String>,
 }
 
+/// The progress of a group in a queue.
 #[derive(Serialize)]
-struct QueueProgress {
-    topic: String,
-    broker: String,
-    queue: i32,
-    broker_offset: i64,
-    consumer_offset: i64,
+pub struct QueueProgress {
+    /// Topic of the queue.
+    pub topic: String,
+    /// Name of the broker set.
+    pub broker: String,
+    /// Id of the queue.
+    pub queue: i32,
+    /// Offset of the next message.
+    pub broker_offset: i64,
+    /// Offset of the next message that the group consumes.
+    pub consumer_offset: i64,
     #[serde(flatten)]
     owner: QueueOwner,
-    diff: i64,
+    /// Messages that the group has not consumed.
+    pub diff: i64,
+    /// Age of the first message that the group has not consumed.
     #[serde(flatten)]
-    lag: Lag,
-    inflight: i64,
+    pub lag: Lag,
+    /// Messages that a member has pulled and not consumed.
+    pub inflight: i64,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
     #[serde(skip)]
     last_ms: i64,
 }
 
-impl Typed for Progress {
+impl Typed for GroupProgress {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let is_shown = arguments.is_on("client-ip");
         let mut out = String::new();
@@ -73,7 +85,7 @@ impl Typed for Progress {
     }
 }
 
-pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<Progress, Error> {
+pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<GroupProgress, Error> {
     let group = arguments.need("group")?;
     let (stats, failures) =
         stats::consume_stats_in(session, (group, arguments.get("topic")), arguments).await?;
@@ -98,7 +110,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
             last_ms: offsets.last_timestamp,
         })
         .collect();
-    Ok(Progress {
+    Ok(GroupProgress {
         consume_tps: stats.consume_tps,
         diff_total: queues.iter().map(|row| row.diff).sum(),
         inflight_total: queues.iter().map(|row| row.inflight).sum(),

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::look::{INTERVAL, Turns, look};
+use super::look::{INTERVAL, Turns, health_of, look};
 use super::sample::{History, Sample};
 use super::terminal;
 use crate::command::print;
 use crate::output::{Format, Look, render_for};
 use crate::shell::{Access, connect};
-use crate::{Error, Lang};
+use crate::{Error, Lang, Memory};
 
 /// Live figures of a cluster of Vostok or Apache RocketMQ: brokers, topics, groups, queues, clients.
 #[derive(Args, Debug)]
@@ -62,7 +62,8 @@ fn once(access: &Access) -> Result<Sample, Error> {
         tokio::time::sleep(INTERVAL).await;
         // The same are asked again, because a rate takes two answers.
         let second = look(&cluster.session(false), &mut Turns::default()).await?;
-        Ok(history.take(second))
+        let health = health_of(&cluster, &mut Memory::default()).await;
+        Ok(history.take(second).with(health.unwrap_or_default()))
     });
     cluster.close();
     looked

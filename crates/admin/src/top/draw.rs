@@ -9,6 +9,8 @@ use ratatui::widgets::{Clear, Paragraph, Row, Table, TableState};
 use super::sample::Sample;
 use super::screen::{Cell, Column, Screen};
 use super::view::{Input, View};
+use crate::text::span;
+use crate::{Health, Lang};
 
 pub(crate) const HELP: &str = "\
  1 to 5, Tab   overview, topics, groups, queues, clients
@@ -62,8 +64,22 @@ fn title(sample: &Sample, view: &View) -> String {
     let lag = Cell::Count(Some(sample.lag)).show();
     let say = |english| view.lang.say(english);
     let paused = if view.is_paused { format!("   {}", say("paused")) } else { String::new() };
+    let health = health_text(&sample.health, sample.at_ms, view.lang);
+    // 80 columns have room for the time of day.
+    let time = sample.time.get(11..19).unwrap_or_default();
     let (into, out, behind) = (say("in"), say("out"), say("lag"));
-    format!(" vostok top   {}   {into} {put}/s   {out} {got}/s   {behind} {lag}{paused}", sample.time)
+    format!(" vostok top   {health}   {into} {put}/s   {out} {got}/s   {behind} {lag}   {time}Z{paused}")
+}
+
+/// Health of the cluster in one word, with the age of the verdict.
+fn health_text(health: &Health, now_ms: i64, lang: Lang) -> String {
+    match health.taken_at_ms {
+        0 => lang.say("health unknown").to_owned(),
+        taken_ms => {
+            let age = span((now_ms - taken_ms).max(0) / 1000);
+            format!("{} ({})", health.level.name(lang), lang.pick(format!("{age} ago"), format!("{age}前")))
+        }
+    }
 }
 
 fn screens(view: &View) -> Line<'static> {
@@ -123,6 +139,8 @@ fn footer(sample: &Sample, view: &View) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::Level;
+
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyCode;
@@ -141,6 +159,13 @@ mod tests {
         (0..24).map(|row| line(row).trim_end().to_owned()).collect()
     }
 
+    #[test]
+    fn health_is_shown_with_its_age() {
+        let health = Health { level: Level::Warning, critical: 0, warnings: 2, taken_at_ms: 1000 };
+        assert_eq!(health_text(&health, 6999, Lang::En), "warning (5s ago)");
+        assert_eq!(health_text(&Health::default(), 6999, Lang::En), "health unknown");
+    }
+
     fn sample() -> Sample {
         let mut history = History::default();
         history.take(look(1000, 300));
@@ -150,7 +175,7 @@ mod tests {
     #[test]
     fn the_overview_shows_brokers_and_what_is_wrong() {
         let found = lines("", &sample());
-        assert!(found[0].ends_with("in 600/s   out 0.0/s   lag 300"), "{}", found[0]);
+        assert!(found[0].ends_with("in 600/s   out 0.0/s   lag 300   00:00:02Z"), "{}", found[0]);
         assert_eq!(found[1], " 1 overview   2 topics   3 groups   4 queues   5 clients");
         assert_eq!(
             found[2],

@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
-use crate::{Arguments, Error, Lag, Session, operation};
+use crate::shell::Cluster;
+use crate::{Arguments, Error, Health, Lag, Memory, Session, diagnose, operation};
 
 /// Time between two looks; longer when a look takes longer.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -15,6 +16,8 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 const TOPICS_AT_ONCE: usize = 16;
 /// Most groups whose members are asked in one look.
 const GROUPS_AT_ONCE: usize = 8;
+/// Topics, those of retries included, from which on the doctor does not look.
+const DOCTOR_TOPICS_MAX: usize = 2000;
 /// Broker id of a master.
 const MASTER: i64 = 0;
 
@@ -144,6 +147,16 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
     look.take_names(named.into_iter().map(|named| named.topic));
     look.ask_in_turn(session, turns).await;
     Ok(look)
+}
+
+/// Health by the doctor; `None` for a cluster of so many topics that the doctor, which asks for each topic, does not look unasked.
+pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Option<Health> {
+    let session = cluster.session(false);
+    let names = crate::stats::topics(&session).await;
+    if names.is_ok_and(|names| names.len() >= DOCTOR_TOPICS_MAX) {
+        return None;
+    }
+    Some(diagnose(&session, memory).await.health)
 }
 
 impl Look {

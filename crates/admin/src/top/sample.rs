@@ -6,13 +6,17 @@ use serde::Serialize;
 
 use super::look::{Broker, Client, End, Look, Progress};
 use super::rates::{Key, Rates};
-use crate::Lag;
 use crate::text::time;
+use crate::{Health, Lag};
 
 /// The figures of one moment. Rates are messages per second since the look before.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Sample {
     pub time: String,
+    #[serde(skip)]
+    pub at_ms: i64,
+    /// Health of the cluster by the doctor's last verdict.
+    pub health: Health,
     pub in_tps: f64,
     pub out_tps: f64,
     pub lag: i64,
@@ -23,6 +27,13 @@ pub(super) struct Sample {
     pub clients: Vec<ClientRow>,
     /// What could not be asked.
     pub errors: Vec<String>,
+}
+
+impl Sample {
+    /// Adds the doctor's last verdict.
+    pub fn with(self, health: Health) -> Self {
+        Self { health, ..self }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -96,7 +107,7 @@ impl History {
         self.ends.extend(ends.into_iter().map(|(topic, queues)| (topic, (at_ms, queues))));
         self.members.retain(|group, _| groups.contains(group));
         self.members.extend(members);
-        let mut sample = Sample { time: time(at_ms), errors, ..Sample::default() };
+        let mut sample = Sample { time: time(at_ms), at_ms, errors, ..Sample::default() };
         sample.brokers = brokers.into_iter().map(|broker| self.broker(at_ms, broker)).collect();
         // Slaves get the same messages once more.
         sample.in_tps = sample.brokers.iter().filter(|row| row.id == 0).map(|row| row.in_tps).sum();

@@ -1,5 +1,6 @@
 //! The shell of `vostok top`: the terminal, its keys, and the thread that looks at the cluster.
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -8,14 +9,17 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use tokio::sync::oneshot;
 
 use super::draw::draw;
-use super::look::{INTERVAL, Turns, look};
+use super::look::{INTERVAL, Turns, health_of, look};
 use super::sample::{History, Sample};
 use super::view::View;
 use crate::shell::{Access, Cluster, connect};
-use crate::{Error, Lang};
+use crate::{Error, Health, Lang, Memory};
 
 /// How long a key is waited for before it is asked whether there is a new sample.
 const KEY_WAIT: Duration = Duration::from_millis(100);
+
+/// Least time between two verdicts of the doctor.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A sample, or why there is none.
 type SampleResult = Result<Sample, String>;
@@ -31,8 +35,10 @@ pub(super) fn run(access: &Access, lang: Lang) -> Result<(), Error> {
     let (end, ended) = oneshot::channel::<()>();
     let looks = std::thread::Builder::new().name("top-looks".to_owned()).spawn(move || {
         runtime.block_on(async {
+            let health = Cell::default();
             tokio::select! {
-                () = keep_looking(&cluster, &samples) => {}
+                () = keep_looking(&cluster, &samples, &health) => {}
+                () = keep_diagnosing(&cluster, &health) => {}
                 // Also when the screen has panicked.
                 _ = ended => {}
             }
@@ -48,17 +54,30 @@ pub(super) fn run(access: &Access, lang: Lang) -> Result<(), Error> {
 }
 
 /// Looks at the cluster each second, or with as much rest between two looks as the first of them took.
-async fn keep_looking(cluster: &Cluster, samples: &Sender<SampleResult>) {
+async fn keep_looking(cluster: &Cluster, samples: &Sender<SampleResult>, health: &Cell<Health>) {
     let (mut turns, mut history) = (Turns::default(), History::default());
     loop {
         let begin = Instant::now();
         let result = look(&cluster.session(false), &mut turns).await;
-        let result = result.map(|look| history.take(look)).map_err(|error| error.to_string());
+        let result =
+            result.map(|look| history.take(look).with(health.get())).map_err(|error| error.to_string());
         if samples.send(result).is_err() {
             return;
         }
         let took = begin.elapsed();
         tokio::time::sleep(took.max(INTERVAL.saturating_sub(took))).await;
+    }
+}
+
+/// Asks for the doctor's verdict again and again, with at least five times as much rest as a verdict took.
+async fn keep_diagnosing(cluster: &Cluster, health: &Cell<Health>) {
+    let mut memory = Memory::default();
+    loop {
+        let begin = Instant::now();
+        if let Some(found) = health_of(cluster, &mut memory).await {
+            health.set(found);
+        }
+        tokio::time::sleep(HEALTH_INTERVAL.max(begin.elapsed() * 5)).await;
     }
 }
 

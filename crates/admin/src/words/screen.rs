@@ -35,6 +35,7 @@ pub(super) const SCREEN: &[(&str, &str)] = &[
     ("out", "消费"),
     ("lag", "堆积"),
     ("paused", "已暂停"),
+    ("health unknown", "健康状况未知"),
     ("only rows with", "只显示包含此文本的行："),
     ("Esc shows all", "Esc 显示全部"),
 ];

@@ -4,8 +4,8 @@ use crate::answers::rows;
 use crate::app::{App, Visitor, find};
 use crate::refusal::Refusal;
 use crate::users::Role;
-use admin::Arguments;
-use serde_json::Value;
+use admin::{Arguments, BrokerRow};
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time for which the settings of a broker are not asked for again, ms.
@@ -21,13 +21,14 @@ pub(crate) async fn check(app: &App, who: &Visitor, arguments: &Arguments) -> Re
     let stored_at = stored_at.map(|id| id.store_host.to_string());
     let named = ["broker", "from", "to"].into_iter().filter_map(|name| arguments.get(name));
     let named = named.filter(|name| name.contains(':')).map(str::to_owned);
-    let known: Vec<Value> = app.live.sample_unwatched().brokers;
-    let is_of = |brokers: &[Value], address: &String| brokers.iter().any(|row| row["address"] == **address);
+    let known = app.live.sample_unwatched().brokers;
+    let is_of = |brokers: &[BrokerRow], address: &String| brokers.iter().any(|row| row.address == *address);
     let unknown: Vec<String> = named.chain(stored_at).filter(|address| !is_of(&known, address)).collect();
     if !unknown.is_empty() {
         let session = app.cluster.session(false);
-        let brokers = find("cluster", "list")?.perform(&session, &Arguments::default()).await?.value();
-        refuse(unknown.into_iter().find(|address| !is_of(rows(&brokers), address)))?;
+        let brokers: Box<dyn Any> = find("cluster", "list")?.perform(&session, &Arguments::default()).await?;
+        let brokers = brokers.downcast::<Vec<BrokerRow>>().map(|rows| *rows).unwrap_or_default();
+        refuse(unknown.into_iter().find(|address| !is_of(&brokers, address)))?;
     }
     let others = ["controller", "container"].into_iter().filter_map(|name| arguments.get(name));
     let others: Vec<&str> = others.flat_map(addresses).collect();

@@ -29,7 +29,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let queues: Vec<Value> = rows(&first["queues"]).iter().map(with_times).collect();
     let page = format!("/client{}", query([("group", group), ("id", id), ("stacks", "true")]));
     let body = html! {
-        (taken(lang))
+        @if wants_stacks { (taken(lang)) }
         div.actions {
             a.button href=(page) { (lang.say("Compare two thread dumps")) }
             (operation_link(who, lang.say("Let it consume a message"), ("message", "consume-directly"), &with_stacks[..2]))
@@ -45,7 +45,9 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         rows.collect()
     });
     let data = json!({"running": first, "threads": threads});
-    Ok(Page::new(format!("{}: {id}", lang.say("Client")), data, body))
+    let page = Page::new(format!("{}: {id}", lang.say("Client")), data, body);
+    // Two thread dumps that are being read stay.
+    Ok(if wants_stacks { page } else { page.live(5000) })
 }
 
 /// A queue of a member with times in the place of ms since the epoch, as in `lastPullTimestamp` (`ProcessQueueInfo`).

@@ -1,62 +1,17 @@
 //! Consumer groups and connected clients.
 
-use super::list::{List, part};
+use super::charts::charts;
+use super::list::part;
 use super::runtime::{masters, shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
-use crate::lag::Lag;
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
+use crate::view::{Page, answer, columns_table, field, operation_link, taken};
 use crate::words::Lang;
 use maud::{Markup, html};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// The list of groups.
-const GROUPS: List = List { operation: ("group", "names"), name: "group", path: "/groups" };
-/// Time for which the lag of all groups is not asked for again, ms.
-const LAG_MS: i64 = 10_000;
-
-/// Number of unconsumed messages of each group and their largest age, with one request to each master; and the failures.
-async fn lags(
-    app: &App,
-    who: &Visitor,
-) -> Result<(BTreeMap<String, (i64, admin::Lag)>, Vec<String>), Refusal> {
-    let (mut lags, mut failures) = (BTreeMap::new(), Vec::new());
-    for broker in masters(app, who).await? {
-        let given = [("broker", broker.as_str())];
-        match app.look_reduced(who, ("broker", "progress"), &given, (LAG_MS, sums)).await {
-            Ok(sums) => {
-                for row in rows(&sums) {
-                    let group = row["group"].as_str().unwrap_or_default().to_owned();
-                    add(lags.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
-                }
-            }
-            Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
-        }
-    }
-    Ok((lags, failures))
-}
-
-/// The messages that are left for each group of a broker, of whose progress there is a row for each queue of each group. Queues of
-/// which everything is consumed count too: they tell a group that has consumed everything from one that never consumed.
-fn sums(progress: Value) -> Value {
-    let mut sums: BTreeMap<&str, (i64, admin::Lag)> = BTreeMap::new();
-    for row in rows(&progress["queues"]) {
-        let group = row["group"].as_str().unwrap_or_default();
-        add(sums.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
-    }
-    let row = |(group, (diff, lag)): (&str, (i64, admin::Lag))| json!({"group": group, "diff": diff, "lag_seconds": lag.lag_seconds, "lag_is_bound": lag.lag_is_bound});
-    sums.into_iter().map(row).collect()
-}
-
-/// Adds a row with `diff`, `lag_seconds` and `lag_is_bound` to the lag of a group.
-fn add((diff, lag): &mut (i64, admin::Lag), row: &Value) {
-    *diff += row["diff"].as_i64().unwrap_or_default();
-    *lag = admin::Lag::largest([*lag, admin::Lag::deserialize(row).unwrap_or_default()]);
-}
 
 /// Arguments of `group create` by the settings of a group that they set.
 const SETTINGS: [(&str, &str); 12] = [
@@ -91,38 +46,6 @@ fn values(settings: &[Value]) -> Vec<(&'static str, String)> {
     found.collect()
 }
 
-/// The page of consumer groups, searched and in pages.
-pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let lang = who.lang;
-    let mut part = GROUPS.part(app, who, fields, (&[""], |_| true)).await?;
-    let mut failures = silent(app);
-    // Brokers of Vostok tell the lag with the names. Of others that of all groups is asked for at once.
-    let has_lags = part.rows.iter().all(|row| row["lag"].is_number());
-    let (lags, refused) = if has_lags { Default::default() } else { lags(app, who).await? };
-    failures.extend(refused);
-    for row in &mut part.rows {
-        let known = lags.get(row["group"].as_str().unwrap_or_default()).copied();
-        row["diff"] = row["lag"].as_i64().or(known.map(|(diff, _)| diff)).into();
-        if let Some((_, lag)) = known {
-            row["lag_seconds"] = lag.lag_seconds.into();
-            row["lag_is_bound"] = lag.lag_is_bound.into();
-        }
-    }
-    let body = html! {
-        (taken(lang))
-        div.actions { (operation_link(who, lang.say("Create a group"), ("group", "create"), &[])) }
-        form.row method="get" action="/groups" role="search" {
-            (field(lang.say("Search"), "q", fields.text("q")))
-            button { (lang.say("Search")) }
-        }
-        (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &["group", "diff", "lag_seconds", "members", "topics", "brokers"])))
-        (part.links(lang, GROUPS.path, fields))
-    };
-    let data = json!({"found": part.found(), "groups": part.rows, "failures": failures});
-    Ok(Page::new(lang.say("Groups"), data, body))
-}
-
 /// One group: lag in messages and seconds with the owner of each queue, members, subscriptions, settings.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, name) = (who.lang, fields.text("name"));
@@ -131,7 +54,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let progress = app.look(who, ("group", "progress"), &progress, 1000).await;
     let members = app.look(who, ("client", "consumers"), &given, 1000).await;
     let members = members.map(|members| of_group(members, name));
-    let past = app.lags.of(name);
     let settings = app.look(who, ("group", "config"), &given, 5000).await;
     if let (Err(refusal), Err(_)) = (&progress, &members)
         && settings.as_ref().is_ok_and(|settings| rows(settings).is_empty())
@@ -139,7 +61,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         return Err(Refusal::missing(&*refusal.text));
     }
     // The data says null of a queue without an owner, whatever the language.
-    let data = json!({"lag": past, "progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
+    let data = json!({"progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
     let progress = progress.map(|mut progress| {
         for row in progress["queues"].as_array_mut().into_iter().flatten() {
             name_owner(lang, row);
@@ -161,7 +83,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         (lang.say("Settings"), &settings),
     ];
     let body = html! {
-        (taken(lang))
         div.actions {
             (operation_link(who, lang.say("Reset offsets"), ("offset", "reset"), &offsets))
             (operation_link(who, lang.say("Skip messages"), ("offset", "skip"), &offsets[..2]))
@@ -170,8 +91,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (change_link(who, &group, known))
             (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &group))
         }
-        h2 { (lang.say("Lag in the past hours")) }
-        (charts(lang, &past))
+        (charts(app, lang, (Kind::Group, name)))
         @for (title, part) in parts {
             h2 { (title) }
             @match part {
@@ -180,7 +100,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             }
         }
     };
-    Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
+    Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body).live(5000))
 }
 
 /// Says in words that nobody owns a queue, or that a member that did not answer may own it.
@@ -210,34 +130,6 @@ fn of_group(mut consumers: Value, group: &str) -> Value {
         member["group"] = group.into();
     }
     consumers
-}
-
-/// The past of a group's lag, in messages and in seconds; the seconds have no point while they are not known.
-fn charts(lang: Lang, past: &[Lag]) -> Markup {
-    let (Some(first), Some(last)) = (past.first(), past.last()) else {
-        return html! { p { (lang.say("The group was not behind since the console runs")) } };
-    };
-    let span = (last.at_ms - first.at_ms).max(1) as f64;
-    let chart = |name: &str, class: &str, value: fn(&Lag) -> Option<i64>| {
-        let most = past.iter().filter_map(value).max().unwrap_or_default();
-        let points = past.iter().filter_map(|lag| {
-            let x = 800.0 * (lag.at_ms - first.at_ms) as f64 / span;
-            Some(format!("{x:.1},{:.1}", 76.0 - 70.0 * value(lag)? as f64 / most.max(1) as f64))
-        });
-        let points = points.collect::<Vec<_>>().join(" ");
-        let now = value(last).map_or_else(|| lang.say("unknown").to_owned(), |value| value.to_string());
-        html! {
-            p { (name) ": " (lang.say("now")) " " (now) ", " (lang.say("most")) " " (most) }
-            svg.chart viewBox="0 0 800 80" preserveAspectRatio="none" role="img" aria-label=(name) {
-                polyline.(class) points=(points) {}
-            }
-        }
-    };
-    html! {
-        (chart(lang.say("Messages"), "in", |lag| Some(lag.messages)))
-        (chart(lang.say("Seconds"), "out", |lag| lag.time_behind.lag_seconds))
-        p.small { time { (admin::time(first.at_ms)) } " – " time { (admin::time(last.at_ms)) } }
-    }
 }
 
 /// The members of a group, or why there are none: brokers refuse the question for a group of which nobody is online.
@@ -276,7 +168,7 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
         }
         None => None,
     };
-    let part = part(&producers, "producer_group", fields, |_| true);
+    let part = part(&producers, |row| row["producer_group"].as_str().unwrap_or_default(), fields, |_| true);
     let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
     let body = html! {
         (taken(lang))
@@ -309,27 +201,6 @@ mod tests {
         assert_eq!(text, "<h2>Consumers</h2><p>nobody of the group &lt;g&gt; is online</p>");
         let members = json!({"members": [{"client_id": "c", "group": "g"}]});
         assert!(consumers(Lang::En, &Ok(members)).into_string().contains("/client?group=g&amp;id=c"));
-    }
-
-    #[test]
-    fn the_progress_of_a_broker_is_reduced_to_its_groups() {
-        let row = |group: &str, queue: i64, diff: i64| json!({"group": group, "topic": "T", "queue": queue, "diff": diff, "lag_seconds": diff * 10, "lag_is_bound": false});
-        let progress =
-            json!({"diff_total": 5, "queues": [row("g", 0, 2), row("well", 0, 0), row("g", 1, 3)]});
-        let sum = |group: &str, diff: i64, seconds: i64| json!({"group": group, "diff": diff, "lag_seconds": seconds, "lag_is_bound": false});
-        assert_eq!(sums(progress), json!([sum("g", 5, 30), sum("well", 0, 0)]));
-    }
-
-    #[test]
-    fn a_lag_that_is_not_known_is_shown_as_unknown() {
-        let past = [Some(30), None].map(|lag_seconds| {
-            let time_behind = admin::Lag { lag_seconds, lag_is_bound: false };
-            Lag { at_ms: 1000, messages: 5, time_behind }
-        });
-        let text = charts(Lang::En, &past).into_string();
-        assert!(text.contains("<p>Messages: now 5, most 5</p>"), "{text}");
-        assert!(text.contains("<p>Seconds: now unknown, most 30</p>"), "{text}");
-        assert!(text.contains("points=\"0.0,6.0\""), "one point: {text}");
     }
 
     #[test]

@@ -1,123 +1,138 @@
 //! The overview: is the cluster well, what is to be done, and how much goes through it.
 
+use super::brokers::broker_cells;
+use super::charts::charts;
+use super::findings::verdict;
+use super::group_list::lag_text;
+use super::names::is_system_group;
 use crate::app::{App, Visitor};
+use crate::history::Kind;
+use crate::lag::{GROUPS_MAX, Lag};
+use crate::live::Sample;
 use crate::refusal::{KEYS, Refusal};
-use crate::request::{Fields, query};
-use crate::view::{Page, columns_table, health_text, token};
+use crate::view::{
+    Column, Page, Table, ago, broker_link, card, decimal, empty, group_link, health_text, number, share,
+    token, topic_link,
+};
 use crate::words::Lang;
+use admin::BrokerRow;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Columns of the brokers; `console.js` refreshes all of them by their places.
-const BROKERS: [&str; 9] =
-    ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
-/// Columns of the topics.
-const TOPICS: [&str; 3] = ["topic", "in_tps", "time"];
-
-/// Checks of groups whose names do not begin with `group-`, as far as their subjects begin with the group and not with a client.
-const GROUP_CHECKS: [&str; 6] = [
-    "queue-without-owner",
-    "queue-with-two-owners",
-    "subscriptions-conflict",
-    "members-beyond-queues",
-    "owner-does-not-pull",
-    "owner-does-not-consume",
-];
-/// Findings that are shown at once.
-const FIRST: usize = 3;
+/// Brokers that are shown at most.
+const BROKERS_MAX: usize = 10;
+/// Lag in time from which on a group counts as behind, s.
+const BEHIND_SECONDS: i64 = 60;
 
 /// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
-    let tps = |class: &str, name: &str, value: f64| {
-        html! { div.figure { span.mark.(class) aria-hidden="true" {} span { (lang.say(name)) } output data-live=(class) { (format!("{value:.1}")) } } }
-    };
+    let brokers = &sample.brokers[..];
     let body = html! {
-        h2 { (lang.say("Is it well?")) }
         @if sample.is_refused() {
             p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
         }
-        div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_ref())) }
-        form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
-        h2 { (lang.say("Messages per second")) }
+        section.panel {
+            h2 { (lang.say("Health")) }
+            div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_deref())) }
+            form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
+        }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
-        div.figures { (tps("in", "stored", sample.in_tps)) (tps("out", "delivered", sample.out_tps)) }
-        div.tabs #ranges {
-            button type="button" data-ring="0" aria-pressed="true" { (lang.say("10 minutes")) }
-            button type="button" data-ring="1" aria-pressed="false" { (lang.say("6 hours")) }
-            button type="button" data-ring="2" aria-pressed="false" { (lang.say("7 days")) }
+        div.cards {
+            (card(lang.say("Messages in"), rate(sample.in_tps), today(lang, brokers, |row| if row.id == 0 { row.in_today } else { 0 })))
+            (card(lang.say("Messages out"), rate(sample.out_tps), today(lang, brokers, |row| row.out_today)))
+            (behind(app, lang))
+            (fullest(lang, brokers))
         }
-        svg #chart viewBox="0 0 800 200" preserveAspectRatio="none" role="img" aria-label=(lang.say("Messages per second")) {
-            polyline.in {} polyline.out {}
-        }
-        p.small { span #scale {} " " (lang.say("Figures taken at")) " " time #taken { (sample.at) } }
-        h2 { (lang.say("Busiest brokers")) }
-        div #brokers {
-            @if sample.brokers.is_empty() { p { (lang.say("No broker is known")) } }
-            @else { (columns_table(lang, &sample.brokers[..sample.brokers.len().min(10)], &BROKERS)) }
-        }
-        h2 { (lang.say("Busiest topics")) }
-        div #topics {
-            @if sample.topics.is_empty() { p { (lang.say("No topic gets messages now")) } }
-            @else { (columns_table(lang, &sample.topics, &TOPICS)) }
+        (charts(app, lang, (Kind::Cluster, "")))
+        div.split {
+            div #brokers { h2 { (lang.say("Brokers")) } (broker_table(lang, brokers)) }
+            div #topics {
+                h2 { (lang.say("Busiest topics")) }
+                (topic_table(lang, &sample))
+            }
         }
     };
-    Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body)
+    Page::new(
+        lang.say("Overview"),
+        json!({"live": sample, "doctor": doctor.map(|doctor| doctor.value(lang.into()))}),
+        body,
+    )
+    .live(1000)
 }
 
-/// The doctor's findings, the gravest first, each with its command and its page.
-fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
-    let lang = who.lang;
-    let servers = app.cluster.name_servers().join(";");
-    let Some(doctor) = doctor else {
-        return html! {
-            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
-                (lang.say("For clusters of 2000 topics or groups and more run")) " " code { "vostok doctor -n '" (servers) "'" } }
+fn rate(per_second: f64) -> Markup {
+    html! { (decimal(per_second)) span.unit { " /s" } }
+}
+
+/// Messages since midnight, of all brokers.
+fn today(lang: Lang, brokers: &[BrokerRow], count: impl Fn(&BrokerRow) -> i64) -> Markup {
+    html! { (number(brokers.iter().map(count).sum())) " " (lang.say("since midnight")) }
+}
+
+/// The groups that are behind in time, and the group that is furthest behind.
+fn behind(app: &App, lang: Lang) -> Markup {
+    let is_behind = |lag: &Lag| lag.time_behind.lag_seconds.is_none_or(|seconds| seconds >= BEHIND_SECONDS);
+    let readers = app.lags.oldest_readers(GROUPS_MAX).into_iter();
+    let groups: Vec<_> = readers.filter(|(group, lag)| is_behind(lag) && !is_system_group(group)).collect();
+    let note = html! {
+        @match groups.first() {
+            Some((group, lag)) => { (group_link(group)) " " (lag_text(lang, &lag.time_behind)) }
+            None => (lang.say("No group is a minute behind")),
+        }
+    };
+    let href = "/groups?sort=-lag";
+    card(
+        lang.say("Groups that lag"),
+        html! { a href=(href) { (number(i64::try_from(groups.len()).unwrap_or(i64::MAX))) } },
+        note,
+    )
+}
+
+/// The disk that is fullest.
+fn fullest(lang: Lang, brokers: &[BrokerRow]) -> Markup {
+    let known = brokers.iter().filter(|row| row.error.is_none());
+    let Some(row) = known.max_by(|one, other| one.disk_ratio.total_cmp(&other.disk_ratio)) else {
+        return card(lang.say("Disk"), "–", lang.say("No broker is known"));
+    };
+    let note = html! { (broker_link(&row.broker, row.id, &row.address)) " · " a href="/storage" { (lang.say("Storage")) } };
+    card(lang.say("Fullest disk"), share(row.disk_ratio), note)
+}
+
+fn broker_table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::text(lang.say("State")),
+        Column::number(lang.say("In /s")),
+        Column::number(lang.say("Out /s")),
+        Column::text(lang.say("Disk")),
+    ];
+    let rows = brokers.iter().take(BROKERS_MAX).map(|row| {
+        let (name, state) = broker_cells(lang, row);
+        let disk = if row.error.is_none() {
+            share(row.disk_ratio)
+        } else {
+            html! { "–" }
         };
-    };
-    let of = |name: &str| doctor[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let count = |state: &str| of("checks").iter().filter(|check| check["state"] == state).count();
-    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        vec![name, state, html! { (decimal(row.in_tps)) }, html! { (decimal(row.out_tps)) }, disk]
+    });
     html! {
-        @if of("findings").is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
-        @else {
-            p.failure { "! " (of("findings").len()) " " (lang.say("findings")) }
-            (findings(lang, &of("findings")[..of("findings").len().min(FIRST)]))
-            @if of("findings").len() > FIRST {
-                details { summary { (lang.say("More")) } (findings(lang, &of("findings")[FIRST..])) }
-            }
-        }
-        p.small {
-            (count("PASS")) " " (lang.say("checks passed")) ", " (count("SKIP")) " " (lang.say("skipped for want of data")) ". "
-            (lang.say("Figures taken at")) " " (text(doctor, "taken_at")) ". "
-            (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
-        }
+        (Table::new(columns).rows(rows).or(empty(lang, lang.say("No broker is known; check that brokers register with the name servers"))))
+        @if brokers.len() > BROKERS_MAX { p.small { a href="/brokers" { (lang.say("All brokers")) } } }
     }
 }
 
-fn findings(lang: Lang, rows: &[Value]) -> Markup {
-    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
-    html! {
-        ul.findings {
-            @for row in rows {
-                @let (severity, code) = (text(row, "severity"), text(row, "code"));
-                li.(severity) {
-                    strong { (lang.say(&severity)) } " " (lang.meaning(&code)) " " code { (code) }
-                    p { (subject_link(&code, &text(row, "subject"))) ": " (text(row, "figure")) }
-                    p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
-                }
-            }
-        }
-    }
-}
-
-/// A finding's culprit, with its page where the name of the check tells of what it is the name.
-fn subject_link(code: &str, subject: &str) -> Markup {
-    let is_group = code.starts_with("group-") || GROUP_CHECKS.contains(&code);
-    match subject.split_whitespace().next().filter(|_| is_group) {
-        Some(group) => html! { a href=(format!("/group{}", query([("name", group)]))) { (subject) } },
-        None => html! { (subject) },
-    }
+fn topic_table(lang: Lang, sample: &Sample) -> Markup {
+    let columns = [
+        Column::text(lang.say("Topic")),
+        Column::number(lang.say("In /s")),
+        Column::text(lang.say("Looked at")),
+    ];
+    let rows = sample
+        .topics
+        .iter()
+        .map(|row| vec![topic_link(&row.topic), html! { (decimal(row.in_tps)) }, ago(lang, row.at_ms)]);
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("No topic gets messages now")))
 }
 
 /// The part of the first page that is fetched again each second.
@@ -132,29 +147,4 @@ pub(super) fn health(app: &App, who: &Visitor) -> Page {
     let mut data = json!(health);
     data["text"] = health_text(who.lang, &health).into();
     Page::new("Health", data, html! {})
-}
-
-/// The past: `ring` 0 for seconds, 1 for 10 s, 2 for 5 minutes.
-pub(super) fn history(app: &App, fields: &Fields) -> Result<Page, Refusal> {
-    let ring = fields.text("ring").parse().unwrap_or(0);
-    Ok(Page::new("History", json!(app.live.history(ring)), html! {}))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_script_refreshes_every_cell_of_the_live_tables() {
-        let script = include_str!("../console.js");
-        for (table, columns) in [("brokers", &BROKERS[..]), ("topics", &TOPICS[..])] {
-            let after = script.split(&format!("[\"{table}\", [")).nth(1).unwrap();
-            let list = after.split("]]").next().unwrap();
-            let refreshed: Vec<&str> = list.split('[').filter_map(|it| it.split('"').nth(1)).collect();
-            assert_eq!(refreshed, columns, "{table}");
-            for (place, name) in columns.iter().enumerate() {
-                assert!(script.contains(&format!("[{place}, \"{name}\"]")), "{table}: {place} {name}");
-            }
-        }
-    }
 }

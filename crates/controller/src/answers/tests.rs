@@ -83,6 +83,7 @@ fn operators_are_told_who_is_in_sync() {
         broker: BrokerId::new(id),
         address: format!("h{id}"),
         is_alive: is_in_sync,
+        silent_ms: (!is_in_sync).then_some(12_000),
         is_in_sync,
     };
     let brokers = vec![status(1, true), status(2, false)];
@@ -91,7 +92,7 @@ fn operators_are_told_who_is_in_sync() {
         request::CONTROLLER_GET_SYNC_STATE_DATA,
         Content::Replicas(sets),
         "",
-        r#"{"replicasInfoTable":{"a":{"inSyncReplicas":[{"alive":true,"brokerAddress":"h1","brokerId":1,"brokerName":"a"}],"masterAddress":"h1","masterBrokerId":1,"masterEpoch":3,"notInSyncReplicas":[{"alive":false,"brokerAddress":"h2","brokerId":2,"brokerName":"a"}],"syncStateSetEpoch":5}}}"#,
+        r#"{"replicasInfoTable":{"a":{"inSyncReplicas":[{"alive":true,"brokerAddress":"h1","brokerId":1,"brokerName":"a"}],"masterAddress":"h1","masterBrokerId":1,"masterEpoch":3,"notInSyncReplicas":[{"alive":false,"brokerAddress":"h2","brokerId":2,"brokerName":"a","silentMs":12000}],"syncStateSetEpoch":5}}}"#,
     );
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wire::body::{QueueData, REPLACED_BROKERS, WITH_REPLACED_BROKERS};
+use wire::body::{
+    DEPARTED_BROKERS, QueueData, REPLACED_BROKERS, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS,
+};
 use wire::codes::{VERSION_4_9_4, request, response};
 use wire::json::{self, Dialect};
 
@@ -72,16 +74,22 @@ impl RequestHandler {
         }
     }
 
-    /// Answers `GET_BROKER_CLUSTER_INFO`, to those that ask also which brokers run under the name and id of another one.
+    /// Answers `GET_BROKER_CLUSTER_INFO`; if asked also which brokers run under the name and id of another one, and which left.
     pub(super) fn clusters(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let wants_replaced = errand.command.fields.flag_or(WITH_REPLACED_BROKERS, false);
-        let (body, replaced) = {
+        let wants_departed = errand.command.fields.flag_or(WITH_DEPARTED_BROKERS, false);
+        let now = errand.now;
+        let (body, replaced, departed) = {
             let routes = self.routes();
-            (json::to_vec(&routes.clusters()), wants_replaced.then(|| routes.replaced()))
+            let replaced = wants_replaced.then(|| routes.replaced());
+            (json::to_vec(&routes.clusters()), replaced, wants_departed.then(|| routes.departed(now)))
         };
         let mut reply = errand.reply();
         if let Some(replaced) = replaced {
             reply = reply.bytes(REPLACED_BROKERS, &json::to_vec(&replaced));
+        }
+        if let Some(departed) = departed {
+            reply = reply.bytes(DEPARTED_BROKERS, &json::to_vec(&departed));
         }
         reply.finish(&body);
         Ok(())

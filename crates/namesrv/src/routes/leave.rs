@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use wire::body::PERM_WRITE;
 
-use super::{MASTER, Member, MinBrokerNotice, Placement, Routes, Shard, cost, member};
+use super::{Departed, Live, MASTER, Member, MinBrokerNotice, Placement, Routes, Shard, cost, member};
+
+/// Departures that are remembered; the oldest is dropped.
+const DEPARTED_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
 /// A broker to be removed from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +85,8 @@ impl Routes {
             {
                 continue;
             }
-            self.live.remove(&key);
+            let live = self.live.remove(&key);
+            self.note_departure(&key, live, connection.is_none());
             self.forget_filters(&key);
             let Some(group) = self.groups.get_mut(broker) else { continue };
             let is_smallest = group.smallest().is_some_and(|(smallest, _)| smallest == *id);
@@ -109,6 +113,33 @@ impl Routes {
         };
         reduced.retain(has_no_writer);
         Left { removed, read_only: reduced, notices }
+    }
+
+    /// Notes that a broker left, unless another address has its name and id. The request of a broker that is not there, which
+    /// operators send, forgets a departure.
+    fn note_departure(&mut self, key: &Member, live: Option<Live>, is_unregistered: bool) {
+        let Some(Live { broker, id, seen, .. }) = live else {
+            if is_unregistered {
+                self.departed.remove(key);
+            }
+            return;
+        };
+        let holder = self.groups.get(&broker).and_then(|group| group.addresses.get(&id));
+        if holder.is_some_and(|holder| *holder != key.1) {
+            return;
+        }
+        if self.departed.len() >= DEPARTED_MAX {
+            let oldest = self.departed.iter().min_by_key(|(_, departed)| departed.seen);
+            let oldest = oldest.map(|(key, _)| key.clone());
+            self.departed.retain(|key, _| Some(key) != oldest.as_ref());
+        }
+        self.departed.insert(key.clone(), Departed { broker, id, seen, is_unregistered });
+    }
+
+    /// Forgets the departure of a broker that registers, at its former address or at a new address.
+    pub(super) fn forget_departure(&mut self, key: &Member, broker: &str, id: i64) {
+        self.departed
+            .retain(|other, departed| other != key && !(departed.broker == broker && departed.id == id));
     }
 
     /// Forgets the filter servers of a broker.

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde::Serialize;
-use wire::body::ReplacedBroker;
+use wire::body::{DepartedBroker, ReplacedBroker};
 
 use super::{BrokerView, Placement, Routes};
 
@@ -83,6 +84,20 @@ impl Routes {
             })
         });
         replaced.collect()
+    }
+
+    /// The brokers that left and did not come back.
+    pub fn departed(&self, now: Instant) -> Vec<DepartedBroker> {
+        let silent_ms = |seen| i64::try_from(now.saturating_duration_since(seen).as_millis());
+        let departed = self.departed.iter().map(|((cluster, address), departed)| DepartedBroker {
+            broker_addr: address.clone(),
+            broker_id: departed.id,
+            broker_name: departed.broker.clone(),
+            cluster: cluster.clone(),
+            is_unregistered: departed.is_unregistered,
+            silent_ms: silent_ms(departed.seen).unwrap_or(i64::MAX),
+        });
+        departed.collect()
     }
 
     /// One broker group by name; without addresses if it is unknown.

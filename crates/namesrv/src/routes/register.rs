@@ -338,6 +338,7 @@ impl Routes {
                 }
             }
         }
+        self.forget_departure(&key, registration.broker, registration.id);
         self.live.insert(key, live);
     }
 

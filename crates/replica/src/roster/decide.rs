@@ -85,6 +85,8 @@ pub struct ReplicaStatus {
     pub address: String,
     /// Whether its heartbeats come.
     pub is_alive: bool,
+    /// Age of the last heartbeat of a broker that is not alive, ms; `None` if this controller never heard of the broker.
+    pub silent_ms: Option<u64>,
     /// Whether it is in the in-sync set.
     pub is_in_sync: bool,
 }
@@ -344,11 +346,16 @@ impl Roster {
     pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> Answer {
         let known = names.iter().filter_map(|name| self.set(name).map(|set| (name, set)));
         let replicas_of = |(name, set): (&String, &BrokerSet)| {
-            let status = |(id, broker): (&BrokerId, &Broker)| ReplicaStatus {
-                broker: *id,
-                address: broker.address.clone(),
-                is_alive: lives.is_alive(now_ms, name, *id),
-                is_in_sync: set.in_sync.members.contains(id),
+            let status = |(id, broker): (&BrokerId, &Broker)| {
+                let is_alive = lives.is_alive(now_ms, name, *id);
+                let beat_ms = lives.last_beat_ms(name, *id).filter(|_| !is_alive);
+                ReplicaStatus {
+                    broker: *id,
+                    address: broker.address.clone(),
+                    is_alive,
+                    silent_ms: beat_ms.map(|beat_ms| now_ms.saturating_sub(beat_ms)),
+                    is_in_sync: set.in_sync.members.contains(id),
+                }
             };
             (name.clone(), (Mastership::of(set), set.brokers.iter().map(status).collect()))
         };

@@ -40,8 +40,8 @@ pub struct Lives {
     brokers: BTreeMap<String, BTreeMap<BrokerId, (Heartbeat, u64)>>,
     /// The last moment of each broker. Invariant: the same brokers as in `brokers`.
     deadlines: BTreeSet<(u64, String, BrokerId)>,
-    /// Where the log of each broker ended by its last heartbeat, also of those that are gone.
-    ends: BTreeMap<(String, BrokerId), LogOffset>,
+    /// Time of each broker's last heartbeat and the end of its log then, also of brokers that are gone.
+    ends: BTreeMap<(String, BrokerId), (u64, LogOffset)>,
 }
 
 impl Lives {
@@ -56,7 +56,7 @@ impl Lives {
         self.deadlines.insert((deadline_ms, name.clone(), broker));
         let key = (name.clone(), broker);
         if self.ends.len() < LIVES_MAX || self.ends.contains_key(&key) {
-            self.ends.insert(key, heartbeat.end);
+            self.ends.insert(key, (now_ms, heartbeat.end));
         }
         self.brokers.entry(name).or_default().insert(broker, (heartbeat, deadline_ms));
     }
@@ -64,7 +64,13 @@ impl Lives {
     /// Where a broker's log ended when it was last heard of, however long ago.
     #[must_use]
     pub fn last_end(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
-        self.ends.get(&(name.to_owned(), broker)).copied()
+        self.ends.get(&(name.to_owned(), broker)).map(|(_, end)| *end)
+    }
+
+    /// Time of a broker's last heartbeat, however long ago.
+    #[must_use]
+    pub fn last_beat_ms(&self, name: &str, broker: BrokerId) -> Option<u64> {
+        self.ends.get(&(name.to_owned(), broker)).map(|(beat_ms, _)| *beat_ms)
     }
 
     /// Drops what is known of brokers that no table has any more.

@@ -37,6 +37,30 @@ pub const WITH_REPLACED_BROKERS: &str = "withReplacedBrokers";
 /// Header field of the answer to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`ReplacedBroker`].
 pub const REPLACED_BROKERS: &str = "replacedBrokers";
 
+/// A broker that left a name server and did not come back. It is in [`DEPARTED_BROKERS`], which name servers of RocketMQ do not have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DepartedBroker {
+    /// Address of the broker.
+    pub broker_addr: String,
+    /// Id of the broker in its group.
+    pub broker_id: i64,
+    /// Name of the broker group.
+    pub broker_name: String,
+    /// Cluster of the broker group.
+    pub cluster: String,
+    /// Whether the broker unregistered. A broker that is killed, or does not reach the name server, does not unregister.
+    pub is_unregistered: bool,
+    /// Age of the broker's last registration or heartbeat, ms.
+    pub silent_ms: i64,
+}
+
+/// Header field of `GET_BROKER_CLUSTER_INFO` that asks for [`DEPARTED_BROKERS`] when it is `true`.
+pub const WITH_DEPARTED_BROKERS: &str = "withDepartedBrokers";
+
+/// Header field of the answer to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`DepartedBroker`].
+pub const DEPARTED_BROKERS: &str = "departedBrokers";
+
 /// The members of one broker group (`org.apache.rocketmq.remoting.protocol.body.BrokerMemberGroup`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

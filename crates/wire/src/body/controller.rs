@@ -38,6 +38,9 @@ pub struct ReplicaIdentity {
     pub broker_id: i64,
     /// Name of the set.
     pub broker_name: String,
+    /// Age of the last heartbeat of a broker that is not alive, ms. Controllers of RocketMQ do not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
 }
 
 /// All about one broker set (`BrokerReplicasInfo.ReplicasInfo`).

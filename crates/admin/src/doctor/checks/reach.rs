@@ -1,7 +1,9 @@
 //! Whether clients reach the brokers, and whether name servers tell all of them the same.
 
-use crate::doctor::bundle::{Broker, Bundle, NameServer, ip};
+use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bundle::{Broker, Bundle, NameServer, Route, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
+use crate::doctor::remedy::Fix;
 use crate::text::permission;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,54 +12,62 @@ use wire::codes::response;
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
-const TABLE: &str = "broker table of the name servers";
-const ROUTES: &str = "route tables of the name servers";
+const TABLE: Both = ("broker table of the name servers", "name server 的 broker 表");
+const ROUTES: Both = ("route tables of the name servers", "name server 的路由表");
+const TWO_SERVERS: Both = ("two name servers that answer", "两个有应答的 name server");
+const TABLE_AND_SETTINGS: Both = ("broker table, settings (26)", "broker 表、配置（26）");
+const NAMES: Both = ("broker table, settings of brokers", "broker 表、broker 的配置");
 
 pub(super) const CHECKS: &[Check] = checks! {
     "name-server-silent", Critical, name_server_silent, "A name server does not answer",
-        "the name servers that were given";
+        "某个 name server 没有应答", ("the name servers that were given", "给出的 name server");
     "broker-silent", Critical, broker_silent,
-        "The address that clients are told of a broker does not answer from here", TABLE;
+        "The address that clients are told of a broker does not answer from here",
+        "告知客户端的 broker 地址从这里访问不到", TABLE;
     "look-refused", Warning, look_refused, "A name server or broker answers, and does not let itself be looked at",
-        "the servers that answer";
+        "name server 或 broker 有应答，但拒绝被查看", ("the servers that answer", "有应答的服务器");
     "no-broker", Critical, no_broker, "A name server knows no broker, so that clients find nothing there",
-        TABLE;
+        "某个 name server 不认识任何 broker，客户端在那里找不到服务", TABLE;
     "address-loopback", Critical, address_loopback,
         "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
-        TABLE;
+        "集群在网络上，却有 broker 注册了回环地址", TABLE;
     "address-bridge", Warning, address_bridge,
         "Clients are told an address of a container or virtual bridge, which other machines do not reach",
-        TABLE;
+        "broker 注册了容器或虚拟网桥的地址，其他机器访问不到", TABLE;
     "name-servers-disagree", Critical, name_servers_disagree, "Name servers know different brokers",
-        "two name servers that answer";
+        "各 name server 知道的 broker 不同", TWO_SERVERS;
     "routes-disagree", Warning, routes_disagree, "Name servers tell different routes of a topic",
-        "two name servers that answer";
+        "各 name server 给出的主题路由不同", TWO_SERVERS;
     "two-masters", Critical, two_masters,
         "Two brokers are master under one name, and overwrite each other's routes",
-        "broker table, settings of brokers";
+        "同一名称下有两个 master，互相覆盖路由", NAMES;
     "two-slaves", Warning, two_slaves,
         "Two slaves run under one name and id, and clients read from the one that registered last",
-        "broker table, settings of brokers";
+        "同一名称和 id 下有两个 slave，客户端从最后注册的一个读取", NAMES;
     "no-master", Critical, no_master,
-        "A broker set has slaves and no master, so that nothing can be sent to it", TABLE;
+        "A broker set has slaves and no master, so that nothing can be sent to it",
+        "broker 组只有 slave 没有 master，无法发送", TABLE;
     "write-permission-wiped", Critical, write_permission_wiped,
         "A name server withholds the write permission that the broker gives its topics (wipeWritePerm)",
-        "routes, topics of the masters";
+        "name server 扣住了写权限（wipeWritePerm 之后没有恢复）",
+        ("routes, topics of the masters", "路由、master 的主题");
     "broker-permission", Warning, broker_permission,
-        "A broker may not be written or read by its own setting brokerPermission", "settings of brokers";
+        "A broker may not be written or read by its own setting brokerPermission",
+        "broker 自身的 brokerPermission 不允许读或写", ("settings of brokers", "broker 的配置");
     "mixed-versions", Warning, mixed_versions, "Brokers of one cluster run different versions",
-        "runtime figures of two brokers";
+        "同一集群的 broker 版本不同", ("runtime figures of two brokers", "两个 broker 的运行数据");
 };
 
 fn name_server_silent(bundle: &Bundle) -> Look {
     Look::each(&bundle.name_servers, |server| {
         Found::when(server.error.is_some() && server.error_code.is_none(), || {
             let why = server.error.clone().unwrap_or_default();
-            let fix = format!(
-                "start it, or take {} out of -n and of namesrvAddr of brokers and clients",
-                server.address
+            let address = &server.address;
+            let advice = text!(
+                "start it, or take {address} out of -n and of namesrvAddr of brokers and clients",
+                "启动它，或者从 -n 以及 broker 和客户端的 namesrvAddr 中去掉 {address}"
             );
-            Found::new(&server.address, why, "GET_BROKER_CLUSTER_INFO (106)", fix)
+            Found::new(address, why, "GET_BROKER_CLUSTER_INFO (106)", advice).at(address)
         })
     })
 }
@@ -66,29 +76,37 @@ fn broker_silent(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         Found::when(broker.error.is_some() && broker.error_code.is_none(), || {
             let why = broker.error.clone().unwrap_or_default();
-            let fix =
-                "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach";
-            Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", fix)
+            let advice = text!(
+                "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach",
+                "启动该 broker，或者把其 broker.conf 中的 brokerIP1 设为客户端能访问的地址"
+            );
+            Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", advice).of_broker(broker)
         })
     })
 }
 
 fn look_refused(bundle: &Bundle) -> Look {
-    let name_servers = bundle.name_servers.iter().map(|it| (it.address.clone(), &it.error, it.error_code));
-    let brokers = bundle.brokers.iter().map(|it| (it.title(), &it.error, it.error_code));
-    Look::each(name_servers.chain(brokers), |(title, error, code)| {
+    let name_servers =
+        bundle.name_servers.iter().map(|it| (it.address.clone(), &it.address, &it.error, it.error_code));
+    let brokers = bundle.brokers.iter().map(|it| (it.title(), &it.address, &it.error, it.error_code));
+    Look::each(name_servers.chain(brokers), |(title, address, error, code)| {
         if error.is_some() && code.is_none() {
             return None;
         }
         Found::when(code.is_some(), || {
-            let fix = match code {
-                Some(response::NO_PERMISSION) => {
-                    "give --credentials FILE of a user who may look; a server that serves its own machine only is looked at there"
-                }
-                Some(response::SYSTEM_BUSY) => "look again when it is less busy",
-                _ => "read what it answered; its log may tell more",
+            let advice = match code {
+                Some(response::NO_PERMISSION) => text!(
+                    "give --credentials FILE of a user who may look; a server that serves its own machine only is looked at there",
+                    "用 --credentials FILE 给出有查看权限的用户；只服务本机的服务器要在那台机器上查看"
+                ),
+                Some(response::SYSTEM_BUSY) => text!("look again when it is less busy", "等它不忙时再看一次"),
+                _ => text!(
+                    "read what it answered; its log may tell more",
+                    "阅读它的应答；它的日志可能有更多信息"
+                ),
             };
-            Found::new(title, error.clone().unwrap_or_default(), "what it answered", fix)
+            let source: Both = ("what it answered", "它的应答");
+            Found::new(title, error.clone().unwrap_or_default(), source, advice).at(address)
         })
     })
 }
@@ -97,9 +115,13 @@ fn no_broker(bundle: &Bundle) -> Look {
     let answering = bundle.name_servers.iter().filter(|server| server.error.is_none());
     Look::each(answering, |server| {
         Found::when(server.sets.is_empty(), || {
-            let fix =
-                format!("start a broker whose namesrvAddr has {}, or give -n the right one", server.address);
-            Found::new(&server.address, "0 brokers registered", "GET_BROKER_CLUSTER_INFO (106)", fix)
+            let address = &server.address;
+            let advice = text!(
+                "start a broker whose namesrvAddr has {address}, or give -n the right one",
+                "启动一个 namesrvAddr 含 {address} 的 broker，或者用 -n 给出正确的 name server"
+            );
+            let figure = text!("0 brokers registered", "没有 broker 注册");
+            Found::new(address, figure, "GET_BROKER_CLUSTER_INFO (106)", advice).at(address)
         })
     })
 }
@@ -115,10 +137,18 @@ fn address_loopback(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_spread && is_local(ip(&broker.address)?);
         Found::when(is_hidden, || {
-            let fix = "set brokerIP1 in its broker.conf to an address of the network and restart it";
-            Found::new(broker.title(), format!("registered as {}", broker.address), TABLE, fix)
+            let advice = text!(
+                "set brokerIP1 in its broker.conf to an address of the network and restart it",
+                "把其 broker.conf 中的 brokerIP1 设为网络地址并重启"
+            );
+            Found::new(broker.title(), registered(broker), TABLE, advice).of_broker(broker)
         })
     })
+}
+
+fn registered(broker: &Broker) -> Text {
+    let address = &broker.address;
+    text!("registered as {address}", "注册的地址为 {address}")
 }
 
 /// Whether an address is one that Docker, libvirt or a link without a server gives by default.
@@ -136,8 +166,11 @@ fn address_bridge(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_bridge(ip(&broker.address)?) && !is_inside;
         Found::when(is_hidden, || {
-            let fix = "set brokerIP1 in its broker.conf to the address of the machine, and publish the port";
-            Found::new(broker.title(), format!("registered as {}", broker.address), TABLE, fix)
+            let advice = text!(
+                "set brokerIP1 in its broker.conf to the address of the machine, and publish the port",
+                "把其 broker.conf 中的 brokerIP1 设为机器的地址，并发布端口"
+            );
+            Found::new(broker.title(), registered(broker), TABLE, advice).of_broker(broker)
         })
     })
 }
@@ -164,9 +197,15 @@ fn name_servers_disagree(bundle: &Bundle) -> Look {
     Look::each(others, |other| {
         let differing: Vec<_> = known.symmetric_difference(&table(other)).cloned().collect();
         Found::when(!differing.is_empty(), || {
-            let fix = "give all name servers in namesrvAddr of every broker: vostok admin broker set namesrvAddr ADDRESSES --cluster CLUSTER";
-            let subject = format!("{} and {}", first.address, other.address);
-            Found::new(subject, format!("only one knows {}", differing.join(", ")), TABLE, fix)
+            let (list, one, two) = (differing.join(", "), &first.address, &other.address);
+            let advice = text!(
+                "give all name servers in namesrvAddr of every broker",
+                "在每个 broker 的 namesrvAddr 中列出所有 name server"
+            );
+            let figure = text!("only one knows {list}", "只有其中一个知道 {list}");
+            Found::new(text!("{one} and {two}", "{one} 和 {two}"), figure, TABLE, advice)
+                .fix(Fix::new("cluster", "list", &[]))
+                .at(two)
         })
     })
 }
@@ -182,13 +221,31 @@ fn routes_disagree(bundle: &Bundle) -> Look {
         };
         let differing = names.into_iter().filter(|name| sorted(first, name) != sorted(other, name));
         let found = differing.map(|name| {
-            let figure = format!("{:?} and {:?}", sorted(first, name), sorted(other, name));
-            let subject = format!("{name} on {} and {}", first.address, other.address);
-            let fix = format!("compare: vostok admin topic route {name} -n {}", other.address);
-            Found::new(subject, figure, ROUTES, fix)
+            let (one, two) = (&first.address, &other.address);
+            let (at_one, at_two) = (route_text(&sorted(first, name)), route_text(&sorted(other, name)));
+            let subject = text!("{name} on {one} and {two}", "{name}，在 {one} 和 {two}");
+            let figure = text!("{at_one} at {one}; {at_two} at {two}", "{one}：{at_one}；{two}：{at_two}");
+            let advice = text!(
+                "compare the routes with -n {one} and with -n {two}",
+                "分别用 -n {one} 和 -n {two} 比较路由"
+            );
+            Found::new(subject, figure, ROUTES, advice)
+                .fix(Fix::new("topic", "route", &[("topic", name)]))
+                .at(two)
         });
         Some(found.collect())
     })
+}
+
+/// Queues of a topic by broker set: for reading, for writing, and permission.
+fn route_text(rows: &[Route]) -> String {
+    let row = |row: &Route| {
+        format!("{} {}/{} {}", row.broker, row.read_queues, row.write_queues, permission(row.perm))
+    };
+    match rows {
+        [] => "-".to_owned(),
+        rows => rows.iter().map(row).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// The addresses of brokers by cluster, name and id.
@@ -216,10 +273,14 @@ fn two_slaves(bundle: &Bundle) -> Look {
     let slaves = addresses(bundle).into_iter().filter(|((_, _, id), _)| *id != MASTER);
     Look::each(slaves, |((cluster, name, id), addresses)| {
         Found::when(addresses.len() > 1, || {
-            let list = addresses.into_iter().collect::<Vec<_>>().join(" and ");
-            let subject = format!("{name} id {id} of {cluster}");
-            let fix = "stop one of them, or give it a brokerId that no other broker of this name has";
-            Found::new(subject, format!("slaves at {list}"), "broker table, settings (26)", fix)
+            let list = addresses.into_iter().collect::<Vec<_>>().join(", ");
+            let subject = text!("{name} id {id} of {cluster}", "集群 {cluster} 的 {name}，id {id}");
+            let advice = text!(
+                "stop one of them, or give it a brokerId that no other broker of this name has",
+                "停掉其中一个，或者给它一个同名 broker 都没有使用的 brokerId"
+            );
+            let figure = text!("slaves at {list}", "slave 位于 {list}");
+            Found::new(subject, figure, TABLE_AND_SETTINGS, advice).of_set(name)
         })
     })
 }
@@ -228,26 +289,45 @@ fn two_masters(bundle: &Bundle) -> Look {
     let masters = addresses(bundle).into_iter().filter(|((_, _, id), _)| *id == MASTER);
     Look::each(masters, |((cluster, name, _), addresses)| {
         Found::when(addresses.len() > 1, || {
-            let list = addresses.into_iter().collect::<Vec<_>>().join(" and ");
-            let fix =
-                "stop one of them; give it another brokerName, or brokerId above 0 and brokerRole=SLAVE";
-            Found::new(
-                format!("{name} of {cluster}"),
-                format!("masters at {list}"),
-                "broker table, settings (26)",
-                fix,
-            )
+            let list = addresses.into_iter().collect::<Vec<_>>().join(", ");
+            let advice = text!(
+                "stop one of them; give it another brokerName, or brokerId above 0 and brokerRole=SLAVE",
+                "停掉其中一个；给它另一个 brokerName，或者大于 0 的 brokerId 和 brokerRole=SLAVE"
+            );
+            let figure = text!("masters at {list}", "master 位于 {list}");
+            Found::new(set_title(name, cluster), figure, TABLE_AND_SETTINGS, advice).of_set(name)
         })
     })
+}
+
+fn set_title(name: &str, cluster: &str) -> Text {
+    text!("{name} of {cluster}", "集群 {cluster} 的 {name}")
+}
+
+/// The operation that shows the members of a broker set; `None` if no controller leads.
+pub(super) fn in_sync_fix(bundle: &Bundle, set: &str) -> Option<Fix> {
+    let is_controlled = bundle.replica_sets.iter().any(|known| known.name == set);
+    let mut leaders = bundle.controllers.iter().map(|it| &it.leader).filter(|_| is_controlled);
+    let leader = leaders.find(|leader| !leader.is_empty())?;
+    Some(Fix::new("replica", "in-sync", &[("controller", leader), ("broker", set)]))
 }
 
 fn no_master(bundle: &Bundle) -> Look {
     let sets = bundle.name_servers.iter().flat_map(|server| server.sets.iter().map(move |set| (server, set)));
     Look::each(sets, |(server, set)| {
         Found::when(!set.addresses.contains_key(&MASTER), || {
-            let figure = format!("{} registered, none with id 0, at {}", set.addresses.len(), server.address);
-            let fix = "start the master; in controller mode: vostok mqadmin electMaster -a CONTROLLER -c CLUSTER -bn BROKER -b ID";
-            Found::new(format!("{} of {}", set.name, set.cluster), figure, TABLE, fix)
+            let (count, address) = (set.addresses.len(), &server.address);
+            let figure = text!(
+                "{count} registered, none with id 0, at {address}",
+                "在 {address} 注册了 {count} 个，没有 id 为 0 的"
+            );
+            let advice = text!(
+                "start the master; with controllers the members elect one of the in-sync set, of which one must run",
+                "启动 master；使用 controller 时会从同步副本集中选出 master，其中至少要有一个成员在运行"
+            );
+            Found::new(set_title(&set.name, &set.cluster), figure, TABLE, advice)
+                .fix(in_sync_fix(bundle, &set.name))
+                .of_set(&set.name)
         })
     })
 }
@@ -271,9 +351,18 @@ fn write_permission_wiped(bundle: &Bundle) -> Look {
             .map(|(topic, _)| topic.as_str())
             .collect();
         Found::when(!withheld.is_empty(), || {
-            let figure = format!("{} topics without it, for example {}", withheld.len(), withheld[0]);
-            let fix = format!("vostok admin namesrv add-write-perm {} -n {}", broker.name, server.address);
-            Found::new(format!("{} at {}", broker.name, server.address), figure, ROUTES, fix)
+            let (count, first, name, address) = (withheld.len(), withheld[0], &broker.name, &server.address);
+            let figure = text!(
+                "{count} topics without it, for example {first}",
+                "{count} 个主题没有写权限，例如 {first}"
+            );
+            let advice = text!(
+                "give the permission back, unless the broker set is being taken away",
+                "恢复写权限，除非正在下线该 broker 组"
+            );
+            Found::new(text!("{name} at {address}", "{name}，在 {address}"), figure, ROUTES, advice)
+                .fix(Fix::new("namesrv", "add-write-perm", &[("broker", name)]))
+                .of_set(name)
         })
     })
 }
@@ -283,8 +372,11 @@ fn broker_permission(bundle: &Bundle) -> Look {
         let perm: i32 = broker.setting("brokerPermission")?.parse().ok()?;
         Found::when(perm & 6 != 6, || {
             let figure = format!("brokerPermission={perm} ({})", permission(perm));
-            let fix = format!("vostok admin broker set brokerPermission 6 --broker {}", broker.address);
-            Found::new(broker.title(), figure, "GET_BROKER_CONFIG (26)", fix)
+            let advice = text!("allow reading and writing again", "重新允许读写");
+            let given = [("key", "brokerPermission"), ("value", "6"), ("broker", &broker.address)];
+            Found::new(broker.title(), figure, "GET_BROKER_CONFIG (26)", advice)
+                .fix(Fix::new("broker", "set", &given))
+                .of_broker(broker)
         })
     })
 }
@@ -309,7 +401,8 @@ fn mixed_versions(bundle: &Bundle) -> Look {
                 format!("{version}: {}", names.join(", "))
             };
             let figure = versions.iter().map(of_version).collect::<Vec<_>>().join("; ");
-            Found::new(cluster, figure, "GET_BROKER_RUNTIME_INFO (28)", "finish the upgrade, slaves first")
+            let advice = text!("finish the upgrade, slaves first", "完成升级，先升级 slave");
+            Found::new(cluster, figure, "GET_BROKER_RUNTIME_INFO (28)", advice)
         })
     })
 }

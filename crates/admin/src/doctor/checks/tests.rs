@@ -1,12 +1,13 @@
 //! Every check: a fault that raises it and names the culprit, a healthy cluster that does not, and no data.
 
 use super::all;
+use crate::Lang;
 use crate::doctor::bundle::{
-    Broker, BrokerSet, Bundle, Connection, Controller, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Lock,
-    Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route, Slave, Standing,
-    Topic,
+    Broker, BrokerSet, Bundle, Connection, Controller, DelayLevel, Departed, EXAMPLE, FORMAT, Group, Head,
+    Later, Lock, Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route, Slave,
+    Standing, Topic,
 };
-use crate::doctor::finding::{State, Verdict, judge};
+use crate::doctor::finding::{Finding, State, Verdict, judge};
 use host::{BrokerProcess, Facts, Mount};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,6 +109,7 @@ fn name_server(address: &str) -> NameServer {
         ],
         routes: BTreeMap::from([("T".to_owned(), vec![route("broker-a"), route("broker-b")])]),
         replaced: None,
+        departed: None,
         certificate_ends_ms: Some(NOW_MS + 31 * DAY_MS),
     }
 }
@@ -135,7 +137,14 @@ fn controller(address: &str) -> Controller {
 }
 
 fn replica(id: i64, address: &str) -> Replica {
-    Replica { id, address: address.into(), is_master: id == 1, is_in_sync: true, is_alive: true }
+    Replica {
+        id,
+        address: address.into(),
+        is_master: id == 1,
+        is_in_sync: true,
+        is_alive: true,
+        lost_ms: None,
+    }
 }
 
 /// A cluster of two broker sets and one group in which every check finds data and none a fault.
@@ -181,6 +190,8 @@ pub(crate) fn healthy() -> Bundle {
             name: "broker-a".into(),
             members: vec![replica(1, "10.0.0.1:10911"), replica(2, "10.0.0.2:10911")],
         }],
+        departed: Some(Vec::new()),
+        proxies: Vec::new(),
         topics_left_out: 0,
         topics: vec![topic("T", 10), topic("%DLQ%G", 0), topic("TRANS_CHECK_MAX_TIME_TOPIC", 0)],
         groups: vec![Group {
@@ -285,6 +296,20 @@ fn owned(bundle: &mut Bundle) -> &mut Owned {
     &mut bundle.groups[0].members[1].queues[0]
 }
 
+/// A server that was there and is gone.
+fn departed(name: &str, id: i64, address: &str, is_unregistered: bool) -> Departed {
+    let seen_ms = NOW_MS - 600_000;
+    Departed {
+        cluster: "C".into(),
+        name: name.into(),
+        id,
+        address: address.into(),
+        is_unregistered,
+        seen_ms,
+        ..Departed::default()
+    }
+}
+
 /// A check, the fault that raises it, and a word of the culprit in what it says.
 type Fault = (&'static str, fn(&mut Bundle), &'static str);
 
@@ -311,7 +336,7 @@ const FAULTS: &[Fault] = &[
             other.address = "10.0.0.8:10911".into();
             it.brokers.push(other);
         },
-        "broker-a id 1 of C: slaves at 10.0.0.2:10911 and 10.0.0.8:10911",
+        "broker-a id 1 of C: slaves at 10.0.0.2:10911, 10.0.0.8:10911",
     ),
     (
         "look-refused",
@@ -323,6 +348,24 @@ const FAULTS: &[Fault] = &[
     ),
     ("no-broker", |it| it.name_servers[1].sets.clear(), "10.0.0.6:9876"),
     ("no-master", |it| drop(it.name_servers[0].sets[0].addresses.remove(&0)), "broker-a"),
+    (
+        "broker-lost",
+        |it| it.departed = Some(vec![departed("broker-a", 2, "10.0.0.4:10911", false)]),
+        "broker-a (id 2, 10.0.0.4:10911): not heard of since 2023-11-14T22:03:20.000Z",
+    ),
+    (
+        "set-lost",
+        |it| it.departed = Some(vec![departed("broker-c", 0, "10.0.0.4:10911", false)]),
+        "broker-c of C: none of its 1 brokers is registered",
+    ),
+    (
+        "proxy-lost",
+        |it| {
+            let proxy = departed("10.0.0.4@7#p", 0, "10.0.0.4", false);
+            it.departed = Some(vec![Departed { is_proxy: true, ..proxy }]);
+        },
+        "10.0.0.4@7#p: not heard of since 2023-11-14T22:03:20.000Z",
+    ),
     ("write-permission-wiped", |it| it.name_servers[0].routes.get_mut("T").unwrap()[1].perm = 4, "broker-b"),
     ("broker-permission", |it| setting(it, "brokerPermission", "4"), "broker-b"),
     ("mixed-versions", |it| runtime(it, "vostokVersion", "0.0.9"), "broker-b"),
@@ -364,7 +407,7 @@ const FAULTS: &[Fault] = &[
     ),
     ("member-silent", |it| it.groups[0].members[1].error = Some("timed out".into()), "two"),
     ("queue-without-owner", |it| it.groups[0].members[1].queues.clear(), "T/broker-b/0"),
-    ("queue-with-two-owners", |it| owned(it).broker = "broker-a".into(), "one and two"),
+    ("queue-with-two-owners", |it| owned(it).broker = "broker-a".into(), "one, two"),
     (
         "subscriptions-conflict",
         |it| drop(it.groups[0].members[1].subscriptions.insert("T".into(), "TagB".into())),
@@ -494,7 +537,7 @@ const FAULTS: &[Fault] = &[
         |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 4_000_000),
         "revive queue 0 of broker-b",
     ),
-    ("retention-held", |it| runtime(it, "retentionHeldBy", "G T/0"), "G T/0"),
+    ("retention-held", |it| runtime(it, "retentionHeldBy", "G T/0"), "G in T/0"),
     ("settings-without-effect", |it| runtime(it, "settingsWithoutEffect", "brokerNmae"), "brokerNmae"),
     (
         "replication-address",
@@ -548,13 +591,15 @@ fn every_check_is_raised_by_its_fault_and_names_the_culprit() {
         let text = verdict
             .findings
             .iter()
-            .map(|it| format!("{}: {}", it.subject, it.figure))
+            .map(|it| format!("{}: {}", it.subject.of(Lang::En), it.figure.of(Lang::En)))
             .collect::<Vec<_>>()
             .join("\n");
         assert!(text.contains(culprit), "{code} does not name {culprit}: {text}");
         for finding in &verdict.findings {
             assert!(
-                !finding.fix.is_empty() && !finding.source.is_empty() && !finding.time.is_empty(),
+                !finding.advice.of(Lang::En).is_empty()
+                    && !finding.source.of(Lang::En).is_empty()
+                    && !finding.time.is_empty(),
                 "{code}"
             );
         }
@@ -624,7 +669,7 @@ fn no_check_finds_anything_in_a_healthy_cluster() {
 fn no_check_passes_without_data() {
     for verdict in judge(&Bundle::default(), all()) {
         assert_eq!(verdict.state, State::Skip, "{}", verdict.code);
-        assert!(!verdict.needs.is_empty(), "{}", verdict.code);
+        assert!(!verdict.needs.of(Lang::En).is_empty(), "{}", verdict.code);
     }
 }
 
@@ -639,6 +684,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
     }
     bundle.name_servers.iter_mut().for_each(|server| server.certificate_ends_ms = None);
     bundle.replica_sets.clear();
+    bundle.departed = None;
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
@@ -659,19 +705,113 @@ fn every_check_has_a_fault() {
     assert_eq!(all().count(), known.len(), "codes differ");
 }
 
-#[test]
-fn fixes_are_commands_that_exist() {
-    let command = <crate::AdminCommand as clap::Args>::augment_args(clap::Command::new("vostok admin"));
-    for (code, fault, _) in FAULTS {
+/// Values of fixes that name no thing of the bundle.
+const VALUES: [&str; 10] = [
+    "now",
+    "true",
+    "6",
+    "10",
+    "brokerPermission",
+    "fileReservedTime",
+    "144",
+    "0",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "P",
+];
+
+/// Operations that destroy are offered only where nothing is lost that the cluster would keep: files that have expired, and an
+/// offset outside of its queue.
+const DESTROYS: [&str; 6] = [
+    "group-offset-outside",
+    "disk-refuses",
+    "disk-deletes-unexpired",
+    "disk-deletes-early",
+    "disk-full-soon",
+    "sends-refused-for-space",
+];
+
+/// Findings of each fault, with the bundle.
+fn findings_of_faults() -> impl Iterator<Item = (&'static str, Bundle, Finding)> {
+    FAULTS.iter().flat_map(|(code, fault, _)| {
         let mut bundle = with_data(code);
         fault(&mut bundle);
-        for finding in verdict_of(&bundle, code).findings {
-            let Some((_, line)) = finding.fix.split_once("vostok admin ") else { continue };
-            let line = line.split(';').next().unwrap_or_default();
-            let words = std::iter::once("admin").chain(line.split_whitespace());
-            let parsed = command.clone().try_get_matches_from(words);
-            assert!(parsed.is_ok(), "{code}: {line}: {}", parsed.unwrap_err());
+        let found = verdict_of(&bundle, code).findings;
+        found.into_iter().map(move |finding| (*code, bundle.clone(), finding))
+    })
+}
+
+#[test]
+fn fixes_are_operations_with_arguments_that_exist() {
+    let command = <crate::AdminCommand as clap::Args>::augment_args(clap::Command::new("vostok admin"));
+    let mut count = 0;
+    for (code, bundle, finding) in findings_of_faults() {
+        let Some(fix) = finding.fix else { continue };
+        count += 1;
+        let line = fix.command();
+        let words = line.strip_prefix("vostok ").expect("a command of ours").split(' ');
+        let parsed = command.clone().try_get_matches_from(words);
+        assert!(parsed.is_ok(), "{code}: {line}: {}", parsed.unwrap_err());
+        let known = serde_json::to_string(&bundle).unwrap();
+        for argument in fix.operation().arguments {
+            let Some(value) = fix.arguments().get(argument.name) else {
+                assert!(!argument.is_required(), "{code}: {line} lacks {}", argument.name);
+                continue;
+            };
+            let is_known = known.contains(&format!("\"{value}\"")) || VALUES.contains(&value);
+            // An offset outside of its queue is set to an end of the queue.
+            assert!(is_known || argument.name == "offset", "{code}: {line}: {value} names nothing");
         }
+        let destroys = fix.operation().effect == crate::Effect::Destroy;
+        assert!(!destroys || DESTROYS.contains(&code) || code == "refused-disk-full", "{code}: {line}");
+    }
+    assert!(count > 40, "{count}");
+}
+
+/// Fails for a sentence that is the same in both languages. Names, figures and commands are the same.
+#[test]
+fn every_sentence_of_a_finding_is_in_both_languages() {
+    let is_sentence = |text: &str| {
+        let words: Vec<_> = text.split_whitespace().collect();
+        let is_word = |word: &&str| word.len() > 2 && word.chars().all(|it| it.is_ascii_lowercase());
+        words.windows(3).any(|three| three.iter().all(is_word))
+    };
+    for (code, _, finding) in findings_of_faults() {
+        for text in [&finding.title, &finding.subject, &finding.figure, &finding.source, &finding.advice] {
+            let (english, chinese) = (text.of(Lang::En), text.of(Lang::Zh));
+            // Commands in advice are the same in both languages.
+            let is_chinese = chinese.chars().any(|letter| letter > '\u{2e7f}');
+            assert!(is_chinese || english == chinese && !is_sentence(chinese), "{code}: {chinese}");
+        }
+        assert!(
+            finding.advice.of(Lang::En) != finding.advice.of(Lang::Zh)
+                || finding.advice.of(Lang::Zh).contains("sys"),
+            "{code}: {:?}",
+            finding.advice
+        );
+    }
+    for part in super::PARTS {
+        assert_ne!(part.title.0, part.title.1);
+        for check in part.checks {
+            assert!(check.about.0 != check.about.1 && check.needs.0 != check.needs.1, "{}", check.code);
+        }
+    }
+}
+
+#[test]
+fn delayed_messages_that_hold_a_full_disk_are_not_to_be_deleted() {
+    let mut bundle = healthy();
+    runtime(&mut bundle, "retentionHeldBy", "delayed messages SCHEDULE_TOPIC_XXXX/2");
+    runtime(&mut bundle, "commitLogDiskFullInSeconds", "7200");
+    for code in ["retention-held", "disk-full-soon"] {
+        let finding = verdict_of(&bundle, code).findings.remove(0);
+        assert!(finding.fix.is_none(), "{code}: {:?}", finding.fix);
+        let advice = finding.advice.of(Lang::En);
+        assert!(advice.contains("delayed messages") && !advice.contains("group"), "{code}: {advice}");
+    }
+    runtime(&mut bundle, "retentionHeldBy", "G T/0");
+    for code in ["retention-held", "disk-full-soon"] {
+        let finding = verdict_of(&bundle, code).findings.remove(0);
+        assert_eq!(finding.fix.expect("a fix").command(), "vostok admin group progress G", "{code}");
     }
 }
 
@@ -727,7 +867,7 @@ fn a_broker_that_refuses_is_not_silent() {
     bundle.brokers[2].error_code = Some(16);
     assert_eq!(verdict_of(&bundle, "broker-silent").state, State::Pass);
     let found = verdict_of(&bundle, "look-refused").findings;
-    assert!(found[0].fix.contains("--credentials"), "{}", found[0].fix);
+    assert!(found[0].advice.of(Lang::En).contains("--credentials"), "{:?}", found[0].advice);
     bundle.brokers[2].error_code = None;
     assert_eq!(verdict_of(&bundle, "broker-silent").state, State::Finding);
     assert_eq!(verdict_of(&bundle, "look-refused").state, State::Pass);
@@ -791,7 +931,7 @@ fn the_holder_of_a_lock_is_idle_for_what_it_says_of_the_queue() {
         stuck(&mut bundle);
         change(&mut bundle);
         let findings = verdict_of(&bundle, "lock-held-idle").findings;
-        findings.first().map(|it| it.figure.clone()).unwrap_or_default()
+        findings.first().map(|it| it.figure.of(Lang::En).to_owned()).unwrap_or_default()
     };
     assert_eq!(figure(|_| ()), "", "it consumes");
     let at = "2023-11-14T22:03:20.000Z";
@@ -848,4 +988,31 @@ fn a_member_that_was_not_asked_may_own_any_queue() {
     assert_eq!(verdict_of(&bundle, "queue-without-owner").state, State::Finding);
     bundle.groups[0].members.remove(1);
     assert_eq!(verdict_of(&bundle, "queue-without-owner").state, State::Skip);
+}
+
+#[test]
+fn a_broker_that_was_taken_away_on_purpose_is_not_lost_for_ever() {
+    let state = |code: &str, is_unregistered, hours: i64| {
+        let mut bundle = healthy();
+        let broker = departed("broker-c", 0, "10.0.0.4:10911", is_unregistered);
+        bundle.departed = Some(vec![Departed { seen_ms: NOW_MS - hours * 3_600_000 + 1, ..broker }]);
+        verdict_of(&bundle, code).state
+    };
+    let (found, passed) = (State::Finding, State::Pass);
+    assert_eq!((state("broker-lost", false, 24), state("set-lost", false, 24)), (found, found));
+    assert_eq!((state("broker-lost", false, 25), state("set-lost", false, 25)), (passed, passed));
+    assert_eq!((state("broker-lost", true, 1), state("set-lost", true, 1)), (found, passed));
+    assert_eq!(state("broker-lost", true, 2), passed);
+}
+
+#[test]
+fn a_lost_member_of_a_set_with_controllers_is_found_once() {
+    let mut bundle = healthy();
+    bundle.replica_sets[0].members[1].is_alive = false;
+    bundle.departed = Some(vec![departed("broker-a", 1, "10.0.0.2:10911", false)]);
+    assert_eq!(verdict_of(&bundle, "broker-lost").state, State::Pass);
+    assert_eq!(verdict_of(&bundle, "replica-lost").state, State::Finding);
+    bundle.replica_sets[0].members[1].lost_ms = Some(NOW_MS - 5000);
+    let figure = verdict_of(&bundle, "replica-lost").findings[0].figure.of(Lang::En).to_owned();
+    assert!(figure.starts_with("no heartbeat since 2023-11-14T22:13:15.000Z; 2 of 2"), "{figure}");
 }

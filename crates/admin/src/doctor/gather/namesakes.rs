@@ -42,7 +42,7 @@ impl Watch {
         for _ in 0..seconds {
             tokio::time::sleep(PERIOD).await;
             for server in std::mem::take(&mut self.servers) {
-                if let Ok((sets, _)) = table(session, &server).await {
+                if let Ok((sets, ..)) = table(session, &server).await {
                     self.note(&sets);
                     self.servers.push(server);
                 }

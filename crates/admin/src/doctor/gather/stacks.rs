@@ -2,14 +2,14 @@
 //! place in both dumps hangs there. Only clients of Java make thread dumps.
 
 use crate::Session;
-use crate::doctor::bundle::{Bundle, Standing};
+use crate::doctor::bundle::{Bundle, Group, Standing};
 use crate::stats::running_info;
-use crate::text::threads;
+use crate::text::{front, threads};
 
 /// Members whose stacks are compared.
 const MEMBERS_MAX: usize = 16;
 /// Threads that call listeners begin so (`ConsumeMessageConcurrentlyService`, `ConsumeMessageOrderlyService`).
-const LISTENER: &str = "ConsumeMessageThread";
+const LISTENER: &str = "ConsumeMessageThread_";
 /// Where a thread waits for work.
 const IDLE: &str = "ThreadPoolExecutor.getTask";
 
@@ -46,10 +46,14 @@ pub(super) async fn first(session: &Session, bundle: &Bundle) -> Vec<Dump> {
 /// Makes the second dumps and notes which threads of listeners stand where they stood.
 pub(super) async fn compare(session: &Session, bundle: &mut Bundle, first: Vec<Dump>) {
     for Dump { at: (group, member), broker, text } in first {
+        let client_id = &bundle.groups[group].members[member].client_id;
+        let has_member = |group: &&Group| group.connections.iter().any(|it| it.client_id == *client_id);
+        let is_alone = bundle.groups.iter().filter(has_member).count() == 1;
         let group = &mut bundle.groups[group];
         let (name, member) = (&group.name, &mut group.members[member]);
         let second = dump(session, &broker, (name, &member.client_id)).await;
-        member.standing = second.map(|second| standing(&text, &second));
+        let standing = second.map(|second| standing(&text, &second, (name, is_alone)));
+        member.standing = standing;
     }
 }
 
@@ -57,24 +61,45 @@ async fn dump(session: &Session, broker: &str, of: (&str, &str)) -> Option<Strin
     running_info(session, broker, of, true).await.ok()?.jstack.filter(|text| !text.is_empty())
 }
 
-/// Threads of listeners that work, and stand at the same place in both dumps.
-fn standing(first: &str, second: &str) -> Vec<Standing> {
+/// Threads of a group's listeners that work, and stand at the same place in both dumps. `group` has the name, and whether the
+/// process has members of this group alone.
+fn standing(first: &str, second: &str, group: (&str, bool)) -> Vec<Standing> {
     let before = threads(first);
     let found =
-        threads(second).into_iter().filter(|thread| thread.starts_with(LISTENER) && before.contains(thread));
-    let found = found.filter(|thread| !thread.contains(IDLE));
-    let found = found.map(|thread| {
-        let (name, stack) = thread.split_once('\n').unwrap_or((&thread, ""));
-        let name = name.split_whitespace().next().unwrap_or_default().to_owned();
+        threads(second).into_iter().filter(|thread| before.contains(thread) && !thread.contains(IDLE));
+    let found = found.filter_map(|thread| {
+        let (head, stack) = thread.split_once('\n').unwrap_or((&thread, ""));
+        let name = head.rsplit_once(" TID: ").map_or(head, |(name, _)| name).trim();
+        is_listener_of(name, group).then_some(())?;
         // Each line begins with the name of the thread once more.
-        let mut frames = stack.lines().filter_map(|line| line.split_whitespace().last());
-        let at = frames.next().unwrap_or_default().to_owned();
-        // What the listener itself called says more than where the runtime waits.
+        let mut frames = stack.lines().map(|line| frame(line.trim().strip_prefix(name).unwrap_or(line)));
+        let at = frames.next().unwrap_or_default();
+        // The method that the listener called says more than the method in which the runtime waits.
         let own =
             frames.find(|frame| !["java.", "jdk.", "sun."].iter().any(|begin| frame.starts_with(begin)));
-        Standing { thread: name, at, called_by: own.unwrap_or_default().to_owned() }
+        Some(Standing { thread: name.to_owned(), at, called_by: own.unwrap_or_default() })
     });
     found.collect()
+}
+
+/// Whether a thread calls the listeners of a group. Threads are named after the first 100 characters of their group, so that groups
+/// of one process are told apart. Older clients give the threads of all groups the same name.
+fn is_listener_of(thread: &str, (group, is_alone): (&str, bool)) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let Some(rest) = thread.strip_prefix(LISTENER) else { return false };
+    let own = rest.strip_prefix(front(group, 100).as_str()).and_then(|rest| rest.strip_prefix('_'));
+    own.is_some_and(is_number) || is_alone && is_number(rest)
+}
+
+/// The method and place of a line of a stack, without the class loader and module that Java 9 and later write before the class.
+fn frame(line: &str) -> String {
+    let mut frame = line.trim();
+    // The class of a lambda has a slash of its own.
+    while let Some((before, rest)) = frame.split_once('/').filter(|(before, _)| !before.contains(['$', '(']))
+    {
+        frame = if before.is_empty() { rest.trim_start_matches('/') } else { rest };
+    }
+    frame.to_owned()
 }
 
 #[cfg(test)]
@@ -90,7 +115,7 @@ mod tests {
         let hangs = thread(
             "ConsumeMessageThread_G_1",
             &[
-                "java.lang.Thread.sleep(Thread.java:-2)",
+                "java.base@17.0.1/java.lang.Thread.sleep(Native Method)",
                 "shop.Billing.charge(Billing.java:42)",
                 "shop.Main.run(Main.java:7)",
             ],
@@ -102,7 +127,11 @@ mod tests {
                 "java.util.concurrent.ThreadPoolExecutor.getTask(ThreadPoolExecutor.java:1074)",
             ],
         );
-        let other = thread("NettyClientSelector_1", &["sun.nio.ch.EPoll.wait(EPoll.java:-2)"]);
+        // Threads of another group of the same process, and of a group whose name begins alike.
+        let others = ["ConsumeMessageThread_Other_1", "ConsumeMessageThread_G_2_1", "ConsumeMessageThread_1"];
+        let others = others.map(|name| thread(name, &["shop.Other.wait(Other.java:3)"])).concat();
+        let selector = thread("NettyClientSelector_1", &["sun.nio.ch.EPoll.wait(EPoll.java:-2)"]);
+        let other = others + &selector;
         let moves = |line: &str| thread("ConsumeMessageThread_G_3", &[line]);
         let first =
             [&hangs, &idle, &other, &moves("shop.Billing.a(Billing.java:1)")].map(String::as_str).concat();
@@ -110,10 +139,17 @@ mod tests {
             [&hangs, &idle, &other, &moves("shop.Billing.b(Billing.java:2)")].map(String::as_str).concat();
         let expected = Standing {
             thread: "ConsumeMessageThread_G_1".to_owned(),
-            at: "java.lang.Thread.sleep(Thread.java:-2)".to_owned(),
+            at: "java.lang.Thread.sleep(Native Method)".to_owned(),
             called_by: "shop.Billing.charge(Billing.java:42)".to_owned(),
         };
-        assert_eq!(standing(&first, &second), [expected]);
-        assert!(standing("", &second).is_empty());
+        assert_eq!(standing(&first, &second, ("G", false)), [expected]);
+        assert!(standing("", &second, ("G", false)).is_empty());
+        let frames = [
+            ("app//shop.Billing.charge(Billing.java:42)", "shop.Billing.charge(Billing.java:42)"),
+            ("java.base/java.lang.Thread.sleep(Native Method)", "java.lang.Thread.sleep(Native Method)"),
+            ("app//shop.A$$Lambda/0x01.run(Unknown Source)", "shop.A$$Lambda/0x01.run(Unknown Source)"),
+        ];
+        assert!(is_listener_of("ConsumeMessageThread_7", ("G", true)));
+        frames.iter().for_each(|(line, expected)| assert_eq!(frame(line), *expected));
     }
 }

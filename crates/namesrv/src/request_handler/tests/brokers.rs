@@ -447,3 +447,46 @@ fn without_the_setting_nobody_is_told() {
     office.ask(103, master.fields(), &master.body().to_string());
     assert!(!office.handler.is_unsettled());
 }
+
+#[test]
+fn brokers_that_left_are_told_to_those_that_ask_until_they_come_back_or_are_forgotten() {
+    let mut office = Office::new();
+    let ask = |office: &Office| {
+        let answer = office.ask(106, json!({"withDepartedBrokers": "true"}), "");
+        let rows: Vec<Value> = serde_json::from_str(&answer.fields["departedBrokers"]).unwrap();
+        let row = |row: &Value| {
+            let end = if row["isUnregistered"] == true { "unregistered" } else { "lost" };
+            format!("{} {} {end} {}", row["brokerAddr"], row["brokerId"], row["silentMs"]).replace('"', "")
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let master = Broker { connection: 5, ..Broker::new(0, "a:1") };
+    let slave = Broker { connection: 6, ..Broker::new(1, "b:1") };
+    office.register(&master);
+    office.register(&slave);
+    assert_eq!(ask(&office), [""; 0]);
+    assert_eq!(office.ask(106, json!({}), "").fields, BTreeMap::new(), "nobody asked");
+    office.wait(10);
+    office.handler.disconnected(6);
+    office.handler.settle();
+    assert_eq!(ask(&office), ["b:1 1 lost 10000"]);
+    // The slave comes back at another address, and is stopped.
+    let moved = Broker { connection: 7, ..Broker::new(1, "b:2") };
+    office.register(&moved);
+    assert_eq!(ask(&office), [""; 0]);
+    let leave = |broker: &str, id: i64| json!({"clusterName": "C", "brokerName": "broker-a", "brokerAddr": broker, "brokerId": id.to_string()});
+    office.ask(104, leave("b:2", 1), "");
+    office.handler.settle();
+    assert_eq!(ask(&office), ["b:2 1 unregistered 0"]);
+    // An operator forgets it.
+    office.ask(104, leave("b:2", 1), "");
+    office.handler.settle();
+    assert_eq!(ask(&office), [""; 0]);
+    for (id, address) in [(2, "c:1"), (3, "d:1"), (4, "e:1"), (5, "f:1")] {
+        office.register(&Broker { connection: 7, ..Broker::new(id, address) });
+        office.wait(1);
+        office.ask(104, leave(address, id), "");
+        office.handler.settle();
+    }
+    assert_eq!(ask(&office).len(), 3, "the oldest is dropped");
+}

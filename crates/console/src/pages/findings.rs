@@ -1,0 +1,89 @@
+//! The doctor's findings: causes, the gravest first, each with its consequences, the steps to take and the operation that helps.
+
+use crate::app::{App, Visitor};
+use crate::view::{group_link, operation_link};
+use admin::{Diagnosis, Finding, Fix, State};
+use maud::{Markup, html};
+
+/// Causes that are shown at once.
+const FIRST: usize = 3;
+
+/// The verdict of the doctor, or how to get it.
+pub(super) fn verdict(app: &App, who: &Visitor, doctor: Option<&Diagnosis>) -> Markup {
+    let lang = who.lang;
+    let servers = app.cluster.name_servers().join(";");
+    let Some(doctor) = doctor else {
+        return html! {
+            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
+                (lang.say("For clusters of 2000 topics or groups and more run")) " " code { "vostok doctor -n '" (servers) "'" } }
+        };
+    };
+    let causes: Vec<usize> = doctor.causes().map(|(place, _)| place).collect();
+    html! {
+        @if causes.is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
+        @else {
+            p.failure { "! " (causes.len()) " " (lang.say("findings")) }
+            (findings(who, doctor, &causes[..causes.len().min(FIRST)]))
+            @if causes.len() > FIRST {
+                details { summary { (lang.say("More")) } (findings(who, doctor, &causes[FIRST..])) }
+            }
+        }
+        p.small {
+            (doctor.count(State::Pass)) " " (lang.say("checks passed")) ", "
+            (doctor.count(State::Skip)) " " (lang.say("skipped for want of data")) ". "
+            (lang.say("Figures taken at")) " " (admin::time(doctor.health.taken_at_ms)) ". "
+            (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
+        }
+    }
+}
+
+/// Causes with their consequences.
+fn findings(who: &Visitor, doctor: &Diagnosis, causes: &[usize]) -> Markup {
+    let lang = who.lang;
+    html! {
+        ul.findings {
+            @for place in causes {
+                @let finding = &doctor.findings[*place];
+                li.(finding.severity.name()) {
+                    strong { (lang.say(finding.severity.name())) } " " (finding.title.of(lang.into())) " " code { (finding.code) }
+                    p { (culprit(who, finding)) }
+                    p { (lang.say("What to do")) ": " (finding.advice.of(lang.into())) }
+                    @if let Some(fix) = &finding.fix { (fix_row(who, fix)) }
+                    @let count = doctor.consequences(*place).count();
+                    @if count > 0 {
+                        details {
+                            summary { (count) " " (lang.say("consequences")) }
+                            ul {
+                                @for finding in doctor.consequences(*place) {
+                                    li { (finding.title.of(lang.into())) " " code { (finding.code) } p { (culprit(who, finding)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The culprit and the figure of a finding, with the page of its group.
+fn culprit(who: &Visitor, finding: &Finding) -> Markup {
+    let lang = who.lang.into();
+    html! {
+        (finding.subject.of(lang)) ": " (finding.figure.of(lang))
+        @if let Some(group) = &finding.things.group { " (" (group_link(group)) ")" }
+    }
+}
+
+/// The operation that helps: its command, and the way to its form.
+fn fix_row(who: &Visitor, fix: &Fix) -> Markup {
+    let operation = fix.operation();
+    let given = operation.arguments.iter().filter_map(|it| Some((it.name, fix.arguments().get(it.name)?)));
+    let given: Vec<(&str, &str)> = given.collect();
+    html! {
+        p {
+            code { (fix.command()) } " "
+            (operation_link(who, who.lang.about(operation), (operation.noun, operation.verb), &given))
+        }
+    }
+}
