@@ -53,13 +53,19 @@ mod yaml;
 pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
+pub use dlq::DeadLetterGroup;
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};
 pub use lag::Lag;
+pub use message::{
+    DueCount, MessageView, Newest, TraceEvent, Track, Transaction, TransactionState, Transactions, Waiting,
+};
 pub use mqadmin::mqadmin;
+pub use offset::{Reset, ResetQueue};
 pub use operation::{Answer, Effect, Operation};
 pub use output::{Format, render};
 pub use page::page;
