@@ -49,6 +49,7 @@ mod top;
 mod topic;
 mod user;
 mod yaml;
+mod zone;
 
 pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
@@ -74,3 +75,4 @@ pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
+pub use zone::Zone;
