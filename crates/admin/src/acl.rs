@@ -56,28 +56,35 @@ const COPIED: Copied<AclInfo> = Copied {
 
 /// An entry of an acl of a broker.
 #[derive(Serialize)]
-struct Entry {
-    broker: String,
-    subject: String,
-    policy: String,
-    resource: String,
-    actions: Vec<String>,
-    /// Addresses from which it counts; `None` for all.
-    sources: Option<Vec<String>>,
-    decision: String,
+pub struct AclEntry {
+    /// Address of the broker that answered.
+    pub broker: String,
+    /// Subject, such as `User:name`.
+    pub subject: String,
+    /// Policy: `CUSTOM` or `DEFAULT`.
+    pub policy: String,
+    /// Resource, such as `Topic:name`.
+    pub resource: String,
+    /// Actions on the resource.
+    pub actions: Vec<String>,
+    /// Addresses for which the entry counts; `None` for all.
+    pub sources: Option<Vec<String>>,
+    /// `ALLOW` or `DENY`.
+    pub decision: String,
 }
 
 /// The entries of acls.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Entries {
-    entries: Vec<Entry>,
+pub struct AclEntries {
+    /// The entries, by broker.
+    pub entries: Vec<AclEntry>,
     /// Addresses of the brokers that were asked.
     #[serde(skip)]
     brokers: Vec<String>,
 }
 
-impl Typed for Entries {
+impl Typed for AclEntries {
     fn mqadmin(&self, _: &Arguments) -> String {
         let mut out = String::new();
         let mut line = |[subject, policy, resource, actions, sources, decision]: [&str; 6]| {
@@ -100,12 +107,12 @@ impl Typed for Entries {
 }
 
 /// The entries of an acl, one by one.
-fn entries(broker: &str, acl: AclInfo) -> Vec<Entry> {
+fn entries(broker: &str, acl: AclInfo) -> Vec<AclEntry> {
     let subject = acl.subject.unwrap_or_default();
     let of_policy = |policy: PolicyInfo| {
         let kind = policy.policy_type.unwrap_or_else(|| "Custom".to_owned());
         let subject = subject.clone();
-        policy.entries.unwrap_or_default().into_iter().map(move |entry| Entry {
+        policy.entries.unwrap_or_default().into_iter().map(move |entry| AclEntry {
             broker: broker.to_owned(),
             subject: subject.clone(),
             policy: kind.clone(),
@@ -118,7 +125,7 @@ fn entries(broker: &str, acl: AclInfo) -> Vec<Entry> {
     acl.policies.unwrap_or_default().into_iter().flat_map(of_policy).collect()
 }
 
-async fn list(session: &Session, arguments: &Arguments) -> Result<Entries, Error> {
+async fn list(session: &Session, arguments: &Arguments) -> Result<AclEntries, Error> {
     let ask = Request::new(request::AUTH_LIST_ACL)
         .maybe("subjectFilter", arguments.get("subject"))
         .maybe("resourceFilter", arguments.get("resource"));
@@ -131,7 +138,7 @@ async fn entries_of(
     arguments: &Arguments,
     ask: &Request,
     read: fn(&str, &Reply) -> Result<Vec<AclInfo>, Error>,
-) -> Result<Entries, Error> {
+) -> Result<AclEntries, Error> {
     let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {
         let found = session.look(&broker, ask).await.and_then(|reply| match reply.body.is_empty() {
@@ -140,7 +147,7 @@ async fn entries_of(
         });
         outcomes.push(found.map(|found| (broker, found)));
     }
-    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
+    let mut all = AclEntries { entries: Vec::new(), brokers: Vec::new() };
     for (broker, acls) in session.answers(outcomes)? {
         if let Some(acls) = acls {
             all.entries.extend(acls.into_iter().flat_map(|acl| entries(&broker, acl)));
@@ -150,7 +157,7 @@ async fn entries_of(
     Ok(all)
 }
 
-async fn get(session: &Session, arguments: &Arguments) -> Result<Entries, Error> {
+async fn get(session: &Session, arguments: &Arguments) -> Result<AclEntries, Error> {
     let ask = Request::new(request::AUTH_GET_ACL).with("subject", arguments.need("subject")?);
     entries_of(session, arguments, &ask, |broker, reply| Ok(vec![body(broker, reply)?])).await
 }
@@ -236,7 +243,7 @@ mod tests {
         let resources: Vec<_> = found.iter().map(|entry| entry.resource.as_str()).collect();
         assert_eq!(resources, ["Topic:orders*", "Group:billing"]);
         assert_eq!((found[1].actions.len(), found[1].policy.as_str()), (2, "Custom"));
-        let all = Entries { entries: found, brokers: vec!["a:1".into()] };
+        let all = AclEntries { entries: found, brokers: vec!["a:1".into()] };
         let text = Typed::mqadmin(&all, &arguments);
         assert!(text.contains("[Pub, Sub]            null"), "{text}");
     }

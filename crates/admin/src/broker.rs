@@ -7,7 +7,11 @@ mod settings;
 mod status;
 mod tune;
 
-pub(crate) use settings::{Settings, read as settings_of, told as told_settings};
+pub use progress::{BrokerProgress, GroupQueue};
+pub use replication::{ReplicaStatus, Replicas};
+pub use settings::{Setting, Settings};
+pub(crate) use settings::{read as settings_of, told as told_settings};
+pub use status::Figure;
 
 use crate::Argument;
 use crate::arguments::{BROKER, BROKERS, INTERVAL, MASTERS, optional, place, required, switch};

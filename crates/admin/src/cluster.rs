@@ -25,35 +25,46 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "cluster":
 };
 
 /// A broker and its load.
-#[derive(Serialize, Default)]
-struct BrokerRow {
-    cluster: String,
-    broker: String,
-    id: i64,
-    address: String,
+#[derive(Clone, Debug, Serialize, Default)]
+pub struct BrokerRow {
+    /// Cluster of the broker.
+    pub cluster: String,
+    /// Name of the broker set.
+    pub broker: String,
+    /// Id of the broker in its set; 0 for the master.
+    pub id: i64,
+    /// Address of the broker.
+    pub address: String,
     /// Empty for a broker that does not answer.
-    version: String,
-    /// Messages stored and passed to consumers per second.
-    in_tps: f64,
-    out_tps: f64,
-    in_yesterday: i64,
-    out_yesterday: i64,
-    in_today: i64,
-    out_today: i64,
+    pub version: String,
+    /// Messages stored per second.
+    pub in_tps: f64,
+    /// Messages passed to consumers per second.
+    pub out_tps: f64,
+    /// Messages stored yesterday.
+    pub in_yesterday: i64,
+    /// Messages passed to consumers yesterday.
+    pub out_yesterday: i64,
+    /// Messages stored since midnight.
+    pub in_today: i64,
+    /// Messages passed to consumers since midnight.
+    pub out_today: i64,
     /// Hours since the oldest message was stored.
-    hours: f64,
+    pub hours: f64,
     /// Share of the disk of the commit log that is in use.
-    disk_ratio: f64,
-    active: bool,
-    /// The runtime information of the broker, or why there is none.
+    pub disk_ratio: f64,
+    /// Whether the broker serves clients.
+    pub active: bool,
+    /// The runtime information of the broker.
     #[serde(skip)]
     figures: Figures,
+    /// Reason why the broker told nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub error: Option<String>,
 }
 
 /// The runtime information of a broker, by name.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Figures(BTreeMap<String, String>);
 
 impl Figures {

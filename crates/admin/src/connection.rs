@@ -35,12 +35,17 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
 };
 
 /// A connected client.
+/// A client that is connected to a broker.
 #[derive(Serialize)]
-struct Member {
-    client_id: String,
-    address: String,
-    language: String,
-    version: String,
+pub struct Member {
+    /// Id of the client.
+    pub client_id: String,
+    /// Address of the client.
+    pub address: String,
+    /// Programming language of the client.
+    pub language: String,
+    /// Version of the client.
+    pub version: String,
 }
 
 impl From<Connection> for Member {
@@ -55,19 +60,28 @@ impl From<Connection> for Member {
 }
 
 /// The members of a consumer group, and what the group wants.
+/// Members of a consumer group.
 #[derive(Serialize)]
-struct Consumers {
-    consume_type: String,
-    message_model: String,
-    consume_from_where: String,
-    members: Vec<Member>,
-    subscriptions: Vec<Subscription>,
+pub struct Consumers {
+    /// `CONSUME_ACTIVELY` for pull consumers, `CONSUME_PASSIVELY` for push consumers.
+    pub consume_type: String,
+    /// `CLUSTERING` or `BROADCASTING`.
+    pub message_model: String,
+    /// Place at which a member without an offset begins.
+    pub consume_from_where: String,
+    /// The members that are connected.
+    pub members: Vec<Member>,
+    /// Subscriptions of the group.
+    pub subscriptions: Vec<Subscription>,
 }
 
+/// Subscription of a group.
 #[derive(Serialize)]
-struct Subscription {
-    topic: String,
-    expression: String,
+pub struct Subscription {
+    /// Name of the topic.
+    pub topic: String,
+    /// Filter of messages.
+    pub expression: String,
 }
 
 impl Typed for Consumers {
@@ -152,13 +166,19 @@ struct ProducerEntry {
 }
 
 /// A connected producer with its group.
+/// A producer that is connected to a broker.
 #[derive(Serialize)]
-struct ProducerRow {
-    group: String,
-    client_id: String,
-    address: String,
-    language: String,
-    version: String,
+pub struct ProducerRow {
+    /// Name of the producer group.
+    pub group: String,
+    /// Id of the client.
+    pub client_id: String,
+    /// Address of the client.
+    pub address: String,
+    /// Programming language of the client.
+    pub language: String,
+    /// Version of the client.
+    pub version: String,
     last_heartbeat: String,
     #[serde(skip)]
     numbers: (i32, i64),

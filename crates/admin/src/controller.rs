@@ -65,13 +65,17 @@ fn one_of(arguments: &Arguments) -> Result<(Option<&str>, Option<&str>), Error> 
     }
 }
 
-/// What a controller says of its group.
+/// Group of controllers, as a controller of it tells.
 #[derive(Serialize)]
-struct Metadata {
-    group: String,
-    leader_id: String,
-    leader: String,
-    peers: Vec<String>,
+pub struct Metadata {
+    /// Name of the group.
+    pub group: String,
+    /// Id of the controller that leads; empty if no controller leads.
+    pub leader_id: String,
+    /// Address of the controller that leads; empty if no controller leads.
+    pub leader: String,
+    /// Ids and addresses of all controllers of the group.
+    pub peers: Vec<String>,
 }
 
 impl Typed for Metadata {
@@ -134,6 +138,10 @@ impl Typed for ControllerSettings {
         let text = self.0.mqadmin(arguments);
         text.lines().filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect()
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        Typed::redact(&mut self.0, sees_bodies);
+    }
 }
 
 async fn config(session: &Session, arguments: &Arguments) -> Result<ControllerSettings, Error> {
@@ -179,25 +187,32 @@ async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error>
 
 /// A broker of a set that has controllers.
 #[derive(Serialize)]
-struct Replica {
-    set: String,
-    id: i64,
-    address: String,
-    master: bool,
-    in_sync: bool,
-    alive: bool,
+pub struct Replica {
+    /// Name of the broker set.
+    pub set: String,
+    /// Id of the broker at the controllers.
+    pub id: i64,
+    /// Address of the broker.
+    pub address: String,
+    /// Whether the broker is the master of its set.
+    pub master: bool,
+    /// Whether the broker is in the in-sync set.
+    pub in_sync: bool,
+    /// Whether the controllers get heartbeats of the broker.
+    pub alive: bool,
 }
 
 /// The brokers of sets that have controllers.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Replicas {
-    rows: Vec<Replica>,
+pub struct InSync {
+    /// The brokers, by set.
+    pub rows: Vec<Replica>,
     #[serde(skip)]
     found: BrokerReplicasInfo,
 }
 
-impl Typed for Replicas {
+impl Typed for InSync {
     fn mqadmin(&self, _: &Arguments) -> String {
         let mut out = String::new();
         for (name, set) in &self.found.replicas_info_table {
@@ -232,7 +247,7 @@ impl Typed for Replicas {
     }
 }
 
-async fn in_sync(session: &Session, arguments: &Arguments) -> Result<Replicas, Error> {
+async fn in_sync(session: &Session, arguments: &Arguments) -> Result<InSync, Error> {
     let names: Vec<String> = match one_of(arguments)? {
         (Some(name), _) => vec![name.to_owned()],
         (None, cluster) => {
@@ -259,7 +274,7 @@ async fn in_sync(session: &Session, arguments: &Arguments) -> Result<Replicas, E
             }));
         }
     }
-    Ok(Replicas { rows, found })
+    Ok(InSync { rows, found })
 }
 
 /// The answer to `GET_BROKER_EPOCH_CACHE` (`EpochEntryCache`).
@@ -269,13 +284,13 @@ struct EpochCache {
     broker_id: i64,
     broker_name: String,
     cluster_name: String,
-    epoch_list: Vec<Epoch>,
+    epoch_list: Vec<CachedEpoch>,
     max_offset: i64,
 }
 
 #[derive(Clone, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Epoch {
+struct CachedEpoch {
     epoch: i32,
     start_offset: i64,
     end_offset: i64,
@@ -283,20 +298,27 @@ struct Epoch {
 
 /// A part of a broker's log that one master wrote.
 #[derive(Serialize)]
-struct Written {
-    broker: String,
-    address: String,
-    id: i64,
-    epoch: i32,
-    start: i64,
-    end: i64,
+pub struct Epoch {
+    /// Name of the broker set.
+    pub broker: String,
+    /// Address of the broker.
+    pub address: String,
+    /// Id of the broker at the controllers.
+    pub id: i64,
+    /// Number of the epoch, which an election begins.
+    pub epoch: i32,
+    /// Offset in the log at which the epoch begins.
+    pub start: i64,
+    /// Offset in the log at which the epoch ends.
+    pub end: i64,
 }
 
 /// The epochs of brokers.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Epochs {
-    rows: Vec<Written>,
+pub struct Epochs {
+    /// The epochs, by broker.
+    pub rows: Vec<Epoch>,
     #[serde(skip)]
     text: String,
 }
@@ -324,13 +346,13 @@ async fn epochs(session: &Session, arguments: &Arguments) -> Result<Epochs, Erro
             // That of the master is open.
             last.end_offset = found.max_offset;
         }
-        for Epoch { epoch, start_offset: start, end_offset: end } in found.epoch_list {
+        for CachedEpoch { epoch, start_offset: start, end_offset: end } in found.epoch_list {
             let _ = writeln!(
                 all.text,
                 "#Epoch: EpochEntry{{epoch={epoch}, startOffset={start}, endOffset={end}}}"
             );
             let (broker, address) = (found.broker_name.clone(), address.clone());
-            all.rows.push(Written { broker, address, id: found.broker_id, epoch, start, end });
+            all.rows.push(Epoch { broker, address, id: found.broker_id, epoch, start, end });
         }
     }
     Ok(all)

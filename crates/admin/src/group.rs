@@ -9,6 +9,7 @@ mod settings;
 
 pub use lag::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueState};
 pub use owners::QueueOwner;
+pub use settings::{GroupFigures, GroupName};
 
 use crate::arguments::{BROKER, CLUSTER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};

@@ -51,9 +51,14 @@ mod user;
 mod yaml;
 mod zone;
 
+pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
+pub use broker::{BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings};
+pub use cluster::BrokerRow;
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
+pub use connection::{Consumers, Member, ProducerRow, Subscription};
+pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
 pub use dlq::DeadLetterGroup;
 pub use doctor::page as doctor_page;
 pub use doctor::{
@@ -61,6 +66,7 @@ pub use doctor::{
 };
 pub use error::Error;
 pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};
+pub use group::{GroupFigures, GroupName};
 pub use lag::Lag;
 pub use message::{
     DueCount, MessageView, Newest, TraceEvent, Track, Transaction, TransactionState, Transactions, Waiting,
@@ -75,4 +81,6 @@ pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
+pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
+pub use user::UserRow;
 pub use zone::Zone;

@@ -4,6 +4,7 @@ use crate::request::Request;
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
 use serde_json::Value;
+use std::any::Any;
 use std::pin::Pin;
 
 /// What an operation does to the cluster.
@@ -49,8 +50,8 @@ impl Operation {
     }
 }
 
-/// The answer of an operation, a value of the operation's own type.
-pub trait Answer: Send {
+/// The answer of an operation, a value of the operation's own type. Fronts cast it to that type by way of [`Any`].
+pub trait Answer: Any + Send + Sync {
     /// The answer as data: a list of rows, or an object that may contain one.
     fn value(&self) -> Value;
 
@@ -59,10 +60,13 @@ pub trait Answer: Send {
 
     /// What the arguments name and was not found, as a sentence. `vostok admin` fails with it; `mqadmin` prints nothing then.
     fn missing(&self, arguments: &Arguments) -> Option<String>;
+
+    /// Removes secrets, and bodies of messages unless the reader may see them.
+    fn redact(&mut self, sees_bodies: bool);
 }
 
 /// A type that operations answer with.
-pub(crate) trait Typed: Serialize + Send {
+pub(crate) trait Typed: Serialize + Send + Sync + 'static {
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
 
@@ -70,6 +74,9 @@ pub(crate) trait Typed: Serialize + Send {
     fn missing(&self, _: &Arguments) -> Option<String> {
         None
     }
+
+    /// As [`Answer::redact`]. Types with secrets or bodies of messages must implement it.
+    fn redact(&mut self, _sees_bodies: bool) {}
 }
 
 impl<T: Typed> Answer for T {
@@ -84,10 +91,14 @@ impl<T: Typed> Answer for T {
     fn missing(&self, arguments: &Arguments) -> Option<String> {
         Typed::missing(self, arguments)
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        Typed::redact(self, sees_bodies);
+    }
 }
 
 /// Performs a call whose answer is typed.
-pub(crate) fn perform<'a, T: Typed + 'static, F: Future<Output = Result<T, Error>> + Send + 'a>(
+pub(crate) fn perform<'a, T: Typed, F: Future<Output = Result<T, Error>> + Send + 'a>(
     session: &'a Session,
     arguments: &'a Arguments,
     call: impl FnOnce(&'a Session, &'a Arguments) -> F,

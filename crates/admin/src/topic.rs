@@ -6,6 +6,8 @@ mod queue;
 mod rates;
 mod static_topic;
 
+pub use look::{QueueStatus, Route, RouteRow, TopicFigures, TopicRow, TopicStatus};
+pub use rates::TopicRates;
 pub(crate) use rates::sum;
 
 use crate::arguments::{BROKER, CLUSTER, MASTERS, optional, place, switch};

@@ -52,12 +52,16 @@ const COPIED: Copied<UserInfo> = Copied {
 
 /// A user of a broker. The password is only in the text of `mqadmin`.
 #[derive(Serialize)]
-struct UserRow {
-    broker: String,
-    user: String,
+pub struct UserRow {
+    /// Address of the broker that answered.
+    pub broker: String,
+    /// Name of the user.
+    pub user: String,
+    /// `Super` or `Normal`.
     #[serde(rename = "type")]
-    kind: String,
-    status: String,
+    pub kind: String,
+    /// `enable` or `disable`.
+    pub status: String,
     #[serde(skip)]
     password: String,
 }

@@ -13,11 +13,12 @@ use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
-use admin::{Argument, Arguments, Cluster, Effect, Operation, Planned};
+use admin::{Answer, Argument, Arguments, Cluster, Effect, Operation, Planned, Session};
 use http::StatusCode;
-use kept::{Answer, Kept};
+use kept::{Kept, KeptAnswer};
 use net::tls::ServerTls;
 use serde_json::Value;
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -140,7 +141,9 @@ impl App {
         given: &[(&str, &str)],
         fresh_ms: i64,
     ) -> Result<Value, Refusal> {
-        self.look_reduced(who, operation, given, (fresh_ms, |answer| answer)).await
+        let operation = looking(operation.0, operation.1)?;
+        let answer = self.answer(who, operation, given, fresh_ms).await?;
+        Ok(without_hidden(who.bodies, operation, answer.value()))
     }
 
     /// As [`Self::look`] for messages, which are never kept. Returns the answer and the failures of the servers that gave none.
@@ -159,35 +162,76 @@ impl App {
         Ok((done.answer, done.failures))
     }
 
-    /// As [`Self::look`], but of the answer only what `reduce` makes of it is kept and returned. With the same values an operation
-    /// must always be reduced in the same way.
+    /// The answer of an operation that only reads, in the operation's own type. An answer that is not older than `fresh_ms` is not
+    /// asked for again.
     ///
     /// # Errors
-    /// As [`Self::look`].
-    pub async fn look_reduced(
+    /// As [`Self::look`]; also if the operation answers with another type.
+    pub async fn typed<T: Any + Send + Sync>(
         &self,
         who: &Visitor,
         (noun, verb): (&str, &str),
         given: &[(&str, &str)],
-        (fresh_ms, reduce): (i64, fn(Value) -> Value),
-    ) -> Result<Value, Refusal> {
+        fresh_ms: i64,
+    ) -> Result<Arc<T>, Refusal> {
         let operation = looking(noun, verb)?;
+        let answer: Arc<dyn Any + Send + Sync> = self.answer(who, operation, given, fresh_ms).await?;
+        answer.downcast().map_err(|_| Refusal {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            text: format!("{noun} {verb} does not answer with {}", std::any::type_name::<T>()),
+        })
+    }
+
+    /// The answer of an operation, from the answers that are kept or from the servers.
+    async fn answer(
+        &self,
+        who: &Visitor,
+        operation: &'static Operation,
+        given: &[(&str, &str)],
+        fresh_ms: i64,
+    ) -> Result<Arc<dyn Answer>, Refusal> {
+        if !who.may(operation) {
+            return Err(denied(who));
+        }
+        let Operation { noun, verb, .. } = operation;
         let key = format!("{noun} {verb} {given:?}");
-        let known = self.answers.lock().expect("short section").get(now_ms(), &key, fresh_ms);
-        if let Some(answer) = known {
-            return if who.may(operation) {
-                Ok(without_hidden(who.bodies, operation, answer))
-            } else {
-                Err(denied(who))
-            };
+        if let Some(answer) = self.answers.lock().expect("short section").get(now_ms(), &key, fresh_ms) {
+            return Ok(answer);
         }
         let pairs = given.iter().map(|(name, value)| (*name, *value));
-        let answer = reduce(self.perform(who, operation, &arguments(operation, pairs), false).await?.answer);
-        let is_kept = fresh_ms > 0 && !matches!(noun, "message" | "dlq" | "user" | "acl");
-        if is_kept && let Some(copy) = Answer::new(now_ms(), &answer) {
-            self.answers.lock().expect("short section").insert(key, copy);
+        let (answer, _) = self.ask(who, operation, &arguments(operation, pairs), false).await?;
+        let answer: Arc<dyn Answer> = answer.into();
+        // Answers that depend on what the visitor may see are not kept.
+        let is_kept = fresh_ms > 0 && !matches!(*noun, "message" | "dlq" | "user" | "acl");
+        if is_kept && let Some(kept) = KeptAnswer::new(now_ms(), answer.clone()) {
+            self.answers.lock().expect("short section").insert(key, kept);
         }
         Ok(answer)
+    }
+
+    /// Performs an operation, and removes of its answer what the visitor may not see.
+    async fn ask(
+        &self,
+        who: &Visitor,
+        operation: &'static Operation,
+        arguments: &Arguments,
+        is_dry_run: bool,
+    ) -> Result<(Box<dyn Answer>, Session), Refusal> {
+        if !who.may(operation) {
+            return Err(denied(who));
+        }
+        if (operation.noun, operation.verb) == ("client", "status") && arguments.get("client").is_none() {
+            // Without a member the operation writes a file for each.
+            return Err(Refusal::wrong("expected the id of a client"));
+        }
+        servers::check(self, who, arguments).await?;
+        let session = self.cluster.session(is_dry_run);
+        let mut answer = operation.perform(&session, arguments).await?;
+        answer.redact(who.bodies);
+        if operation.effect != Effect::Look && !is_dry_run {
+            self.answers.lock().expect("short section").clear();
+        }
+        Ok((answer, session))
     }
 
     /// Performs an operation for a visitor. A dry run sends no request that changes anything.
@@ -202,21 +246,9 @@ impl App {
         arguments: &Arguments,
         is_dry_run: bool,
     ) -> Result<Done, Refusal> {
-        if !who.may(operation) {
-            return Err(denied(who));
-        }
-        if (operation.noun, operation.verb) == ("client", "status") && arguments.get("client").is_none() {
-            // Without a member the operation writes a file for each.
-            return Err(Refusal::wrong("expected the id of a client"));
-        }
-        servers::check(self, who, arguments).await?;
-        let session = self.cluster.session(is_dry_run);
-        let answer = operation.perform(&session, arguments).await?.value();
-        if operation.effect != Effect::Look && !is_dry_run {
-            self.answers.lock().expect("short section").clear();
-        }
+        let (answer, session) = self.ask(who, operation, arguments, is_dry_run).await?;
         Ok(Done {
-            answer: without_hidden(who.bodies, operation, answer),
+            answer: without_hidden(who.bodies, operation, answer.value()),
             planned: session.planned().unwrap_or_default(),
             failures: session.failures(),
         })

@@ -29,10 +29,13 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 21] = [
+pub(crate) const SOURCES: &[&str] = &[
     include_str!("app.rs"),
     include_str!("guard.rs"),
     include_str!("view.rs"),
+    include_str!("view/answer.rs"),
+    include_str!("view/parts.rs"),
+    include_str!("view/table.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
     include_str!("pages/brokers.rs"),

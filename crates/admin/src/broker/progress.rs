@@ -12,29 +12,34 @@ use wire::codes::request;
 
 /// The progress of the groups of a broker.
 #[derive(Serialize)]
-pub(super) struct Progress {
+pub struct BrokerProgress {
     diff_total: i64,
-    queues: Vec<QueueProgress>,
+    /// BrokerProgress of each group in each queue.
+    pub queues: Vec<GroupQueue>,
 }
 
+/// BrokerProgress of a group in a queue.
 #[derive(Serialize)]
-struct QueueProgress {
+pub struct GroupQueue {
     topic: String,
-    group: String,
+    /// Name of the group.
+    pub group: String,
     broker: String,
     queue: i32,
     broker_offset: i64,
     consumer_offset: i64,
-    diff: i64,
+    /// Messages that the group has not consumed.
+    pub diff: i64,
+    /// Age of the first message that the group has not consumed.
     #[serde(flatten)]
-    lag: Lag,
+    pub lag: Lag,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
     #[serde(skip)]
     last_ms: i64,
 }
 
-impl Typed for Progress {
+impl Typed for BrokerProgress {
     fn mqadmin(&self, _: &Arguments) -> String {
         let mut out = String::new();
         let heads =
@@ -46,7 +51,7 @@ impl Typed for Progress {
         );
         for row in self.queues.iter().filter(|row| row.last_ms > 0) {
             let (topic, broker) = (front(&row.topic, 64), front(&row.broker, 32));
-            let QueueProgress { group, queue, broker_offset, consumer_offset, diff, .. } = row;
+            let GroupQueue { group, queue, broker_offset, consumer_offset, diff, .. } = row;
             let _ = writeln!(
                 out,
                 "{topic:<64}  {group:<64}  {broker:<32}  {queue:<4}  {broker_offset:<20}  {consumer_offset:<20}  \
@@ -59,7 +64,7 @@ impl Typed for Progress {
     }
 }
 
-pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<Progress, Error> {
+pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<BrokerProgress, Error> {
     let broker = session.broker(arguments.need("broker")?).await?;
     let level: i64 = arguments.parse("level")?.unwrap_or_default();
     let ask = Request::new(request::GET_BROKER_CONSUME_STATS).with("isOrder", arguments.is_on("order"));
@@ -69,7 +74,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
     lag::add_first_times(session, &broker, tables).await;
     let groups = found.consume_stats_list.into_iter().flatten();
     let queues = groups.flat_map(|(group, stats)| {
-        stats.into_iter().flat_map(|stats| stats.offset_table).map(move |(queue, offsets)| QueueProgress {
+        stats.into_iter().flat_map(|stats| stats.offset_table).map(move |(queue, offsets)| GroupQueue {
             topic: queue.topic,
             group: group.clone(),
             broker: queue.broker_name,
@@ -82,5 +87,8 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
             last_ms: offsets.last_timestamp,
         })
     });
-    Ok(Progress { diff_total: found.total_diff, queues: queues.filter(|row| row.diff >= level).collect() })
+    Ok(BrokerProgress {
+        diff_total: found.total_diff,
+        queues: queues.filter(|row| row.diff >= level).collect(),
+    })
 }

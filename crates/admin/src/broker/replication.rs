@@ -44,22 +44,29 @@ pub(super) struct OwnStatus {
 
 /// A replica, as its master or it itself sees it.
 #[derive(Serialize)]
-pub(super) struct Replica {
-    master: String,
-    /// End of the master's commit log; empty by the account of the slave.
-    master_offset: Option<i64>,
-    slave: String,
-    slave_offset: Option<i64>,
-    behind_bytes: Option<i64>,
-    in_sync: Option<bool>,
-    bytes_per_second: i64,
+pub struct ReplicaStatus {
+    /// Address of the master.
+    pub master: String,
+    /// End of the master's commit log; absent by the account of the slave.
+    pub master_offset: Option<i64>,
+    /// Address of the slave.
+    pub slave: String,
+    /// End of the slave's commit log.
+    pub slave_offset: Option<i64>,
+    /// Bytes of the master's commit log that the slave does not have.
+    pub behind_bytes: Option<i64>,
+    /// Whether the slave is in sync, by the account of the master.
+    pub in_sync: Option<bool>,
+    /// Bytes that the slave gets per second.
+    pub bytes_per_second: i64,
 }
 
 /// How far replicas are, and the same as `mqadmin` prints it.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Replicas {
-    rows: Vec<Replica>,
+pub struct Replicas {
+    /// The replicas of all brokers that were asked.
+    pub rows: Vec<ReplicaStatus>,
     #[serde(skip)]
     text: String,
 }
@@ -85,10 +92,10 @@ pub(super) async fn replication(session: &Session, arguments: &Arguments) -> Res
     Ok(all)
 }
 
-fn replicas(broker: &str, status: Replication) -> Vec<Replica> {
+fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
     if !status.master {
         let own = status.ha_client_runtime_info;
-        return vec![Replica {
+        return vec![ReplicaStatus {
             master: own.master_addr,
             master_offset: None,
             slave: broker.to_owned(),
@@ -98,7 +105,7 @@ fn replicas(broker: &str, status: Replication) -> Vec<Replica> {
             bytes_per_second: own.transferred_byte_in_second,
         }];
     }
-    let slave = |slave: Option<SlaveStatus>| Replica {
+    let slave = |slave: Option<SlaveStatus>| ReplicaStatus {
         master: broker.to_owned(),
         master_offset: Some(status.master_commit_log_max_offset),
         slave_offset: slave.as_ref().map(|slave| slave.slave_ack_offset),

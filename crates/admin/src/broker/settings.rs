@@ -3,7 +3,7 @@
 use crate::operation::Typed;
 use crate::request::Request;
 use crate::session::Member;
-use crate::{Arguments, Error, Session};
+use crate::{Arguments, Error, Session, without_secrets};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,26 +17,31 @@ const MASTER: i64 = 0;
 /// The settings of servers, one row each.
 #[derive(Serialize, Default)]
 #[serde(transparent)]
-pub(crate) struct Settings {
-    rows: Vec<Setting>,
+pub struct Settings {
+    /// Settings of all servers that were asked.
+    pub rows: Vec<Setting>,
     /// For each server the line above its settings, and how many of the rows are its own.
     #[serde(skip)]
     servers: Vec<(String, usize)>,
 }
 
+/// A setting of a server.
 #[derive(Serialize)]
-pub(super) struct Setting {
-    server: String,
-    key: String,
-    value: String,
+pub struct Setting {
+    /// Address of the server.
+    pub server: String,
+    /// Name of the setting.
+    pub key: String,
+    /// Value of the setting.
+    pub value: String,
     /// When the value counts, if not at present.
     #[serde(skip_serializing_if = "Option::is_none")]
-    counts: Option<&'static str>,
+    pub counts: Option<&'static str>,
 }
 
 impl Settings {
     /// Adds the settings of a server; `title` is the line that `mqadmin` prints above them.
-    pub fn add(&mut self, server: &str, title: String, values: BTreeMap<String, String>) {
+    pub(crate) fn add(&mut self, server: &str, title: String, values: BTreeMap<String, String>) {
         self.servers.push((title, values.len()));
         let later = after_restart(&values);
         let setting = |(key, value)| {
@@ -48,7 +53,7 @@ impl Settings {
 
     /// What to remark after a change of `key`: the servers that show no such setting pass it over without a word, those of RocketMQ
     /// too.
-    pub fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
+    pub(crate) fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
         let shows = |server: &str| self.rows.iter().any(|row| row.server == server && row.key == key);
         let remark = |server| format!("{server} shows no setting {key}, so nothing was changed there");
         servers.iter().filter(|server| !shows(server)).map(remark).collect()
@@ -67,6 +72,13 @@ impl Typed for Settings {
             out.push('\n');
         }
         out
+    }
+
+    fn redact(&mut self, _: bool) {
+        for row in &mut self.rows {
+            let shown = without_secrets(BTreeMap::from([(row.key.clone(), std::mem::take(&mut row.value))]));
+            row.value = shown.into_values().next().unwrap_or_default();
+        }
     }
 }
 

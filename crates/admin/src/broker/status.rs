@@ -7,10 +7,13 @@ use std::fmt::Write as _;
 
 /// A runtime figure of a broker.
 #[derive(Serialize)]
-pub(super) struct Figure {
-    broker: String,
-    name: String,
-    value: String,
+pub struct Figure {
+    /// Address of the broker.
+    pub broker: String,
+    /// Name of the figure.
+    pub name: String,
+    /// Value of the figure, as the broker writes it.
+    pub value: String,
 }
 
 impl Typed for Vec<Figure> {

@@ -51,24 +51,28 @@ impl Typed for Vec<Setting> {
 
 /// A group and the broker sets that have its settings.
 #[derive(Serialize)]
-pub(super) struct GroupName {
-    group: String,
+pub struct GroupName {
+    /// Name of the group.
+    pub group: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     brokers: Vec<String>,
+    /// GroupFigures of a page; absent if a broker is not of Vostok.
     #[serde(flatten)]
-    figures: Option<Figures>,
+    pub figures: Option<GroupFigures>,
 }
 
-/// What brokers of Vostok tell of a group in a page.
-#[derive(Default, Serialize)]
-struct Figures {
-    members: i64,
-    topics: i64,
+/// GroupFigures of a group in a page of the groups of brokers of Vostok.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct GroupFigures {
+    /// Members that are connected.
+    pub members: i64,
+    /// Topics of which the group has offsets.
+    pub topics: i64,
     /// Messages that the group has not consumed.
-    lag: i64,
+    pub lag: i64,
     /// Age of the first message that the group has not consumed, of groups sorted by lag.
     #[serde(flatten)]
-    time_behind: Option<Lag>,
+    pub time_behind: Option<Lag>,
 }
 
 /// A row of a broker's list of groups.
@@ -95,7 +99,7 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error
             .collect());
     };
     let is_by_lag = !page.is_by_name();
-    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
+    let mut rows: BTreeMap<String, GroupFigures> = BTreeMap::new();
     for BrokerGroupRow { group, members, topics, lag, unconsumed_timestamp, unconsumed_is_bound } in answered
     {
         let row = rows.entry(group).or_default();

@@ -37,6 +37,10 @@ impl Typed for Newest {
             out
         })
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.messages.iter_mut().for_each(|message| message.hide_body(sees_bodies));
+    }
 }
 
 /// A queue that is read from its end.

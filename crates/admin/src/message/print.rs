@@ -64,6 +64,10 @@ impl Typed for Printed {
         }
         out
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.messages.iter_mut().for_each(|view| view.hide_body(sees_bodies));
+    }
 }
 
 pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {

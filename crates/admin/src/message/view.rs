@@ -72,6 +72,8 @@ pub struct MessageView {
 /// Name of the type in this directory.
 pub(super) use MessageView as View;
 
+/// Text in place of a body that the reader may not see.
+const NOT_SHOWN: &str = "(not shown)";
 /// Most bytes of a body that are shown as hexadecimal digits.
 const HEX_BYTES_MAX: usize = 4096;
 
@@ -83,6 +85,15 @@ fn hex(body: &[u8]) -> String {
 }
 
 impl View {
+    /// Removes the body unless the reader may see bodies.
+    pub(super) fn hide_body(&mut self, sees_bodies: bool) {
+        if !sees_bodies {
+            NOT_SHOWN.clone_into(&mut self.body);
+            self.body_hex = None;
+            self.bytes.clear();
+        }
+    }
+
     /// A message without tracks.
     pub(super) fn new(message: &Received) -> Self {
         let pairs = message.properties.pairs();
@@ -214,6 +225,10 @@ impl Typed for View {
     fn mqadmin(&self, _: &Arguments) -> String {
         self.lines(true)
     }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.hide_body(sees_bodies);
+    }
 }
 
 /// Messages that were found by the id that their producer made.
@@ -224,6 +239,10 @@ pub(super) struct ByUniqueKey(pub Vec<View>);
 impl Typed for ByUniqueKey {
     fn mqadmin(&self, _: &Arguments) -> String {
         self.0.iter().map(|view| view.lines(false)).collect()
+    }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.0.iter_mut().for_each(|view| view.hide_body(sees_bodies));
     }
 }
 
@@ -244,5 +263,9 @@ impl Typed for ByKey {
             let _ = writeln!(out, "{message_id:<50} {queue:>4} {queue_offset:>40} {entry:<200}");
         }
         out
+    }
+
+    fn redact(&mut self, sees_bodies: bool) {
+        self.0.iter_mut().for_each(|view| view.hide_body(sees_bodies));
     }
 }

@@ -16,14 +16,16 @@ use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// A topic, with a cluster and a group that consumes it if that was asked.
 #[derive(Serialize)]
-pub(super) struct TopicRow {
-    topic: String,
+pub struct TopicRow {
+    /// Name of the topic.
+    pub topic: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
+    /// Figures of a page; absent if a broker is not of Vostok.
     #[serde(flatten)]
-    figures: Option<Figures>,
+    pub figures: Option<TopicFigures>,
 }
 
 impl TopicRow {
@@ -32,14 +34,17 @@ impl TopicRow {
     }
 }
 
-/// What brokers of Vostok tell of a topic in a page.
+/// Figures of a topic in a page of the topics of brokers of Vostok.
 #[derive(Serialize)]
-struct Figures {
-    read_queues: i32,
-    write_queues: i32,
-    perm: String,
-    /// Sum of the ends of its queues.
-    messages: i64,
+pub struct TopicFigures {
+    /// Queues that consumers read, of all brokers.
+    pub read_queues: i32,
+    /// Queues that producers write, of all brokers.
+    pub write_queues: i32,
+    /// Permission, as `RW-`.
+    pub perm: String,
+    /// Messages that were ever stored: sum of the ends of all queues.
+    pub messages: i64,
 }
 
 /// A row of a broker's list of topics.
@@ -75,9 +80,9 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error>
         let names = page.of_names(stats::topics(session).await?.into_iter())?;
         return Ok(names.into_iter().map(TopicRow::new).collect());
     };
-    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
+    let mut rows: BTreeMap<String, TopicFigures> = BTreeMap::new();
     for BrokerTopicRow { topic, read_queues, write_queues, perm, messages } in answered {
-        let none = Figures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
+        let none = TopicFigures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
         let row = rows.entry(topic).or_insert(none);
         row.read_queues += read_queues;
         row.write_queues += write_queues;
@@ -128,25 +133,31 @@ pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec
 
 /// The queues of a topic and the rate of sends.
 #[derive(Serialize)]
-pub(super) struct TopicStatus {
+pub struct TopicStatus {
     /// Messages stored per second, of all brokers.
-    put_tps: f64,
-    queues: Vec<QueueStatus>,
+    pub put_tps: f64,
+    /// The queues, by broker.
+    pub queues: Vec<QueueStatus>,
     /// The failures of brokers that gave no answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    failures: Vec<String>,
+    pub failures: Vec<String>,
 }
 
+/// A queue of a topic.
 #[derive(Serialize)]
-pub(super) struct QueueStatus {
-    broker: String,
-    queue: i32,
-    min_offset: i64,
-    max_offset: i64,
-    /// Store time of the last message, empty without one.
+pub struct QueueStatus {
+    /// Name of the broker set.
+    pub broker: String,
+    /// Id of the queue.
+    pub queue: i32,
+    /// Offset of the first message.
+    pub min_offset: i64,
+    /// Offset of the next message.
+    pub max_offset: i64,
     last_updated: String,
+    /// Store time of the last message, ms since the epoch; 0 without messages.
     #[serde(skip)]
-    last_updated_ms: i64,
+    pub last_updated_ms: i64,
 }
 
 impl Typed for TopicStatus {
@@ -225,23 +236,30 @@ pub(super) async fn allocate(session: &Session, arguments: &Arguments) -> Result
 /// The route of a topic: one row for each broker set.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Route {
-    brokers: Vec<RouteRow>,
+pub struct Route {
+    /// The broker sets.
+    pub brokers: Vec<RouteRow>,
     #[serde(skip)]
     data: TopicRouteData,
 }
 
+/// A broker set with queues of a topic.
 #[derive(Serialize)]
-pub(super) struct RouteRow {
-    cluster: String,
-    broker: String,
+pub struct RouteRow {
+    /// Cluster of the broker set.
+    pub cluster: String,
+    /// Name of the broker set.
+    pub broker: String,
     /// Addresses as `id=address`, separated by commas.
-    addresses: String,
-    read_queues: i32,
-    write_queues: i32,
-    perm: String,
-    /// 1 for a unit topic, 2 for one that units subscribe to (`TopicSysFlag`).
-    sys_flag: i32,
+    pub addresses: String,
+    /// Queues that consumers read.
+    pub read_queues: i32,
+    /// Queues that producers write.
+    pub write_queues: i32,
+    /// Permission, as `RW-`.
+    pub perm: String,
+    /// 1 for a unit topic, 2 for a topic that units subscribe to (`TopicSysFlag`).
+    pub sys_flag: i32,
     #[serde(skip)]
     perm_bits: i32,
 }

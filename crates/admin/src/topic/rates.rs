@@ -35,19 +35,24 @@ impl StatsData {
 
 /// The rates of a topic, for each group that consumes it.
 #[derive(Serialize)]
-pub(super) struct Rates {
-    topic: String,
-    /// Empty when no group consumes the topic.
-    group: String,
+pub struct TopicRates {
+    /// Name of the topic.
+    pub topic: String,
+    /// Name of the group; empty if no group consumes the topic.
+    pub group: String,
     /// Messages that the group has not consumed yet.
-    diff_total: i64,
-    in_tps: f64,
-    out_tps: f64,
-    in_day: i64,
-    out_day: i64,
+    pub diff_total: i64,
+    /// Messages stored in the topic per second.
+    pub in_tps: f64,
+    /// Messages passed to the group per second.
+    pub out_tps: f64,
+    /// Messages stored in the topic in 24 hours.
+    pub in_day: i64,
+    /// Messages passed to the group in 24 hours.
+    pub out_day: i64,
 }
 
-impl Typed for Vec<Rates> {
+impl Typed for Vec<TopicRates> {
     fn mqadmin(&self, _: &Arguments) -> String {
         let mut out = String::new();
         let heads = ["#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS", "#InMsg24Hour"];
@@ -57,7 +62,7 @@ impl Typed for Vec<Rates> {
             "{topic:<64}  {group:<64} {diff:>12} {input:>11} {output:>11} {day:>14} {:>14}",
             "#OutMsg24Hour"
         );
-        for Rates { topic, group, diff_total, in_tps, out_tps, in_day, out_day } in self {
+        for TopicRates { topic, group, diff_total, in_tps, out_tps, in_day, out_day } in self {
             let (topic, group) = (front(topic, 64), front(group, 64));
             let _ = match group.is_empty() {
                 true => writeln!(
@@ -75,7 +80,7 @@ impl Typed for Vec<Rates> {
     }
 }
 
-pub(super) async fn rates(session: &Session, arguments: &Arguments) -> Result<Vec<Rates>, Error> {
+pub(super) async fn rates(session: &Session, arguments: &Arguments) -> Result<Vec<TopicRates>, Error> {
     let topics = match arguments.get("topic") {
         Some(topic) => vec![topic.to_owned()],
         None => stats::topics(session).await?,
@@ -90,13 +95,13 @@ pub(super) async fn rates(session: &Session, arguments: &Arguments) -> Result<Ve
     Ok(rows)
 }
 
-async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
+async fn of_topic(session: &Session, topic: &str) -> Result<Vec<TopicRates>, Error> {
     let brokers = session.brokers_of(topic).await?;
     if brokers.is_empty() {
         return Ok(Vec::new());
     }
     let (in_tps, in_day) = sum(session, &brokers, "TOPIC_PUT_NUMS", topic).await;
-    let row = |group: String| Rates {
+    let row = |group: String| TopicRates {
         topic: topic.to_owned(),
         group,
         diff_total: 0,
@@ -111,7 +116,7 @@ async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
         let progress = stats::consume_stats(session, &group, Some(topic)).await.unwrap_or_default();
         let diffs = progress.offset_table.values().map(|queue| queue.broker_offset - queue.consumer_offset);
         let diff_total = diffs.sum::<i64>().max(0);
-        rows.push(Rates { diff_total, out_tps, out_day, ..row(group) });
+        rows.push(TopicRates { diff_total, out_tps, out_day, ..row(group) });
     }
     if rows.is_empty() {
         rows.push(row(String::new()));

@@ -9,8 +9,8 @@ use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
 use crate::words::Lang;
+use admin::{BrokerProgress, GroupQueue};
 use maud::{Markup, html};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -27,35 +27,20 @@ async fn lags(
     let (mut lags, mut failures) = (BTreeMap::new(), Vec::new());
     for broker in masters(app, who).await? {
         let given = [("broker", broker.as_str())];
-        match app.look_reduced(who, ("broker", "progress"), &given, (LAG_MS, sums)).await {
-            Ok(sums) => {
-                for row in rows(&sums) {
-                    let group = row["group"].as_str().unwrap_or_default().to_owned();
-                    add(lags.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
+        match app.typed::<BrokerProgress>(who, ("broker", "progress"), &given, LAG_MS).await {
+            // Queues of which everything is consumed count too: they tell a group that has consumed everything from a group that
+            // never consumed.
+            Ok(progress) => {
+                for GroupQueue { group, diff, lag, .. } in &progress.queues {
+                    let (messages, largest) = lags.entry(group.clone()).or_insert((0, admin::Lag::NOTHING));
+                    *messages += diff;
+                    *largest = admin::Lag::largest([*largest, *lag]);
                 }
             }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
     }
     Ok((lags, failures))
-}
-
-/// The messages that are left for each group of a broker, of whose progress there is a row for each queue of each group. Queues of
-/// which everything is consumed count too: they tell a group that has consumed everything from one that never consumed.
-fn sums(progress: Value) -> Value {
-    let mut sums: BTreeMap<&str, (i64, admin::Lag)> = BTreeMap::new();
-    for row in rows(&progress["queues"]) {
-        let group = row["group"].as_str().unwrap_or_default();
-        add(sums.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
-    }
-    let row = |(group, (diff, lag)): (&str, (i64, admin::Lag))| json!({"group": group, "diff": diff, "lag_seconds": lag.lag_seconds, "lag_is_bound": lag.lag_is_bound});
-    sums.into_iter().map(row).collect()
-}
-
-/// Adds a row with `diff`, `lag_seconds` and `lag_is_bound` to the lag of a group.
-fn add((diff, lag): &mut (i64, admin::Lag), row: &Value) {
-    *diff += row["diff"].as_i64().unwrap_or_default();
-    *lag = admin::Lag::largest([*lag, admin::Lag::deserialize(row).unwrap_or_default()]);
 }
 
 /// Arguments of `group create` by the settings of a group that they set.
@@ -309,15 +294,6 @@ mod tests {
         assert_eq!(text, "<h2>Consumers</h2><p>nobody of the group &lt;g&gt; is online</p>");
         let members = json!({"members": [{"client_id": "c", "group": "g"}]});
         assert!(consumers(Lang::En, &Ok(members)).into_string().contains("/client?group=g&amp;id=c"));
-    }
-
-    #[test]
-    fn the_progress_of_a_broker_is_reduced_to_its_groups() {
-        let row = |group: &str, queue: i64, diff: i64| json!({"group": group, "topic": "T", "queue": queue, "diff": diff, "lag_seconds": diff * 10, "lag_is_bound": false});
-        let progress =
-            json!({"diff_total": 5, "queues": [row("g", 0, 2), row("well", 0, 0), row("g", 1, 3)]});
-        let sum = |group: &str, diff: i64, seconds: i64| json!({"group": group, "diff": diff, "lag_seconds": seconds, "lag_is_bound": false});
-        assert_eq!(sums(progress), json!([sum("g", 5, 30), sum("well", 0, 0)]));
     }
 
     #[test]

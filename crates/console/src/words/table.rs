@@ -420,4 +420,12 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("other p99 ms", "对比 P99 (ms)"),
     ("ratio", "比值"),
     ("Comparison", "对比页面"),
+    ("Pages", "页面"),
+    ("Menu", "菜单"),
+    ("Operate", "运维"),
+    ("s", "秒"),
+    ("min", "分钟"),
+    ("h", "小时"),
+    ("d", "天"),
+    ("just now", "刚刚"),
 ];
