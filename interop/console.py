@@ -34,6 +34,8 @@ SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violatio
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 # Pages that links of the console lead to, at the least.
 PAGES_MIN = 20
+# Whether the page that is open was refreshed and is not grey.
+REFRESHED = "document.getElementById('age').textContent !== '' && !document.querySelector('main.stale')"
 # Texts of a page on which a server answered later than the five seconds that the console waits.
 LATE = re.compile("no answer from|did not answer|cannot connect|no connection within")
 
@@ -339,34 +341,92 @@ class Load:
         return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)[0]["message_id"]
 
 
+def await_true(browser, script):
+    """Waits until a script is true on the page that is open."""
+    if not eventually(lambda: browser.value(script)):
+        raise Wrong(f"not so: {script}")
+
+
+def live(report, browser, root, kind, load):
+    """Checks that pages which stay open show what happens and keep what a visitor does."""
+    def lag():
+        browser.errors.clear()
+        browser.open(root + "group?name=CG&lang=en")
+        shown = "document.querySelector('[data-figure=lag] output').textContent"
+        await_true(browser, f"document.querySelector('.uplot canvas') && /^[0-9]+$/.test({shown})")
+        before = int(browser.value(shown))
+        for _ in range(3):
+            load.remoting.send("Normal")
+        await_true(browser, f"{shown} === '{before + 3}'")
+        await_true(browser, f"[...document.querySelectorAll('main td, main dd, main output')].some(it => it.textContent === '{before + 3}')")
+        if browser.errors:
+            raise Wrong("; ".join(browser.errors)[:300])
+
+    def kept():
+        browser.open(root + "topic?name=Normal&lang=en")
+        browser.value("window.link = document.querySelector('main a[href]'); link.focus(); document.querySelector('main details').open = true; scrollTo(0, 50)")
+        browser.value("window.place = scrollY; window.made = document.querySelector('main table'); window.taken = document.querySelector('main time').textContent; 0")
+        await_true(browser, f"document.querySelector('main time').textContent !== taken && {REFRESHED}")
+        kept = "document.activeElement === link && document.querySelector('main details').open && scrollY === place && made.isConnected"
+        if not browser.value(kept):
+            raise Wrong(f"not so after a refresh: {kept}")
+
+    def spans():
+        browser.open(root + "?lang=en")
+        await_true(browser, "document.querySelector('.uplot canvas') !== null")
+        for ring, text in enumerate(["10 minutes", "6 hours", "7 days"]):
+            browser.reach(text)
+            browser.press("Enter", "\r")
+            await_true(browser, f"document.querySelector('[data-ring=\"{ring}\"]').getAttribute('aria-pressed') === 'true'")
+
+    case(report, browser, f"{kind}: an open page of a group shows new lag", lag)
+    case(report, browser, f"{kind}: a refresh keeps focus, scroll position and open sections", kept)
+    case(report, browser, f"{kind}: charts show three spans", spans)
+
+def silent(report, browser, address, kind, console):
+    """Checks that a page which stays open turns grey when its console is gone."""
+
+    def perform():
+        browser.open(address)
+        await_true(browser, f"{REFRESHED} && document.querySelector('.uplot canvas') !== null")
+        console.stop()
+        await_true(browser, "document.querySelector('main.stale') && /does not answer.*s old/.test(document.getElementById('age').textContent)")
+
+    case(report, browser, f"{kind}: an open page turns grey when the console is gone", perform)
+
+
 def verdict(report, browser, root, kind, server):
     """Checks that a page which stays open shows that the servers are gone."""
     taken = "Number(document.getElementById('verdict').dataset.taken)"
 
-    def await_true(script):
-        if not eventually(lambda: browser.value(script)):
-            raise Wrong(f"not so: {script}")
-
     def perform():
         browser.open(root)
-        await_true(taken)
+        await_true(browser, taken)
         before = browser.value(taken)
         server.stop()
-        await_true("document.getElementById('health').classList.contains('critical')")
-        await_true("document.getElementById('verdict').textContent.includes('name-server-silent')")
-        await_true(f"document.title.startsWith('✗ ') && {taken} > {before}")
+        await_true(browser, "document.getElementById('health').classList.contains('critical')")
+        await_true(browser, "document.getElementById('verdict').textContent.includes('name-server-silent')")
+        await_true(browser, f"document.title.startsWith('✗ ') && {taken} > {before}")
 
     case(report, browser, f"{kind}: an open page shows that the servers are gone", perform)
 
 
 def run(kind, browser, report, options, directory):
-    port = ports.free_port()
+    port, short = ports.free_port(), ports.free_port()
     with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true"}) as server:
         load = Load(server, directory / kind)
-        console = Process("console", directory / kind, [VOSTOK, "serve", "--roles", "console", "-n", server.namesrv, "--data", directory / kind / "console",
-                                                        "--console", f"127.0.0.1:{port}"], [port])
+
+        def made(name, port):
+            return Process(name, directory / kind, [VOSTOK, "serve", "--roles", "console", "-n", server.namesrv, "--data", directory / kind / name,
+                                                    "--console", f"127.0.0.1:{port}"], [port])
+
+        console = made("console", port)
         with load.lab("consumer", "-t", "Owned", "-g", "owners"), console:
             tasks(report, browser, f"http://127.0.0.1:{port}/", kind, load)
+            load.remoting.beat()
+            live(report, browser, f"http://127.0.0.1:{port}/", kind, load)
+            with made("short", short) as other:
+                silent(report, browser, f"http://127.0.0.1:{short}/broker?name={server.broker}&lang=en", kind, other)
             load.leave()
             if options.pages:
                 pages(report, browser, f"http://127.0.0.1:{port}/", kind, options)

@@ -6,6 +6,7 @@
 
 mod answers;
 mod app;
+mod assets;
 mod audit;
 mod command;
 mod connections;

@@ -2,7 +2,7 @@
 //! few at a time; the doctor's verdict.
 
 use crate::answers::{now_ms, rows};
-use crate::history::{History, Point};
+use crate::history::{History, Kind, Point};
 use admin::Health;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ pub(crate) struct Live {
 struct State {
     history: History,
     sample: Sample,
-    /// Counters of brokers by address: time, messages in, messages out.
-    counters: HashMap<String, (i64, i64, i64)>,
+    /// Counters of brokers by address when they answered last.
+    counters: HashMap<String, Counters>,
     /// Topics by name: when their rate was looked at, and their messages per second then.
     topics: BTreeMap<String, (i64, f64)>,
     /// The last topic that was asked for in this round.
@@ -87,9 +87,39 @@ impl Live {
         self.state.lock().expect("short section").sample.clone()
     }
 
-    /// The past in one of three resolutions.
-    pub fn history(&self, ring: usize) -> Vec<Point> {
-        self.state.lock().expect("short section").history.points(ring, now_ms())
+    /// The past of an object after a time, in one of three resolutions.
+    pub fn history(&self, object: (Kind, &str), ring: usize, since_ms: i64) -> Vec<Point> {
+        self.state.lock().expect("short section").history.points(object, ring, (since_ms, now_ms()))
+    }
+
+    /// Notes that a visitor looks at an object, which is sampled each second from now on.
+    pub fn open(&self, kind: Kind, name: &str) {
+        self.state.lock().expect("short section").history.open(kind, name, now_ms());
+    }
+
+    /// Topics or groups that are to be sampled each second.
+    pub fn watched(&self, kind: Kind) -> Vec<String> {
+        self.state.lock().expect("short section").history.watched(kind, now_ms())
+    }
+
+    /// Adds a sample of an object to its past, with a value for each figure of its kind.
+    pub fn add(&self, (kind, name): (Kind, &str), at_ms: i64, values: &[Option<f64>]) {
+        self.state.lock().expect("short section").history.add(kind, name, at_ms, values);
+    }
+
+    /// Names of the busiest topics, at most `count`.
+    pub fn busiest_topics(&self, count: usize) -> Vec<String> {
+        let state = self.state.lock().expect("short section");
+        let mut topics: Vec<_> = state.topics.iter().collect();
+        topics.sort_by(|(_, one), (_, other)| other.1.total_cmp(&one.1));
+        topics.into_iter().take(count).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The address of a broker, from its address or the name of its set, whose master is meant then.
+    pub fn broker_address(&self, name: &str) -> Option<String> {
+        let state = self.state.lock().expect("short section");
+        let is_meant = |row: &&Value| row["address"] == name || row["broker"] == name && row["id"] == 0;
+        state.sample.brokers.iter().find(is_meant).and_then(|row| Some(row["address"].as_str()?.to_owned()))
     }
 
     /// The doctor's last verdict.
@@ -137,18 +167,32 @@ impl Live {
                     let address = row["address"].as_str().unwrap_or_default().to_owned();
                     let before = known.get(&address).copied();
                     // The row of a broker that did not answer has 0: against that the next sample would count the whole day.
-                    let counters = if row["error"].is_null() { Some(counters(row, now_ms)) } else { before };
+                    let counters =
+                        if row["error"].is_null() { Some(Counters::of(row, now_ms)) } else { before };
                     if let (Some(before), Some(counters)) = (before, counters) {
                         refresh(row, before, counters);
                     }
-                    state.counters.extend(counters.map(|counters| (address, counters)));
                     // Slaves get the same messages once more.
                     let rate = |name: &str| row[name].as_f64().unwrap_or_default();
                     sample.in_tps += if row["id"] == 0 { rate("in_tps") } else { 0.0 };
                     sample.out_tps += rate("out_tps");
+                    if row["error"].is_null() {
+                        let refused =
+                            before.zip(counters).and_then(|(before, now)| now.refused_since(before));
+                        let percent = row["disk_ratio"].as_f64().map(|ratio| ratio * 100.0);
+                        let values = [
+                            Some(rate("in_tps")),
+                            Some(rate("out_tps")),
+                            refused,
+                            row["put_p99_ms"].as_f64(),
+                            percent,
+                        ];
+                        state.history.add(Kind::Broker, &address, now_ms, &values);
+                    }
+                    state.counters.extend(counters.map(|counters| (address, counters)));
                 }
                 let Sample { in_tps, out_tps, .. } = sample;
-                state.history.add(Point { at_ms: now_ms, in_tps, out_tps });
+                state.history.add(Kind::Cluster, "", now_ms, &[Some(in_tps), Some(out_tps)]);
                 sample.brokers.sort_by(|one, other| {
                     let rate = |row: &Value| row["in_tps"].as_f64().unwrap_or_default();
                     rate(other).total_cmp(&rate(one))
@@ -200,6 +244,7 @@ impl Live {
 
 impl State {
     fn take_topic(&mut self, now_ms: i64, topic: &str, tps: f64) {
+        self.history.add(Kind::Topic, topic, now_ms, &[Some(tps), None]);
         self.topics.remove(topic);
         if tps > 0.0 {
             self.topics.insert(topic.to_owned(), (now_ms, tps));
@@ -223,19 +268,43 @@ impl State {
     }
 }
 
-/// The counters of a broker that answered: time, messages in, messages out.
-fn counters(row: &Value, now_ms: i64) -> (i64, i64, i64) {
-    let count = |name: &str| row[name].as_i64().unwrap_or_default();
-    (now_ms, count("in_today"), count("out_today"))
+/// The counters of a broker that answered.
+#[derive(Clone, Copy)]
+struct Counters {
+    at_ms: i64,
+    stored: i64,
+    delivered: i64,
+    /// Requests that the broker refused since it started.
+    refused: i64,
 }
 
-/// Replaces the rates of a broker, which are means of 10 s, by those since the sample before. Counters that went back, as at
-/// midnight, say nothing.
-fn refresh(row: &mut Value, before: (i64, i64, i64), now: (i64, i64, i64)) {
-    let seconds = (now.0 - before.0) as f64 / 1000.0;
-    for (name, before, now) in [("in_tps", before.1, now.1), ("out_tps", before.2, now.2)] {
-        if seconds > 0.0 && now >= before && now > 0 {
-            row[name] = json!(((now - before) as f64 / seconds * 10.0).round() / 10.0);
+impl Counters {
+    fn of(row: &Value, at_ms: i64) -> Self {
+        let count = |name: &str| row[name].as_i64().unwrap_or_default();
+        Self { at_ms, stored: count("in_today"), delivered: count("out_today"), refused: count("refused") }
+    }
+
+    fn rate(self, before: Self, count: impl Fn(Self) -> i64) -> Option<f64> {
+        let seconds = (self.at_ms - before.at_ms) as f64 / 1000.0;
+        // Counters that went back, as at midnight or after a start, say nothing.
+        let grown = (count(self) - count(before)) as f64;
+        (seconds > 0.0 && grown >= 0.0).then(|| (grown / seconds * 10.0).round() / 10.0)
+    }
+
+    fn refused_since(self, before: Self) -> Option<f64> {
+        self.rate(before, |counters| counters.refused)
+    }
+}
+
+/// Replaces the rates of a broker, which are means of 10 s, by those since the sample before.
+fn refresh(row: &mut Value, before: Counters, now: Counters) {
+    let rates = [
+        ("in_tps", now.stored, now.rate(before, |it| it.stored)),
+        ("out_tps", now.delivered, now.rate(before, |it| it.delivered)),
+    ];
+    for (name, count, rate) in rates {
+        if let Some(rate) = rate.filter(|_| count > 0) {
+            row[name] = json!(rate);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod brokers;
+mod charts;
 mod client;
 mod dead_letters;
 mod groups;
@@ -39,6 +40,7 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
     include_str!("pages/brokers.rs"),
+    include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
     include_str!("pages/dead_letters.rs"),
     include_str!("pages/groups.rs"),
@@ -85,7 +87,7 @@ pub(crate) async fn get(
         "/" => Ok(overview::overview(app, who).await),
         "/live" => overview::live(app),
         "/health" => Ok(overview::health(app, who)),
-        "/history" => overview::history(app, fields),
+        "/history" => charts::history(app, fields),
         "/brokers" => brokers::list(app, who).await,
         "/broker" => brokers::one(app, who, fields).await,
         "/replication" => replication::replication(app, who).await,

@@ -1,8 +1,13 @@
 //! The tasks that keep the live figures up to date.
 
+mod objects;
+
+pub(crate) use objects::sample_objects;
+
 use crate::answers::{now_ms, rows};
 use crate::app::App;
-use crate::lag::GROUPS_MAX;
+use crate::history::Kind;
+use crate::lag::{GROUPS_MAX, Lag};
 use crate::live::TOPICS_COUNTED;
 use crate::refusal::KEYS;
 use admin::Arguments;
@@ -21,9 +26,11 @@ const SAMPLE_SHARE: i64 = 10;
 const SILENT_MS: i64 = 5000;
 /// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
 const DOCTOR_NAMES_MAX: usize = 2000;
-/// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
-const LAG_MS: i64 = 60_000;
-const LAG_SHARE: i64 = 60;
+/// Time between two looks at all topics, and at all groups, ms: with a visitor, and without a visitor. The third number is the least
+/// pause in multiples of the time of a look.
+const NAMES_LIVE_MS: i64 = 10_000;
+const NAMES_IDLE_MS: i64 = 60_000;
+const NAMES_SHARE: i64 = 60;
 /// Age of the verdict after which the doctor runs again, ms: with a visitor, and without a visitor. The third number is the least
 /// pause in multiples of the time of a run.
 const DOCTOR_LIVE_MS: i64 = 5000;
@@ -71,10 +78,23 @@ fn step_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * SAMPLE_SHARE)
 }
 
-/// Fetches the rates of topics in an endless loop, while a visitor watches and no broker refuses the console.
+/// Waits until a visitor or the time asks for the next look at all topics or groups.
+async fn await_names(app: &App, begun_ms: i64) {
+    let took_ms = now_ms() - begun_ms;
+    loop {
+        let least_ms = if app.live.is_watched() { NAMES_LIVE_MS } else { NAMES_IDLE_MS };
+        if now_ms() - begun_ms >= least_ms.max(took_ms * NAMES_SHARE) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Fetches the rates of topics in an endless loop, while no broker refuses the console.
 pub(crate) async fn sample_topics(app: &App) {
     loop {
-        if app.live.is_watched() && !app.live.sample_unwatched().is_refused() {
+        let begun_ms = now_ms();
+        if !app.live.sample_unwatched().is_refused() {
             let page = page(&app.live.cursor(), TOPICS_COUNTED);
             let answer = ask(app, "topic", "list", &page).await.unwrap_or_default();
             for topic in app.live.next_topics(now_ms(), rows(&answer)) {
@@ -85,7 +105,7 @@ pub(crate) async fn sample_topics(app: &App) {
                 app.live.take_topic(now_ms(), &topic, tps);
             }
         }
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        await_names(app, begun_ms).await;
     }
 }
 
@@ -110,7 +130,7 @@ fn doctor_wait_ms(is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * DOCTOR_SHARE)
 }
 
-/// Asks all masters how far their groups are, for ever. A cluster that takes long to answer is asked less often.
+/// Asks all masters for the lag of their groups in an endless loop.
 pub(crate) async fn sample_lags(app: &App) {
     loop {
         let begun_ms = now_ms();
@@ -118,12 +138,19 @@ pub(crate) async fn sample_lags(app: &App) {
         let mut groups = page("", GROUPS_MAX);
         groups.set("sort", "lag");
         match ask(app, "group", "names", &groups).await {
-            Ok(groups) => app.lags.add(now_ms(), rows(&groups).iter(), has_all_behind(&brokers, &groups)),
+            Ok(groups) => take_lags(app, rows(&groups).iter(), has_all_behind(&brokers, &groups)),
             Err(_) => add_progress(app, &brokers).await,
         }
-        let took_ms = now_ms() - begun_ms;
-        let pause_ms = LAG_MS.max(took_ms * LAG_SHARE) - took_ms;
-        tokio::time::sleep(Duration::from_millis(pause_ms.max(0).unsigned_abs())).await;
+        await_names(app, begun_ms).await;
+    }
+}
+
+fn take_lags<'a>(app: &App, rows: impl Iterator<Item = &'a Value>, is_whole: bool) {
+    let now_ms = now_ms();
+    for (group, Lag { messages, time_behind, .. }) in app.lags.take(now_ms, rows, is_whole) {
+        let values =
+            [Some(messages as f64), time_behind.lag_seconds.map(|seconds| seconds as f64), None, None];
+        app.live.add((Kind::Group, &group), now_ms, &values);
     }
 }
 
@@ -152,7 +179,7 @@ async fn add_progress(app: &App, brokers: &Value) {
         answers.extend(progress);
     }
     let queues = answers.iter().flat_map(|progress| rows(&progress["queues"]));
-    app.lags.add(now_ms(), queues, is_whole);
+    take_lags(app, queues, is_whole);
 }
 
 /// The arguments for a page of names.

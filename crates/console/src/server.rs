@@ -2,6 +2,7 @@
 
 use crate::answers::now_ms;
 use crate::app::{App, Visitor};
+use crate::assets;
 use crate::guard::{self, check_host, check_origin, check_site, own_path};
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
@@ -32,9 +33,8 @@ const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 /// Cookie of a session, and that of the language.
 const SESSION: &str = "vostok_console";
 const LANGUAGE: &str = "vostok_lang";
-/// Files that pages use.
-const STYLE: &str = include_str!("console.css");
-const SCRIPT: &str = include_str!("console.js");
+/// How long browsers may keep a file whose address changes with its content.
+const KEPT: header::HeaderValue = header::HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -54,10 +54,12 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
     if let Err(refusal) = checked.and_then(|()| check_site(lang, &parts.headers, &path)) {
         return text(refusal.status, "text/plain; charset=utf-8", refusal.text);
     }
-    match path.as_str() {
-        "/static/console.css" => return text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
-        "/static/console.js" => return text(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT),
-        _ => {}
+    if let Some(asset) = assets::find(&path) {
+        let mut response = text(StatusCode::OK, asset.kind, asset.text);
+        if asset.is_versioned {
+            response.headers_mut().insert(header::CACHE_CONTROL, KEPT);
+        }
+        return response;
     }
     let fields = Fields::parse(parts.uri.query().unwrap_or_default());
     let (mut who, is_known) = match visitor(app, &parts.headers, peer) {

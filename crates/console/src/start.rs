@@ -89,6 +89,7 @@ impl RunningConsole {
                     () = sampler::sample_topics(&app) => {}
                     () = sampler::sample_health(&app) => {}
                     () = sampler::sample_lags(&app) => {}
+                    () = sampler::sample_objects(&app) => {}
                     _ = stopped => {}
                 }
             });

@@ -25,18 +25,31 @@ pub(crate) struct Page {
     pub data: Value,
     pub body: Markup,
     pub status: StatusCode,
+    /// Time after which `console.js` fetches the page again and refreshes its content in place, ms.
+    live_ms: Option<u32>,
 }
 
 impl Page {
     /// A page.
     pub fn new(title: impl Into<String>, data: Value, body: Markup) -> Self {
-        Self { title: title.into(), data, body, status: StatusCode::OK }
+        Self { title: title.into(), data, body, status: StatusCode::OK, live_ms: None }
+    }
+
+    /// The page, refreshed in place while it is open.
+    pub fn live(self, every_ms: u32) -> Self {
+        Self { live_ms: Some(every_ms), ..self }
     }
 
     /// A page that says why a request was refused, above something with which it can be made once more.
     pub fn refused(title: impl Into<String>, refusal: &Refusal, below: Markup) -> Self {
         let body = html! { p.failure role="alert" { "✗ " (refusal.text) } (below) };
-        Self { title: title.into(), data: json!({"error": refusal.text}), body, status: refusal.status }
+        Self {
+            title: title.into(),
+            data: json!({"error": refusal.text}),
+            body,
+            status: refusal.status,
+            live_ms: None,
+        }
     }
 }
 
@@ -131,8 +144,11 @@ pub(crate) fn document(
                     nav aria-label=(lang.say("Pages")) { (links(lang, path)) }
                 }
                 (top(who, path, &back, health))
-                main #content {
+                main #content data-live=[page.live_ms] {
                     h1 { (page.title) }
+                    @if page.live_ms.is_some() {
+                        p #age.small data-keep data-text=(lang.say("Figures are {} s old")) data-silent=(lang.say("The console does not answer")) data-login=(lang.say("Log in again")) {}
+                    }
                     (page.body)
                     @if page.status.is_success() && !page.data.is_null() {
                         p.json { a href=(format!("/api/v1{json_path}{}", back.get(path.len()..).unwrap_or_default())) { (lang.say("The same as JSON")) } }

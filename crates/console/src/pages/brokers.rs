@@ -1,7 +1,9 @@
 //! Clusters and brokers.
 
+use super::charts::charts;
 use crate::answers::rows;
 use crate::app::{App, Visitor};
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, operation_link, table, taken};
@@ -55,6 +57,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         div.actions {
             (operation_link(who, who.lang.about(crate::app::find("broker", "set")?), ("broker", "set"), &given))
         }
+        (charts(app, lang, (Kind::Broker, name)))
         @for (title, part) in &parts {
             h2 { (match *title {
                 "Runtime" => lang.say("Runtime"),
@@ -67,5 +70,5 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             }
         }
     };
-    Ok(Page::new(format!("{}: {name}", lang.say("Broker")), data, body))
+    Ok(Page::new(format!("{}: {name}", lang.say("Broker")), data, body).live(5000))
 }

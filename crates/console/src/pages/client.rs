@@ -45,7 +45,9 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         rows.collect()
     });
     let data = json!({"running": first, "threads": threads});
-    Ok(Page::new(format!("{}: {id}", lang.say("Client")), data, body))
+    let page = Page::new(format!("{}: {id}", lang.say("Client")), data, body);
+    // Two thread dumps that are being read stay.
+    Ok(if wants_stacks { page } else { page.live(5000) })
 }
 
 /// A queue of a member with times in the place of ms since the epoch, as in `lastPullTimestamp` (`ProcessQueueInfo`).

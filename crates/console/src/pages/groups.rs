@@ -1,10 +1,11 @@
 //! Consumer groups and connected clients.
 
+use super::charts::charts;
 use super::list::{List, part};
 use super::runtime::{masters, shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
-use crate::lag::Lag;
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
@@ -116,7 +117,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let progress = app.look(who, ("group", "progress"), &progress, 1000).await;
     let members = app.look(who, ("client", "consumers"), &given, 1000).await;
     let members = members.map(|members| of_group(members, name));
-    let past = app.lags.of(name);
     let settings = app.look(who, ("group", "config"), &given, 5000).await;
     if let (Err(refusal), Err(_)) = (&progress, &members)
         && settings.as_ref().is_ok_and(|settings| rows(settings).is_empty())
@@ -124,7 +124,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         return Err(Refusal::missing(&*refusal.text));
     }
     // The data says null of a queue without an owner, whatever the language.
-    let data = json!({"lag": past, "progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
+    let data = json!({"progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
     let progress = progress.map(|mut progress| {
         for row in progress["queues"].as_array_mut().into_iter().flatten() {
             name_owner(lang, row);
@@ -155,8 +155,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (change_link(who, &group, known))
             (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &group))
         }
-        h2 { (lang.say("Lag in the past hours")) }
-        (charts(lang, &past))
+        (charts(app, lang, (Kind::Group, name)))
         @for (title, part) in parts {
             h2 { (title) }
             @match part {
@@ -165,7 +164,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             }
         }
     };
-    Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
+    Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body).live(5000))
 }
 
 /// Says in words that nobody owns a queue, or that a member that did not answer may own it.
@@ -195,34 +194,6 @@ fn of_group(mut consumers: Value, group: &str) -> Value {
         member["group"] = group.into();
     }
     consumers
-}
-
-/// The past of a group's lag, in messages and in seconds; the seconds have no point while they are not known.
-fn charts(lang: Lang, past: &[Lag]) -> Markup {
-    let (Some(first), Some(last)) = (past.first(), past.last()) else {
-        return html! { p { (lang.say("The group was not behind since the console runs")) } };
-    };
-    let span = (last.at_ms - first.at_ms).max(1) as f64;
-    let chart = |name: &str, class: &str, value: fn(&Lag) -> Option<i64>| {
-        let most = past.iter().filter_map(value).max().unwrap_or_default();
-        let points = past.iter().filter_map(|lag| {
-            let x = 800.0 * (lag.at_ms - first.at_ms) as f64 / span;
-            Some(format!("{x:.1},{:.1}", 76.0 - 70.0 * value(lag)? as f64 / most.max(1) as f64))
-        });
-        let points = points.collect::<Vec<_>>().join(" ");
-        let now = value(last).map_or_else(|| lang.say("unknown").to_owned(), |value| value.to_string());
-        html! {
-            p { (name) ": " (lang.say("now")) " " (now) ", " (lang.say("most")) " " (most) }
-            svg.chart viewBox="0 0 800 80" preserveAspectRatio="none" role="img" aria-label=(name) {
-                polyline.(class) points=(points) {}
-            }
-        }
-    };
-    html! {
-        (chart(lang.say("Messages"), "in", |lag| Some(lag.messages)))
-        (chart(lang.say("Seconds"), "out", |lag| lag.time_behind.lag_seconds))
-        p.small { time { (admin::time(first.at_ms)) } " – " time { (admin::time(last.at_ms)) } }
-    }
 }
 
 /// The members of a group, or why there are none: brokers refuse the question for a group of which nobody is online.
@@ -294,18 +265,6 @@ mod tests {
         assert_eq!(text, "<h2>Consumers</h2><p>nobody of the group &lt;g&gt; is online</p>");
         let members = json!({"members": [{"client_id": "c", "group": "g"}]});
         assert!(consumers(Lang::En, &Ok(members)).into_string().contains("/client?group=g&amp;id=c"));
-    }
-
-    #[test]
-    fn a_lag_that_is_not_known_is_shown_as_unknown() {
-        let past = [Some(30), None].map(|lag_seconds| {
-            let time_behind = admin::Lag { lag_seconds, lag_is_bound: false };
-            Lag { at_ms: 1000, messages: 5, time_behind }
-        });
-        let text = charts(Lang::En, &past).into_string();
-        assert!(text.contains("<p>Messages: now 5, most 5</p>"), "{text}");
-        assert!(text.contains("<p>Seconds: now unknown, most 30</p>"), "{text}");
-        assert!(text.contains("points=\"0.0,6.0\""), "one point: {text}");
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The overview: is the cluster well, what is to be done, and how much goes through it.
 
+use super::charts::charts;
 use crate::app::{App, Visitor};
+use crate::history::Kind;
 use crate::refusal::{KEYS, Refusal};
-use crate::request::{Fields, query};
+use crate::request::query;
 use crate::view::{Page, columns_table, health_text, token};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Columns of the brokers; `console.js` refreshes all of them by their places.
+/// Columns of the brokers.
 const BROKERS: [&str; 9] =
     ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
 /// Columns of the topics.
@@ -30,7 +32,7 @@ const FIRST: usize = 3;
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
     let tps = |class: &str, name: &str, value: f64| {
-        html! { div.figure { span.mark.(class) aria-hidden="true" {} span { (lang.say(name)) } output data-live=(class) { (format!("{value:.1}")) } } }
+        html! { div.figure { span.mark.(class) aria-hidden="true" {} span { (lang.say(name)) } output { (format!("{value:.1}")) } } }
     };
     let body = html! {
         h2 { (lang.say("Is it well?")) }
@@ -42,15 +44,8 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         h2 { (lang.say("Messages per second")) }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
         div.figures { (tps("in", "stored", sample.in_tps)) (tps("out", "delivered", sample.out_tps)) }
-        div.tabs #ranges {
-            button type="button" data-ring="0" aria-pressed="true" { (lang.say("10 minutes")) }
-            button type="button" data-ring="1" aria-pressed="false" { (lang.say("6 hours")) }
-            button type="button" data-ring="2" aria-pressed="false" { (lang.say("7 days")) }
-        }
-        svg #chart viewBox="0 0 800 200" preserveAspectRatio="none" role="img" aria-label=(lang.say("Messages per second")) {
-            polyline.in {} polyline.out {}
-        }
-        p.small { span #scale {} " " (lang.say("Figures taken at")) " " time #taken { (sample.at) } }
+        (charts(app, lang, (Kind::Cluster, "")))
+        p.small { (lang.say("Figures taken at")) " " time #taken { (sample.at) } }
         h2 { (lang.say("Busiest brokers")) }
         div #brokers {
             @if sample.brokers.is_empty() { p { (lang.say("No broker is known")) } }
@@ -62,7 +57,7 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
             @else { (columns_table(lang, &sample.topics, &TOPICS)) }
         }
     };
-    Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body)
+    Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body).live(1000)
 }
 
 /// The doctor's findings, the gravest first, each with its command and its page.
@@ -132,29 +127,4 @@ pub(super) fn health(app: &App, who: &Visitor) -> Page {
     let mut data = json!(health);
     data["text"] = health_text(who.lang, &health).into();
     Page::new("Health", data, html! {})
-}
-
-/// The past: `ring` 0 for seconds, 1 for 10 s, 2 for 5 minutes.
-pub(super) fn history(app: &App, fields: &Fields) -> Result<Page, Refusal> {
-    let ring = fields.text("ring").parse().unwrap_or(0);
-    Ok(Page::new("History", json!(app.live.history(ring)), html! {}))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_script_refreshes_every_cell_of_the_live_tables() {
-        let script = include_str!("../console.js");
-        for (table, columns) in [("brokers", &BROKERS[..]), ("topics", &TOPICS[..])] {
-            let after = script.split(&format!("[\"{table}\", [")).nth(1).unwrap();
-            let list = after.split("]]").next().unwrap();
-            let refreshed: Vec<&str> = list.split('[').filter_map(|it| it.split('"').nth(1)).collect();
-            assert_eq!(refreshed, columns, "{table}");
-            for (place, name) in columns.iter().enumerate() {
-                assert!(script.contains(&format!("[{place}, \"{name}\"]")), "{table}: {place} {name}");
-            }
-        }
-    }
 }

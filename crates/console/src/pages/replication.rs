@@ -105,7 +105,7 @@ pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusa
     };
     let failures = [positions.failures, leaders.failures, replicas.failures, elections.failures].concat();
     let data = json!({"positions": positions.rows, "controllers": leaders.rows, "replicas": replicas.rows, "elections": elections.rows, "failures": failures});
-    Ok(Page::new(lang.say("Replication"), data, body))
+    Ok(Page::new(lang.say("Replication"), data, body).live(5000))
 }
 
 /// The last epochs of each broker, the latest first.

@@ -1,9 +1,11 @@
 //! Topics: their list, and one topic with all that belongs to it.
 
+use super::charts::charts;
 use super::list::{List, NAMES_MS};
 use super::runtime::{shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
@@ -123,12 +125,13 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &of_cluster))
         }
         @if let Err(refusal) = &is_ordered { p.failure role="alert" { "✗ " (lang.say("Nobody tells whether the topic is ordered, so it cannot be changed here")) ": " (refusal.text) } }
+        (charts(app, lang, (Kind::Topic, name)))
         h2 { (lang.say("Consumers")) } (shown(&rates))
         h2 { (lang.say("Queues")) } (shown(&status))
         h2 { (lang.say("Route")) } (table(lang, rows(&route)))
     };
     let data = json!({"route": route, "status": status.ok(), "rates": rates.ok()});
-    Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body))
+    Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body).live(5000))
 }
 
 /// Whether a topic has an order configuration, from the look at it. Only a name server that has none says that the topic is not ordered.
