@@ -69,7 +69,8 @@ pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, Qu
 pub use group::{GroupFigures, GroupName};
 pub use lag::Lag;
 pub use message::{
-    DueCount, MessageView, Newest, TraceEvent, Track, Transaction, TransactionState, Transactions, Waiting,
+    DueCount, MessageView, MessagesByKey, Newest, TraceEvent, Track, Transaction, TransactionState,
+    Transactions, Waiting,
 };
 pub use mqadmin::mqadmin;
 pub use offset::{Reset, ResetQueue};

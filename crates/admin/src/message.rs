@@ -25,7 +25,7 @@ pub(crate) use send_time::to_clusters;
 pub use trace::TraceEvent;
 pub use track::Track;
 pub use transactions::{Transaction, TransactionState, Transactions};
-pub use view::MessageView;
+pub use view::{MessageView, MessagesByKey};
 
 use crate::Argument;
 use crate::arguments::{CLUSTER, COUNT, TEST_SIZE, optional, place, required, switch};

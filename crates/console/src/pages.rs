@@ -1,10 +1,14 @@
 //! The pages by their paths.
 
 mod access;
+mod body;
 mod brokers;
 mod charts;
 mod client;
+mod command;
 mod dead_letters;
+mod forms;
+mod group;
 mod groups;
 mod list;
 mod login;
@@ -20,7 +24,9 @@ mod storage;
 mod topics;
 mod waiting;
 
+pub(crate) use dead_letters::export;
 pub(crate) use login::login;
+pub(crate) use messages::body_file;
 pub(crate) use runs::report;
 
 use crate::app::{App, Visitor};
@@ -39,10 +45,13 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("view/table.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
+    include_str!("pages/body.rs"),
     include_str!("pages/brokers.rs"),
     include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
     include_str!("pages/dead_letters.rs"),
+    include_str!("pages/forms.rs"),
+    include_str!("pages/group.rs"),
     include_str!("pages/groups.rs"),
     include_str!("pages/list.rs"),
     include_str!("pages/login.rs"),
@@ -66,6 +75,12 @@ pub(crate) enum Reply {
     Refresh(String),
     /// A page that the lab wrote.
     Report(String),
+    /// A file to keep, whose name has letters, digits, dots and dashes only.
+    File {
+        name: String,
+        kind: &'static str,
+        bytes: Vec<u8>,
+    },
     /// A session began, or ended and another without a user began.
     LoggedIn {
         cookie: String,
@@ -97,7 +112,7 @@ pub(crate) async fn get(
         "/topics" => topics::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
         "/groups" => groups::list(app, who, fields).await,
-        "/group" => groups::one(app, who, fields).await,
+        "/group" => group::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,
         "/storage" => storage::storage(app, who).await,
         "/delays" => waiting::delays(app, who).await,

@@ -249,9 +249,9 @@ impl Typed for ByUniqueKey {
 /// Messages that were found by key.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct ByKey(pub Vec<View>);
+pub struct MessagesByKey(pub Vec<View>);
 
-impl Typed for ByKey {
+impl Typed for MessagesByKey {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "{:<50} {:>4} {:>40} {:<200}", "#Message ID", "#QID", "#Offset", "#IndexKey");
