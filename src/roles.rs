@@ -416,12 +416,14 @@ fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Err
     }
     if settings.data.is_some() || !config.has_store_path() {
         config.set_store_root(settings.home());
+        config.set_source("storePathRootDir", broker::Source::CommandLine);
     }
     if let Some(path) = &settings.config {
         config.set_file(path);
     }
     if let Some(port) = settings.broker_port {
         config.listen_port = port;
+        config.set_source("listenPort", broker::Source::CommandLine);
     }
     Ok(config)
 }
@@ -449,8 +451,14 @@ async fn start_broker(
     config.own_name_server.clone_from(&local);
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
     // It stands for what is not said at all; with a name server of its own the process says enough.
+    if settings.name_servers.is_some() {
+        config.set_source("namesrvAddr", broker::Source::CommandLine);
+    }
     let given = match given {
-        None if name_server.is_none() => of_environment()?,
+        None if name_server.is_none() => {
+            config.set_source("namesrvAddr", broker::Source::Environment);
+            of_environment()?
+        }
         given => given,
     };
     let mut name_servers: Vec<String> = local.into_iter().collect();

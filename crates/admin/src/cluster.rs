@@ -5,7 +5,7 @@ use crate::message::to_clusters;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::for_each;
 use crate::{Arguments, Error, Session};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -25,7 +25,8 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "cluster":
 };
 
 /// A broker and its load.
-#[derive(Clone, Debug, Serialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct BrokerRow {
     /// Cluster of the broker.
     pub cluster: String,

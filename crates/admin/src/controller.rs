@@ -203,7 +203,7 @@ pub struct Replica {
 }
 
 /// The brokers of sets that have controllers.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(transparent)]
 pub struct InSync {
     /// The brokers, by set.
@@ -297,7 +297,7 @@ struct CachedEpoch {
 }
 
 /// A part of a broker's log that one master wrote.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Epoch {
     /// Name of the broker set.
     pub broker: String,

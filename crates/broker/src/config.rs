@@ -40,7 +40,7 @@ pub(crate) use live::{Live, TooManySets};
 pub use metrics::{Exporter, Metrics};
 pub(crate) use own_ip::own_ip;
 pub(crate) use pop::{Mode, PopSettings};
-pub use property::{Effect, Property};
+pub use property::{Effect, Property, Source};
 pub use reading::{ConfigError, Finding};
 pub use replication::{Replication, Role};
 pub use settings_page::{page, settings_help};
@@ -212,6 +212,8 @@ pub struct Config {
     others: BTreeMap<String, String>,
     /// Values that a request has put into the file and that count after the next start, by name of the setting.
     after_restart: BTreeMap<String, String>,
+    /// Sources of the settings that were given, by present name.
+    sources: BTreeMap<String, Source>,
     /// The name server of this process, which stays when `namesrvAddr` changes.
     pub own_name_server: Option<String>,
 }
@@ -304,6 +306,7 @@ impl Config {
             has_commit_log_path: false,
             others: BTreeMap::new(),
             after_restart: BTreeMap::new(),
+            sources: BTreeMap::new(),
             own_name_server: None,
         }
     }
@@ -362,6 +365,17 @@ impl Config {
     /// on.
     pub fn serve_this_machine_only(&mut self, text: &'static str) {
         self.refusal_of_others = Some(text);
+    }
+
+    /// Notes the source of a setting that was not read from the file.
+    pub fn set_source(&mut self, name: &str, source: Source) {
+        self.sources.insert(name.to_owned(), source);
+    }
+
+    /// The sources of the settings that do not have their default, as `name=source;name=source`.
+    pub(crate) fn sources(&self) -> String {
+        let sources = self.sources.iter().map(|(name, source)| format!("{name}={}", source.name()));
+        sources.collect::<Vec<_>>().join(";")
     }
 
     /// Sets the file that the settings were read from.

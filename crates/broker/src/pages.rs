@@ -2,7 +2,7 @@
 //! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,6 +11,8 @@ use wire::codes::response;
 
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::state::Name;
+use crate::topics::attributes::MESSAGE_TYPE;
 
 /// Rows of a page unless the request says how many.
 const ROWS: usize = 100;
@@ -126,17 +128,37 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
         true => (topics_by_messages(broker, page, page.limit()), None),
         false => page.by_name(&|after, count, each| broker.topics.search(after, page.contains, count, each)),
     };
+    let delivered = delivered_per_second(broker);
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
+        let message_type = config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str);
         Some(json!({
             "topic": name,
             "readQueues": config.read_queue_nums,
             "writeQueues": config.write_queue_nums,
             "perm": config.perm,
             "messages": messages(name),
+            "messageType": message_type,
+            "inTps": broker.stats.tps(Name::TopicPutNums, name),
+            "outTps": delivered.get(name).copied().unwrap_or_default(),
         }))
     });
     page_body(rows, next)
+}
+
+/// Messages that are delivered to all groups per second, by topic.
+fn delivered_per_second(broker: &Broker) -> HashMap<String, f64> {
+    let tables = broker.stats.tables();
+    let mut rates: HashMap<String, f64> = HashMap::new();
+    for key in tables.got.keys() {
+        let tps = tables.windows.read(Name::GroupGetNums, key).map_or(0.0, |read| read.minute.tps);
+        if tps > 0.0
+            && let Some((topic, _)) = key.split_once('@')
+        {
+            *rates.entry(topic.to_owned()).or_default() += tps;
+        }
+    }
+    rates
 }
 
 /// The number of messages that a topic ever got.
@@ -258,6 +280,7 @@ mod tests {
     use crate::state::SAMPLE_MS;
     use crate::stats;
     use crate::testing::Fixture;
+    use crate::topics::attributes;
 
     fn fixture() -> Fixture {
         let fixture = Fixture::new();
@@ -321,8 +344,25 @@ mod tests {
             "the log is not read for rows in order of names"
         );
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
-        let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1});
+        let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1,
+            "messageType": "NORMAL", "inTps": 0.0, "outTps": 0.0});
         assert_eq!(found["rows"][0], audit);
+    }
+
+    #[test]
+    fn topics_have_their_type_and_rates() {
+        let fixture = fixture();
+        stats::sample(&fixture.broker, 0);
+        let ordered = attributes::parse("+message.type=FIFO").unwrap();
+        let change = TopicChange::Put(TopicConfig::new("Ordered", 1, 6), ordered);
+        fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+        (0..30).for_each(|_| fixture.put("Ordered", 0, b"body", b""));
+        stats::sample(&fixture.broker, SAMPLE_MS);
+        stats::sample(&fixture.broker, 2 * SAMPLE_MS);
+        let found = page(&fixture.broker, "topics", Page { contains: "Ordered", ..ALL }).unwrap();
+        let row = &found["rows"][0];
+        assert_eq!(row["messageType"], "FIFO");
+        assert!(row["inTps"].as_f64().unwrap() > 0.0 && row["outTps"] == 0.0, "{row}");
     }
 
     #[test]

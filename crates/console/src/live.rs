@@ -115,6 +115,11 @@ impl Live {
         topics.into_iter().take(count).map(|(name, _)| name.clone()).collect()
     }
 
+    /// Messages stored per second in a topic when it was last looked at.
+    pub fn topic_rate(&self, name: &str) -> Option<f64> {
+        self.state.lock().expect("short section").topics.get(name).map(|(_, tps)| *tps)
+    }
+
     /// The address of a broker, from its address or the name of its set, whose master is meant then.
     pub fn broker_address(&self, name: &str) -> Option<String> {
         let state = self.state.lock().expect("short section");

@@ -5,22 +5,26 @@ mod body;
 mod brokers;
 mod charts;
 mod client;
+mod clients;
 mod command;
 mod dead_letters;
 mod forms;
 mod group;
-mod groups;
+mod group_list;
 mod list;
 mod login;
 mod logins;
 mod messages;
+mod names;
 mod operations;
 mod overview;
 mod proxies;
 mod replication;
 mod runs;
 mod runtime;
+mod settings;
 mod storage;
+mod topic_list;
 mod topics;
 mod waiting;
 
@@ -49,10 +53,11 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("pages/brokers.rs"),
     include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
+    include_str!("pages/clients.rs"),
     include_str!("pages/dead_letters.rs"),
     include_str!("pages/forms.rs"),
     include_str!("pages/group.rs"),
-    include_str!("pages/groups.rs"),
+    include_str!("pages/group_list.rs"),
     include_str!("pages/list.rs"),
     include_str!("pages/login.rs"),
     include_str!("pages/logins.rs"),
@@ -62,7 +67,9 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("pages/proxies.rs"),
     include_str!("pages/replication.rs"),
     include_str!("pages/runs.rs"),
+    include_str!("pages/settings.rs"),
     include_str!("pages/storage.rs"),
+    include_str!("pages/topic_list.rs"),
     include_str!("pages/topics.rs"),
     include_str!("pages/waiting.rs"),
 ];
@@ -105,13 +112,14 @@ pub(crate) async fn get(
         "/history" => charts::history(app, fields),
         "/brokers" => brokers::list(app, who).await,
         "/broker" => brokers::one(app, who, fields).await,
+        "/settings" => settings::settings(app, who, fields).await,
         "/replication" => replication::replication(app, who).await,
         "/proxies" => proxies::proxies(app, who).await,
         "/runs" => runs::list(app, who, fields),
         "/run" => runs::one(app, who, fields),
-        "/topics" => topics::list(app, who, fields).await,
+        "/topics" => topic_list::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
-        "/groups" => groups::list(app, who, fields).await,
+        "/groups" => group_list::list(app, who, fields).await,
         "/group" => group::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,
         "/storage" => storage::storage(app, who).await,
@@ -119,7 +127,7 @@ pub(crate) async fn get(
         "/transactions" => waiting::transactions(app, who, fields).await,
         "/pops" => waiting::pops(app, who).await,
         "/access" => access::access(app, who).await,
-        "/clients" => groups::clients(app, who, fields).await,
+        "/clients" => clients::clients(app, who, fields).await,
         "/messages" => messages::list(app, who, fields).await,
         "/message" => messages::one(app, who, fields).await,
         "/dlq" => dead_letters::list(app, who, fields).await,

@@ -10,6 +10,10 @@ use crate::body::KeyValuesError;
 /// (`GET_BROKER_CONFIG`). Apache RocketMQ shows such values, too, and does not tell them from those that count.
 pub const AFTER_RESTART: &str = "countsAfterRestart";
 
+/// Field of the answer to `GET_BROKER_CONFIG` in which a broker of Vostok tells the sources of its settings, as
+/// `name=file;name=run-time`. A setting that is not in the field has its default.
+pub const SOURCES: &str = "settingSources";
+
 /// Whether the value that a broker shows of a setting counts after its next start only.
 pub fn counts_after_restart(shown: &BTreeMap<String, String>, name: &str) -> bool {
     shown.get(AFTER_RESTART).is_some_and(|names| names.split(';').any(|listed| listed == name))

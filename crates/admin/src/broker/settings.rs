@@ -4,12 +4,13 @@ use crate::operation::Typed;
 use crate::request::Request;
 use crate::session::Member;
 use crate::{Arguments, Error, Session, without_secrets};
+use client::Reply;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use wire::body::{format_key_values, parse_key_values};
 use wire::codes::request;
-use wire::settings::AFTER_RESTART;
+use wire::settings::{AFTER_RESTART, SOURCES};
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
@@ -37,6 +38,9 @@ pub struct Setting {
     /// When the value counts, if not at present.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'static str>,
+    /// Source of the value: `file`, `command-line`, `environment`, `run-time` or `default`; absent if the server does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl Settings {
@@ -46,9 +50,17 @@ impl Settings {
         let later = after_restart(&values);
         let setting = |(key, value)| {
             let counts = later.contains(&key).then_some("after restart");
-            Setting { server: server.to_owned(), key, value, counts }
+            Setting { server: server.to_owned(), key, value, counts, source: None }
         };
         self.rows.extend(values.into_iter().map(setting));
+    }
+
+    /// Notes the sources of the settings of a server, as `name=source;name=source`; other settings have their default.
+    fn add_sources(&mut self, server: &str, sources: &str) {
+        let sources: BTreeMap<&str, &str> = sources.split(';').filter_map(|it| it.split_once('=')).collect();
+        for row in self.rows.iter_mut().filter(|row| row.server == server) {
+            row.source = Some((*sources.get(row.key.as_str()).unwrap_or(&"default")).to_owned());
+        }
     }
 
     /// What to remark after a change of `key`: the servers that show no such setting pass it over without a word, those of RocketMQ
@@ -86,18 +98,30 @@ pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<S
     let brokers = session.targets(arguments).await?;
     let mut outcomes = Vec::new();
     for broker in &brokers {
-        outcomes.push(read(session, &broker.address).await.map(|values| (broker, values)));
+        let reply = ask(session, &broker.address).await;
+        let found = reply.and_then(|reply| Ok((broker, values(&broker.address, &reply)?, reply)));
+        outcomes.push(found);
     }
     let mut settings = Settings::default();
-    for (broker, values) in session.answers(outcomes)? {
+    for (broker, values, reply) in session.answers(outcomes)? {
         settings.add(&broker.address, title(broker, &brokers), values);
+        if let Some(sources) = reply.text(SOURCES) {
+            settings.add_sources(&broker.address, sources);
+        }
     }
     Ok(settings)
 }
 
 /// The settings of one broker.
 pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<String, String>, Error> {
-    let reply = session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await?;
+    values(address, &ask(session, address).await?)
+}
+
+async fn ask(session: &Session, address: &str) -> Result<Reply, Error> {
+    session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await
+}
+
+fn values(address: &str, reply: &Reply) -> Result<BTreeMap<String, String>, Error> {
     parse_key_values(&reply.body).map_err(|why| {
         Error::from(client::Error::Answer { address: address.to_owned(), why: why.to_string() })
     })
@@ -158,5 +182,73 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
     let remarks =
         session.change_all(&brokers, &Request::new(request::UPDATE_BROKER_CONFIG).body(text)).await?;
+    for broker in brokers.iter().filter(|_| session.planned().is_none()) {
+        needs_setting(session, broker, &key).await?;
+    }
     Ok(Changed { brokers, key, value, remarks })
+}
+
+/// Checks that a RocketMQ broker has a setting that it was asked to change: the broker passes an unknown name over without a word. A
+/// broker of Vostok, which tells the sources of its settings, refuses unknown names itself.
+///
+/// # Errors
+/// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the change is made.
+async fn needs_setting(session: &Session, broker: &str, key: &str) -> Result<(), Error> {
+    let Ok(reply) = ask(session, broker).await else { return Ok(()) };
+    let Ok(shown) = values(broker, &reply) else { return Ok(()) };
+    if reply.text(SOURCES).is_some() || shown.is_empty() || shown.contains_key(key) {
+        return Ok(());
+    }
+    let near = nearest(key, shown.keys()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Err(Error::NotFound(format!("{broker} has no setting {key}, so nothing was changed there{near}")))
+}
+
+/// The name that is spelled most similarly, with at most a third of the letters changed.
+fn nearest<'n>(key: &str, names: impl Iterator<Item = &'n String>) -> Option<&'n String> {
+    let distances = names.map(|name| (distance(&key.to_lowercase(), &name.to_lowercase()), name));
+    distances.min().filter(|(distance, _)| *distance * 3 <= key.len()).map(|(_, name)| name)
+}
+
+/// Letters that are to be added, left out or replaced (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (place, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], place + 1);
+        for (at, with) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(letter != with);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Received, ServerAnswer, with_cluster};
+
+    #[test]
+    fn a_setting_that_a_broker_does_not_have_is_an_error() {
+        let answers = |_: &str, asked: &Received| match asked.code {
+            request::GET_BROKER_CONFIG => {
+                ServerAnswer::bytes(b"fileReservedTime=72\nlistenPort=1\n".to_vec())
+            }
+            request::UPDATE_BROKER_CONFIG => ServerAnswer::success(),
+            _ => None,
+        };
+        let change = |key: &'static str| {
+            let mut arguments = Arguments::default();
+            [("broker", "a"), ("key", key), ("value", "24")]
+                .iter()
+                .for_each(|(name, value)| arguments.set(name, *value));
+            with_cluster(&["a"], answers, async move |session: &Session| {
+                set(session, &arguments).await.map(|changed| changed.key).map_err(|error| error.to_string())
+            })
+        };
+        assert_eq!(change("fileReservedTime").unwrap(), "fileReservedTime");
+        let text = change("fileReservedTme").unwrap_err();
+        assert!(text.contains("did you mean fileReservedTime?"), "{text}");
+        assert!(!change("zzzz").unwrap_err().contains("did you mean"));
+    }
 }

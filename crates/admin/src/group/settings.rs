@@ -50,7 +50,7 @@ impl Typed for Vec<Setting> {
 }
 
 /// A group and the broker sets that have its settings.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct GroupName {
     /// Name of the group.
     pub group: String,

@@ -3,19 +3,25 @@
 use crate::operation::{Typed, Written};
 use crate::pages::Page;
 use crate::request::{Request, body, for_each, split};
+use crate::session::Member;
 use crate::stats;
 use crate::text::{front, indented, permission, time, time_to_ms};
 use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use wire::body::topic::{TopicConfig, TopicTable};
 use wire::body::{MessageQueue, TopicRouteData, TopicStats};
 use wire::codes::request;
 use wire::json;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
+/// Topics of one request to a broker of RocketMQ, and most topics of a broker whose settings are read.
+const TOPICS_AT_ONCE: usize = 2000;
+const TOPICS_MAX: usize = 20_000;
+
 /// A topic, with a cluster and a group that consumes it if that was asked.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TopicRow {
     /// Name of the topic.
     pub topic: String,
@@ -23,7 +29,7 @@ pub struct TopicRow {
     cluster: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
-    /// Figures of a page; absent if a broker is not of Vostok.
+    /// Figures of a page; absent if no broker tells.
     #[serde(flatten)]
     pub figures: Option<TopicFigures>,
 }
@@ -34,8 +40,8 @@ impl TopicRow {
     }
 }
 
-/// Figures of a topic in a page of the topics of brokers of Vostok.
-#[derive(Serialize)]
+/// Figures of a topic in a page.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct TopicFigures {
     /// Queues that consumers read, of all brokers.
     pub read_queues: i32,
@@ -43,8 +49,17 @@ pub struct TopicFigures {
     pub write_queues: i32,
     /// Permission, as `RW-`.
     pub perm: String,
-    /// Messages that were ever stored: sum of the ends of all queues.
-    pub messages: i64,
+    /// Messages that were ever stored: sum of the ends of all queues. Only brokers of Vostok tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<i64>,
+    /// Type of the messages, as `NORMAL` or `FIFO`.
+    pub message_type: String,
+    /// Messages stored per second, mean of the last minute. Only brokers of Vostok tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_tps: Option<f64>,
+    /// Messages delivered to all groups per second, mean of the last minute. Only brokers of Vostok tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_tps: Option<f64>,
 }
 
 /// A row of a broker's list of topics.
@@ -56,6 +71,12 @@ struct BrokerTopicRow {
     write_queues: i32,
     perm: i32,
     messages: i64,
+    #[serde(default)]
+    message_type: String,
+    #[serde(default)]
+    in_tps: f64,
+    #[serde(default)]
+    out_tps: f64,
 }
 
 impl Typed for Vec<TopicRow> {
@@ -78,15 +99,22 @@ impl Typed for Vec<TopicRow> {
 async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error> {
     let Some(answered) = page.ask::<BrokerTopicRow>(session, "topics").await? else {
         let names = page.of_names(stats::topics(session).await?.into_iter())?;
-        return Ok(names.into_iter().map(TopicRow::new).collect());
+        let mut configs = configs(session).await?;
+        let row = |name: String| TopicRow { figures: configs.remove(&name), ..TopicRow::new(name) };
+        return Ok(names.into_iter().map(row).collect());
     };
     let mut rows: BTreeMap<String, TopicFigures> = BTreeMap::new();
-    for BrokerTopicRow { topic, read_queues, write_queues, perm, messages } in answered {
-        let none = TopicFigures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
-        let row = rows.entry(topic).or_insert(none);
-        row.read_queues += read_queues;
-        row.write_queues += write_queues;
-        row.messages += messages;
+    for answered in answered {
+        let row = rows.entry(answered.topic).or_insert(TopicFigures {
+            perm: permission(answered.perm),
+            message_type: answered.message_type,
+            ..TopicFigures::default()
+        });
+        row.read_queues += answered.read_queues;
+        row.write_queues += answered.write_queues;
+        *row.messages.get_or_insert_default() += answered.messages;
+        *row.in_tps.get_or_insert_default() += answered.in_tps;
+        *row.out_tps.get_or_insert_default() += answered.out_tps;
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     if !page.is_by_name() {
@@ -97,6 +125,43 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error>
         .into_iter()
         .map(|(topic, figures)| TopicRow { figures: Some(figures), ..TopicRow::new(topic) })
         .collect())
+}
+
+/// Queues, permissions and types of the topics of all masters that answer, as brokers of RocketMQ tell: without rates.
+async fn configs(session: &Session) -> Result<BTreeMap<String, TopicFigures>, Error> {
+    let masters = session.members(None).await?.into_iter().filter(|member| member.id == 0);
+    let masters: Vec<Member> = masters.collect();
+    let outcomes = for_each(masters, |master: Member| async move { table(session, &master.address).await });
+    let mut all: BTreeMap<String, TopicFigures> = BTreeMap::new();
+    for (name, config) in session.answers(outcomes.await)?.into_iter().flatten() {
+        let kind = config.attributes.get("message.type").map_or("NORMAL", String::as_str);
+        let row = all.entry(name).or_insert(TopicFigures {
+            perm: permission(config.perm),
+            message_type: kind.to_owned(),
+            ..TopicFigures::default()
+        });
+        row.read_queues += config.read_queue_nums;
+        row.write_queues += config.write_queue_nums;
+    }
+    Ok(all)
+}
+
+/// The topics of a broker. Brokers from 5.1.4 on tell a page at a time, others all at once (`AdminBrokerProcessor.getAllTopicConfig`).
+async fn table(session: &Session, address: &str) -> Result<BTreeMap<String, TopicConfig>, Error> {
+    let mut topics = BTreeMap::new();
+    loop {
+        let first = topics.len();
+        let ask = Request::new(request::GET_ALL_TOPIC_CONFIG)
+            .with("topicSeq", first)
+            .with("maxTopicNum", TOPICS_AT_ONCE);
+        let reply = session.look(address, &ask).await?;
+        topics.extend(body::<TopicTable>(address, &reply)?.topic_config_table);
+        let count: usize =
+            reply.text("totalTopicNum").and_then(|count| count.parse().ok()).unwrap_or_default();
+        if topics.len() >= count.min(TOPICS_MAX) || topics.len() == first {
+            return Ok(topics);
+        }
+    }
 }
 
 pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<TopicRow>, Error> {

@@ -13,6 +13,31 @@ pub enum Effect {
     Restart,
 }
 
+/// Source of the value of a setting; a setting without a source has its default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Configuration file.
+    File,
+    /// Command line of the process.
+    CommandLine,
+    /// Environment of the process.
+    Environment,
+    /// Request to the running broker, which also wrote the value to the file.
+    RunTime,
+}
+
+impl Source {
+    /// The source in answers to operators.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::CommandLine => "command-line",
+            Self::Environment => "environment",
+            Self::RunTime => "run-time",
+        }
+    }
+}
+
 /// One setting, as configuration files and requests know it.
 pub struct Property {
     /// Name of the setting.

@@ -3,7 +3,7 @@
 use wire::body::{KeyValuesError, parse_key_values};
 
 use super::property::Property;
-use super::{Config, aliases, refused, table, unknown, value};
+use super::{Config, Source, aliases, refused, table, unknown, value};
 
 /// Something in a configuration file that the operator should know of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +140,7 @@ impl Config {
                 None => key.as_str(),
             };
             refused::check(name, &value)?;
+            self.sources.insert(name.to_owned(), Source::File);
             findings.extend(self.set(name, value)?);
         }
         Ok(findings)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::aliases::{self, present_name};
 use super::property::Property;
-use super::{Config, Effect, Exporter, own_ip, refused, table, unknown, value};
+use super::{Config, Effect, Exporter, Source, own_ip, refused, table, unknown, value};
 
 /// Why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
@@ -147,12 +147,13 @@ impl Update {
                     self.notes.push(format!("{name} is left out: {}", aliases::outdated(now)));
                     return Ok(());
                 }
-                // An unknown name is passed over with a remark; Java says nothing.
+                // Java says nothing, and the operator believes that the setting counts.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
-                self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));
-                return Ok(());
+                let near = near.unwrap_or_default();
+                return Err(NotChanged::Invalid(format!("no setting has the name {name}{near}")));
             }
         }
+        self.config.sources.insert(name.to_owned(), Source::RunTime);
         self.config.others.insert(name.to_owned(), value.clone());
         self.written.insert(name.to_owned(), value);
         Ok(())
@@ -184,10 +185,12 @@ impl Update {
         if property.effect == Effect::Live {
             self.config = changed;
             self.config.keep_own_name_server();
+            self.config.sources.insert(name.to_owned(), Source::RunTime);
         } else if property.value(&changed) == present {
             self.config.after_restart.remove(name);
         } else {
             self.config.after_restart.insert(name.to_owned(), value.clone());
+            self.config.sources.insert(name.to_owned(), Source::RunTime);
             self.planned.push(format!("{name} is set and counts after the next start of the broker"));
         }
         self.written.insert(name.to_owned(), value);

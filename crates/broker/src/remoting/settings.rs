@@ -8,6 +8,7 @@ use serde_json::json;
 use wire::body::parse_key_values;
 use wire::codes::response;
 use wire::ha::Epoch;
+use wire::settings::SOURCES;
 
 use super::answer::Answer;
 use super::codec::strict_json;
@@ -19,9 +20,10 @@ const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot on
 /// 26 `GET_BROKER_CONFIG`: all settings as a properties text.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let version = wire::json::to_vec(&r.broker.topics.version());
-    let text = admin::config(r.broker).to_properties();
+    let config = admin::config(r.broker);
+    let text = config.to_properties();
     let version = String::from_utf8_lossy(&version);
-    Ok(Answer::success().field("version", version).body(text.into_bytes()))
+    Ok(Answer::success().field("version", version).field(SOURCES, config.sources()).body(text.into_bytes()))
 }
 
 /// 25 `UPDATE_BROKER_CONFIG`.

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::history::{Kind, Point, RINGS};
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Column, Page, Table, decimal, duration, number};
+use crate::view::{Column, Page, Table, duration, number};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,13 +1,15 @@
 //! Lists of names. A list of few names is searched and paged here; of many the brokers give one page at a time, so that no list is
 //! loaded as a whole.
 
-use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
+use crate::view::number;
 use crate::words::Lang;
+use http::StatusCode;
 use maud::{Markup, html};
-use serde_json::Value;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Rows of a page of a list.
 const PAGE: usize = 50;
@@ -22,20 +24,32 @@ const MANY: usize = 1000;
 /// Requests for one page of a long list; more than one is needed where names are passed over.
 const ROUNDS_MAX: usize = 8;
 
-/// A list of names.
-pub(super) struct List {
-    /// The operation that gives its pages.
+/// A list of things with names.
+pub(super) struct List<T> {
+    /// Operation that answers with pages of the list.
     pub operation: (&'static str, &'static str),
-    /// The member of a row that is its name.
-    pub name: &'static str,
-    /// The page on which the list is shown.
+    /// Name of a row.
+    pub name: fn(&T) -> &str,
+    /// Figure by which brokers of Vostok sort the list.
+    pub figure: &'static str,
+    /// Path of the page on which the list is shown.
     pub path: &'static str,
 }
 
 /// The part of a list that is on a page of it.
-pub(super) struct Part {
-    pub rows: Vec<Value>,
+pub(super) struct Part<T> {
+    pub rows: Vec<T>,
     place: Place,
+}
+
+/// The rows of a page that are wanted.
+pub(super) struct Wanted<'a, T, W> {
+    /// Beginnings of the names, in the order of names.
+    pub begins: &'a [&'a str],
+    /// Whether a name is wanted.
+    pub is_wanted: W,
+    /// Order of the rows of a short list.
+    pub order: &'a (dyn Fn(&T, &T) -> Ordering + Send + Sync),
 }
 
 /// Where a part lies in its list.
@@ -47,29 +61,38 @@ enum Place {
     Behind { next: Option<String> },
 }
 
-impl List {
-    /// The part of the list that a page shows: names with the text `q` in them that are wanted. Each begins with one of `begins`,
-    /// which are in the order of names.
+impl<T: Clone + Send + Sync + 'static> List<T> {
+    /// The part of the list that a page shows: names with the text `q` in them that are wanted. A long list is in the order of names,
+    /// except the first page by the figure of the list.
     ///
     /// # Errors
     /// [`Refusal`] when no server tells.
-    pub async fn part(
+    pub async fn part<W: Fn(&str) -> bool>(
         &self,
         app: &App,
         who: &Visitor,
         fields: &Fields,
-        (begins, is_wanted): (&[&str], impl Fn(&str) -> bool),
-    ) -> Result<Part, Refusal> {
-        let whole = (MANY + SPARE).to_string();
-        let whole = [("limit", whole.as_str())];
+        Wanted { begins, is_wanted, order }: Wanted<'_, T, W>,
+    ) -> Result<Part<T>, Refusal> {
         // That a list is long is remembered for longer than its names are: to find it out costs the brokers a page.
-        let is_long = |listed: &Value| rows(listed).len() >= MANY;
-        if !is_long(&app.look(who, self.operation, &whole, LONG_MS).await?) {
-            let all = app.look(who, self.operation, &whole, NAMES_MS).await?;
+        let is_long = |listed: &[T]| listed.len() >= MANY;
+        if !is_long(&self.whole(app, who, LONG_MS).await?) {
+            let all = self.whole(app, who, NAMES_MS).await?;
             // The list may have grown meanwhile, as while brokers start.
             if !is_long(&all) {
-                return Ok(part(rows(&all), self.name, fields, is_wanted));
+                let mut all = all.to_vec();
+                all.sort_by(order);
+                return Ok(part(&all, self.name, fields, is_wanted));
             }
+        }
+        if fields.get("sort").is_some_and(|sort| sort == format!("-{}", self.figure))
+            && ["q", "after"].iter().all(|name| fields.get(name).is_none())
+        {
+            let mut rows = self.whole(app, who, NAMES_MS).await?.to_vec();
+            rows.retain(|row| is_wanted((self.name)(row)));
+            rows.sort_by(order);
+            rows.truncate(PAGE);
+            return Ok(Part { rows, place: Place::Behind { next: None } });
         }
         let limit = (PAGE + SPARE).to_string();
         let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
@@ -79,8 +102,8 @@ impl List {
             let mut after = Some(fields.text("after").max(before).to_owned());
             while let Some(from) = after.take().filter(|_| walk.goes_on()) {
                 let given = [("contains", fields.text("q")), ("after", &*from), ("limit", &*limit)];
-                let listed = app.look(who, self.operation, &given, NAMES_MS).await?;
-                after = walk.take(rows(&listed), begin, &is_wanted);
+                let listed = app.typed::<Vec<T>>(who, self.operation, &given, NAMES_MS).await?;
+                after = walk.take(&listed, begin, &is_wanted);
                 if after.is_some() && walk.rounds == ROUNDS_MAX && walk.rows.len() <= PAGE {
                     return Ok(Part { rows: walk.rows, place: Place::Behind { next: after } });
                 }
@@ -88,25 +111,38 @@ impl List {
         }
         Ok(walk.end())
     }
+
+    /// So many rows that a longer list is known to be long: by the figure of the list where the brokers sort.
+    async fn whole(&self, app: &App, who: &Visitor, fresh_ms: i64) -> Result<Arc<Vec<T>>, Refusal> {
+        let limit = (MANY + SPARE).to_string();
+        let sorted = [("limit", limit.as_str()), ("sort", self.figure)];
+        match app.typed(who, self.operation, &sorted, fresh_ms).await {
+            // Brokers of RocketMQ do not sort.
+            Err(refusal) if refusal.status == StatusCode::BAD_REQUEST => {
+                app.typed(who, self.operation, &sorted[..1], fresh_ms).await
+            }
+            listed => listed,
+        }
+    }
 }
 
 /// The rows of a page of a long list while they are gathered.
-struct Walk {
-    name: &'static str,
-    rows: Vec<Value>,
+struct Walk<T> {
+    name: fn(&T) -> &str,
+    rows: Vec<T>,
     rounds: usize,
 }
 
-impl Walk {
+impl<T: Clone> Walk<T> {
     fn goes_on(&self) -> bool {
         self.rows.len() <= PAGE && self.rounds < ROUNDS_MAX
     }
 
     /// Takes rows over, and tells behind which name the next ones are if there may be more.
-    fn take(&mut self, listed: &[Value], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    fn take(&mut self, listed: &[T], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.rounds += 1;
-        let name = |row: &Value| row[self.name].as_str().unwrap_or_default().to_owned();
-        let fits = |row: &&Value| name(row).starts_with(begin) && is_wanted(&name(row));
+        let name = |row: &T| (self.name)(row).to_owned();
+        let fits = |row: &&T| name(row).starts_with(begin) && is_wanted(&name(row));
         let last = listed.last().map(name)?;
         let is_over = listed.len() <= PAGE || (*last > *begin && !last.starts_with(begin));
         let is_passed_over = last.starts_with('%') && !is_wanted(&last);
@@ -115,19 +151,24 @@ impl Walk {
         (!is_over).then(|| if is_passed_over { "&".to_owned() } else { last })
     }
 
-    fn end(mut self) -> Part {
+    fn end(mut self) -> Part<T> {
         let has_more = self.rows.len() > PAGE;
         self.rows.truncate(PAGE);
-        let last = self.rows.last().and_then(|row| row[self.name].as_str()).map(str::to_owned);
+        let last = self.rows.last().map(|row| (self.name)(row).to_owned());
         Part { rows: self.rows, place: Place::Behind { next: last.filter(|_| has_more) } }
     }
 }
 
 /// Finds rows whose name contains a text in upper or lower case, and takes a page of them.
-pub(super) fn part(all: &[Value], name: &str, fields: &Fields, is_wanted: impl Fn(&str) -> bool) -> Part {
+pub(super) fn part<T: Clone>(
+    all: &[T],
+    name: impl Fn(&T) -> &str,
+    fields: &Fields,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Part<T> {
     let wanted = fields.text("q").to_lowercase();
-    let is_found = |row: &&Value| {
-        let name = row[name].as_str().unwrap_or_default();
+    let is_found = |row: &&T| {
+        let name = name(row);
         is_wanted(name) && (wanted.is_empty() || name.to_lowercase().contains(&wanted))
     };
     let found = all.iter().filter(is_found).count();
@@ -136,7 +177,7 @@ pub(super) fn part(all: &[Value], name: &str, fields: &Fields, is_wanted: impl F
     Part { rows, place: Place::Page { page, found } }
 }
 
-impl Part {
+impl<T> Part<T> {
     /// How many rows were found at all; `None` in a long list.
     pub fn found(&self) -> Option<usize> {
         match self.place {
@@ -155,7 +196,7 @@ impl Part {
                     Place::Page { page, found } => {
                         @let last = found.div_ceil(PAGE).max(1);
                         @if *page > 1 { a rel="prev" href=(link(page - 1)) { (lang.say("Previous")) } }
-                        span { (found) " " (lang.say("found")) " · " (lang.say("Page")) " " (page) " / " (last) }
+                        span { (number(i64::try_from(*found).unwrap_or(i64::MAX))) " " (lang.say("found")) " · " (lang.say("Page")) " " (page) " / " (last) }
                         @if *page < last { a rel="next" href=(link(page + 1)) { (lang.say("Next")) } }
                     }
                     Place::Behind { next } => {
@@ -171,21 +212,21 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn topics(names: impl IntoIterator<Item = String>) -> Vec<Value> {
-        names.into_iter().map(|name| json!({"topic": name})).collect()
+    fn topics(names: impl IntoIterator<Item = String>) -> Vec<String> {
+        names.into_iter().collect()
+    }
+
+    fn walk() -> Walk<String> {
+        Walk { name: String::as_str, rows: Vec::new(), rounds: 0 }
     }
 
     #[test]
     fn short_lists_are_searched_and_paged() {
         let all = topics((0..120).map(|number| format!("Order{number:03}")));
-        let page = |text: &str| part(&all, "topic", &Fields::parse(text), |_| true);
+        let page = |text: &str| part(&all, String::as_str, &Fields::parse(text), |_| true);
         let third = page("page=3");
-        assert_eq!(
-            (third.found(), third.rows.len(), &third.rows[0]["topic"]),
-            (Some(120), 20, &json!("Order100"))
-        );
+        assert_eq!((third.found(), third.rows.len(), third.rows[0].as_str()), (Some(120), 20, "Order100"));
         assert_eq!(page("q=order11").found(), Some(10));
         assert_eq!(page("page=99").rows.len(), 20, "the last page");
         assert_eq!(page("q=absent").rows.len(), 0);
@@ -193,7 +234,7 @@ mod tests {
 
     #[test]
     fn long_lists_are_walked_until_a_page_is_full() {
-        let mut walk = Walk { name: "topic", rows: Vec::new(), rounds: 0 };
+        let mut walk = walk();
         let is_wanted = |name: &str| !name.starts_with('%');
         let retry = topics((0..51).map(|number| format!("%RETRY%g{number:02}")));
         assert_eq!(
@@ -211,7 +252,7 @@ mod tests {
 
     #[test]
     fn names_of_a_kind_end_with_their_beginning() {
-        let mut walk = Walk { name: "topic", rows: Vec::new(), rounds: 0 };
+        let mut walk = walk();
         let mut told = topics((0..10).map(|number| format!("%RETRY%g{number}")));
         told.extend(topics((0..41).map(|number| format!("Order{number:02}"))));
         assert_eq!(walk.take(&told, "%RETRY%", |_| true), None);

@@ -1,20 +1,29 @@
 //! The overview: is the cluster well, what is to be done, and how much goes through it.
 
+use super::brokers::broker_cells;
 use super::charts::charts;
+use super::group_list::lag_text;
+use super::names::is_system_group;
 use crate::app::{App, Visitor};
 use crate::history::Kind;
+use crate::lag::{GROUPS_MAX, Lag};
+use crate::live::Sample;
 use crate::refusal::{KEYS, Refusal};
 use crate::request::query;
-use crate::view::{Page, columns_table, health_text, token};
+use crate::view::{
+    Column, Page, Table, ago, broker_link, card, decimal, empty, group_link, health_text, number, share,
+    token, topic_link,
+};
 use crate::words::Lang;
+use admin::BrokerRow;
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Columns of the brokers.
-const BROKERS: [&str; 9] =
-    ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
-/// Columns of the topics.
-const TOPICS: [&str; 3] = ["topic", "in_tps", "time"];
+/// Brokers that are shown at most.
+const BROKERS_MAX: usize = 10;
+/// Lag in time from which on a group counts as behind, s.
+const BEHIND_SECONDS: i64 = 60;
 
 /// Checks of groups whose names do not begin with `group-`, as far as their subjects begin with the group and not with a client.
 const GROUP_CHECKS: [&str; 6] = [
@@ -31,33 +40,116 @@ const FIRST: usize = 3;
 /// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
-    let tps = |class: &str, name: &str, value: f64| {
-        html! { div.figure { span.mark.(class) aria-hidden="true" {} span { (lang.say(name)) } output { (format!("{value:.1}")) } } }
-    };
+    let rows = sample.brokers.iter().filter_map(|row| BrokerRow::deserialize(row).ok());
+    let brokers: Vec<BrokerRow> = rows.collect();
     let body = html! {
-        h2 { (lang.say("Is it well?")) }
         @if sample.is_refused() {
             p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
         }
-        div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_ref())) }
-        form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
-        h2 { (lang.say("Messages per second")) }
-        @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
-        div.figures { (tps("in", "stored", sample.in_tps)) (tps("out", "delivered", sample.out_tps)) }
-        (charts(app, lang, (Kind::Cluster, "")))
-        p.small { (lang.say("Figures taken at")) " " time #taken { (sample.at) } }
-        h2 { (lang.say("Busiest brokers")) }
-        div #brokers {
-            @if sample.brokers.is_empty() { p { (lang.say("No broker is known")) } }
-            @else { (columns_table(lang, &sample.brokers[..sample.brokers.len().min(10)], &BROKERS)) }
+        section.panel {
+            h2 { (lang.say("Health")) }
+            div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_ref())) }
+            form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
         }
-        h2 { (lang.say("Busiest topics")) }
-        div #topics {
-            @if sample.topics.is_empty() { p { (lang.say("No topic gets messages now")) } }
-            @else { (columns_table(lang, &sample.topics, &TOPICS)) }
+        @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
+        div.cards {
+            (card(lang.say("Messages in"), rate(sample.in_tps), today(lang, &brokers, |row| if row.id == 0 { row.in_today } else { 0 })))
+            (card(lang.say("Messages out"), rate(sample.out_tps), today(lang, &brokers, |row| row.out_today)))
+            (behind(app, lang))
+            (fullest(lang, &brokers))
+        }
+        (charts(app, lang, (Kind::Cluster, "")))
+        div.split {
+            div #brokers { h2 { (lang.say("Brokers")) } (broker_table(lang, &brokers)) }
+            div #topics {
+                h2 { (lang.say("Busiest topics")) }
+                (topic_table(lang, &sample))
+            }
         }
     };
     Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body).live(1000)
+}
+
+fn rate(per_second: f64) -> Markup {
+    html! { (decimal(per_second)) span.unit { " /s" } }
+}
+
+/// Messages since midnight, of all brokers.
+fn today(lang: Lang, brokers: &[BrokerRow], count: impl Fn(&BrokerRow) -> i64) -> Markup {
+    html! { (number(brokers.iter().map(count).sum())) " " (lang.say("since midnight")) }
+}
+
+/// The groups that are behind in time, and the group that is furthest behind.
+fn behind(app: &App, lang: Lang) -> Markup {
+    let is_behind = |lag: &Lag| lag.time_behind.lag_seconds.is_none_or(|seconds| seconds >= BEHIND_SECONDS);
+    let readers = app.lags.oldest_readers(GROUPS_MAX).into_iter();
+    let groups: Vec<_> = readers.filter(|(group, lag)| is_behind(lag) && !is_system_group(group)).collect();
+    let note = html! {
+        @match groups.first() {
+            Some((group, lag)) => { (group_link(group)) " " (lag_text(lang, &lag.time_behind)) }
+            None => (lang.say("No group is a minute behind")),
+        }
+    };
+    let href = "/groups?sort=-lag";
+    card(
+        lang.say("Groups that lag"),
+        html! { a href=(href) { (number(i64::try_from(groups.len()).unwrap_or(i64::MAX))) } },
+        note,
+    )
+}
+
+/// The disk that is fullest.
+fn fullest(lang: Lang, brokers: &[BrokerRow]) -> Markup {
+    let known = brokers.iter().filter(|row| row.error.is_none());
+    let Some(row) = known.max_by(|one, other| one.disk_ratio.total_cmp(&other.disk_ratio)) else {
+        return card(lang.say("Disk"), "–", lang.say("No broker is known"));
+    };
+    let note = html! { (broker_link(&row.broker, row.id, &row.address)) " · " a href="/storage" { (lang.say("Storage")) } };
+    card(lang.say("Fullest disk"), share(row.disk_ratio), note)
+}
+
+fn broker_table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::text(lang.say("State")),
+        Column::number(lang.say("In /s")),
+        Column::number(lang.say("Out /s")),
+        Column::text(lang.say("Disk")),
+    ];
+    let rows = brokers.iter().take(BROKERS_MAX).map(|row| {
+        let (name, state) = broker_cells(lang, row);
+        let disk = if row.error.is_none() {
+            share(row.disk_ratio)
+        } else {
+            html! { "–" }
+        };
+        vec![name, state, html! { (decimal(row.in_tps)) }, html! { (decimal(row.out_tps)) }, disk]
+    });
+    html! {
+        (Table::new(columns).rows(rows).or(empty(lang, lang.say("No broker is known; check that brokers register with the name servers"))))
+        @if brokers.len() > BROKERS_MAX { p.small { a href="/brokers" { (lang.say("All brokers")) } } }
+    }
+}
+
+fn topic_table(lang: Lang, sample: &Sample) -> Markup {
+    let columns = [
+        Column::text(lang.say("Topic")),
+        Column::number(lang.say("In /s")),
+        Column::text(lang.say("Looked at")),
+    ];
+    let rows = sample.topics.iter().filter_map(|row| Busy::deserialize(row).ok()).map(|row| {
+        let time_ms = admin::parse_time(&row.time).unwrap_or_default();
+        vec![topic_link(&row.topic), html! { (decimal(row.in_tps)) }, ago(lang, time_ms)]
+    });
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("No topic gets messages now")))
+}
+
+/// A busy topic of a sample.
+#[derive(Deserialize)]
+struct Busy {
+    topic: String,
+    in_tps: f64,
+    time: String,
 }
 
 /// The doctor's findings, the gravest first, each with its command and its page.

@@ -70,7 +70,7 @@ pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Re
         })
         .collect();
     runs.sort_by_key(|run| std::cmp::Reverse(run["started"].as_str().map(str::to_owned)));
-    let part = super::list::part(&runs, "run", fields, |_| true);
+    let part = super::list::part(&runs, |row| row["run"].as_str().unwrap_or_default(), fields, |_| true);
     let columns = ["run", "scenario", "target", "cells", "started", "ended"];
     let started = app.lab.state();
     let body = html! {

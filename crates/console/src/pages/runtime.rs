@@ -1,9 +1,9 @@
 //! What several pages ask of all masters: runtime figures, one request to each.
 
 use super::list::NAMES_MS;
-use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
+use admin::{BrokerRow, Figure};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub(super) type Runtime = BTreeMap<String, String>;
 
 /// Names of the masters that answer.
 pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
-    let masters = rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null());
-    Ok(masters.filter_map(|row| row["broker"].as_str()).map(str::to_owned).collect())
+    let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let masters = brokers.iter().filter(|row| row.id == 0 && row.error.is_none());
+    Ok(masters.map(|row| row.broker.clone()).collect())
 }
 
 /// Brokers that did not answer when they were last sampled, with the reason: what they alone know is missing on a page.
@@ -43,11 +43,10 @@ pub(super) async fn runtimes(
         failures.push(format!("{MASTERS_MAX} / {}", masters.len()));
     }
     for broker in masters.into_iter().take(MASTERS_MAX) {
-        match app.look(who, ("broker", "status"), &[("broker", &broker)], RUNTIME_MS).await {
-            Ok(status) => {
-                let text = |row: &serde_json::Value, name: &str| row[name].as_str().map(str::to_owned);
-                let figures =
-                    rows(&status).iter().filter_map(|row| Some((text(row, "name")?, text(row, "value")?)));
+        let given = [("broker", broker.as_str())];
+        match app.typed::<Vec<Figure>>(who, ("broker", "status"), &given, RUNTIME_MS).await {
+            Ok(figures) => {
+                let figures = figures.iter().map(|it| (it.name.clone(), it.value.clone()));
                 found.insert(broker, figures.collect());
             }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),

@@ -1,98 +1,20 @@
 //! Topics: their list, and one topic with all that belongs to it.
 
 use super::charts::charts;
-use super::list::{List, NAMES_MS};
-use super::runtime::{shown_failures, silent};
+use super::list::NAMES_MS;
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{
-    Page, answer, cell_text, columns_table, columns_with_values, field, incomplete, operation_link, table,
-    taken,
-};
+use crate::view::{Page, answer, cell_text, incomplete, operation_link, table, taken};
 use crate::words::Lang;
 use http::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// The list of topics.
-const TOPICS: List = List { operation: ("topic", "list"), name: "topic", path: "/topics" };
-/// What is shown of a topic; figures are told by brokers of Vostok only.
-const COLUMNS: [&str; 6] = ["topic", "type", "read_queues", "write_queues", "perm", "messages"];
-
 /// Namespace of the name servers in which ordered topics have their queues (`NamesrvUtil`).
 const ORDERED: &str = "ORDER_TOPIC_CONFIG";
-
-/// Kinds of topics, which their names tell (`TopicService` of RocketMQ's dashboard), with what their names begin with, in order.
-const KINDS: [(&str, &[&str]); 4] = [
-    ("normal", &[""]),
-    ("retry", &["%RETRY%"]),
-    ("dead letter", &["%DLQ%"]),
-    (
-        "system",
-        &[
-            "BenchmarkTest",
-            "OFFSET_MOVED_EVENT",
-            "RMQ_SYS_",
-            "SCHEDULE_TOPIC",
-            "SELF_TEST_TOPIC",
-            "TBW102",
-            "rmq_sys_",
-        ],
-    ),
-];
-
-fn kind(topic: &str) -> &'static str {
-    let lower = topic.to_ascii_lowercase();
-    let is_system = ["rmq_sys_", "schedule_topic", "tbw102", "self_test", "offset_moved", "benchmarktest"];
-    match topic {
-        _ if topic.starts_with("%RETRY%") => "retry",
-        _ if topic.starts_with("%DLQ%") => "dead letter",
-        _ if is_system.iter().any(|begin| lower.starts_with(begin)) => "system",
-        _ => "normal",
-    }
-}
-
-/// The page of topics, searched and in pages.
-pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let lang = who.lang;
-    let wanted = KINDS.iter().find(|(name, _)| fields.get("type") == Some(name));
-    let begins = wanted.map_or(&[""][..], |(_, begins)| begins);
-    let is_wanted = |name: &str| wanted.is_none_or(|(wanted, _)| kind(name) == *wanted);
-    let mut part = TOPICS.part(app, who, fields, (begins, is_wanted)).await?;
-    let failures = silent(app);
-    for row in &mut part.rows {
-        row["type"] = kind(row["topic"].as_str().unwrap_or_default()).into();
-    }
-    let body = html! {
-        div.actions { (operation_link(who, lang.say("Create a topic"), ("topic", "create"), &[])) }
-        form.row method="get" action="/topics" role="search" {
-            (field(lang.say("Search"), "q", fields.text("q")))
-            label { span { (lang.say("Type")) } select name="type" {
-                option value="" { (lang.say("all")) }
-                @for (name, _) in KINDS { option value=(name) selected[wanted.is_some_and(|(wanted, _)| *wanted == name)] { (lang.say(name)) } }
-            } }
-            button { (lang.say("Search")) }
-        }
-        (shown_failures(&failures))
-        (columns_table(lang, &with_kinds(lang, &part.rows), &columns_with_values(&part.rows, &COLUMNS)))
-        (part.links(lang, TOPICS.path, fields))
-    };
-    let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});
-    Ok(Page::new(lang.say("Topics"), data, body))
-}
-
-/// Topics with their kinds in a language. The data has them in English, as the filter of the page takes them.
-fn with_kinds(lang: Lang, topics: &[Value]) -> Vec<Value> {
-    let mut shown = topics.to_vec();
-    for row in &mut shown {
-        let kind = lang.say(row["type"].as_str().unwrap_or_default()).to_owned();
-        row["type"] = kind.into();
-    }
-    shown
-}
 
 /// One topic: queues, route, groups with their lag.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
@@ -306,29 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_shown_in_the_language_of_the_page() {
-        for (kind, _) in KINDS {
-            let shown = with_kinds(Lang::Zh, &[json!({"topic": "T", "type": kind})]);
-            assert!(!shown[0]["type"].as_str().unwrap().is_ascii(), "{kind}");
-        }
-        let english = [json!({"topic": "T", "type": "dead letter"})];
-        assert_eq!(with_kinds(Lang::En, &english), english);
-    }
-
-    #[test]
     fn permissions_are_given_to_forms_as_numbers() {
         assert_eq!(
             ["RW-", "R--", "-W-", "RWX", "---", "", "null"].map(perm_bits),
             ["6", "4", "2", "7", "0", "", ""]
         );
-    }
-
-    #[test]
-    fn names_tell_the_kind_of_a_topic() {
-        let kinds = ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRACE_TOPIC", "Orders"].map(kind);
-        assert_eq!(kinds, ["retry", "dead letter", "system", "normal"]);
-        for (name, begins) in KINDS {
-            assert!(begins.is_sorted() && begins.iter().all(|begin| kind(begin) == name), "{name}");
-        }
     }
 }

@@ -194,12 +194,16 @@ fn all_changes_of_a_request_are_made_or_none() {
 }
 
 #[test]
-fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_left_out() {
-    let list = [("sendMessageThreadPoolNums", "8"), ("autoCreateTopicEnabled", "false"), ("traceOn", "true")];
+fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_refused() {
+    let unknown = changes(&[("fileReservedTime", "24"), ("autoCreateTopicEnabled", "false")]);
+    let text = "no setting has the name autoCreateTopicEnabled; did you mean autoCreateTopicEnable?";
+    let refused = self::update(&defaults(), unknown).unwrap_err();
+    assert_eq!(refused, NotChanged::Invalid(text.to_owned()), "and nothing is changed");
+    let list = [("sendMessageThreadPoolNums", "8"), ("traceOn", "true")];
     let update = update(&defaults(), changes(&list)).unwrap();
     assert_eq!(update.written, changes(&[("sendMessageThreadPoolNums", "8"), ("traceOn", "true")]));
-    assert_eq!(update.notes.len(), 2);
-    assert!(update.notes[0].contains("did you mean autoCreateTopicEnable?"), "{:?}", update.notes);
+    assert_eq!(update.notes.len(), 1);
+    assert_eq!(update.config.sources(), "sendMessageThreadPoolNums=run-time");
     assert_eq!(update.config.shown("sendMessageThreadPoolNums"), "8");
     let missed = self::update(&defaults(), changes(&[("lockInStrictMode", "true")])).unwrap();
     assert!(missed.notes[0].starts_with("lockInStrictMode has no effect: "), "{:?}", missed.notes);

@@ -1,77 +1,14 @@
-//! Consumer groups and connected clients.
+//! Connected clients.
 
-use super::list::{List, part};
+use super::list::part;
 use super::runtime::{masters, shown_failures, silent};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
+use crate::view::{Page, answer, columns_table, field, taken};
 use crate::words::Lang;
-use admin::{BrokerProgress, GroupQueue};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// The list of groups.
-const GROUPS: List = List { operation: ("group", "names"), name: "group", path: "/groups" };
-/// Time for which the lag of all groups is not asked for again, ms.
-const LAG_MS: i64 = 10_000;
-
-/// Number of unconsumed messages of each group and their largest age, with one request to each master; and the failures.
-async fn lags(
-    app: &App,
-    who: &Visitor,
-) -> Result<(BTreeMap<String, (i64, admin::Lag)>, Vec<String>), Refusal> {
-    let (mut lags, mut failures) = (BTreeMap::new(), Vec::new());
-    for broker in masters(app, who).await? {
-        let given = [("broker", broker.as_str())];
-        match app.typed::<BrokerProgress>(who, ("broker", "progress"), &given, LAG_MS).await {
-            // Queues of which everything is consumed count too: they tell a group that has consumed everything from a group that
-            // never consumed.
-            Ok(progress) => {
-                for GroupQueue { group, diff, lag, .. } in &progress.queues {
-                    let (messages, largest) = lags.entry(group.clone()).or_insert((0, admin::Lag::NOTHING));
-                    *messages += diff;
-                    *largest = admin::Lag::largest([*largest, *lag]);
-                }
-            }
-            Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
-        }
-    }
-    Ok((lags, failures))
-}
-
-/// The page of consumer groups, searched and in pages.
-pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let lang = who.lang;
-    let mut part = GROUPS.part(app, who, fields, (&[""], |_| true)).await?;
-    let mut failures = silent(app);
-    // Brokers of Vostok tell the lag with the names. Of others that of all groups is asked for at once.
-    let has_lags = part.rows.iter().all(|row| row["lag"].is_number());
-    let (lags, refused) = if has_lags { Default::default() } else { lags(app, who).await? };
-    failures.extend(refused);
-    for row in &mut part.rows {
-        let known = lags.get(row["group"].as_str().unwrap_or_default()).copied();
-        row["diff"] = row["lag"].as_i64().or(known.map(|(diff, _)| diff)).into();
-        if let Some((_, lag)) = known {
-            row["lag_seconds"] = lag.lag_seconds.into();
-            row["lag_is_bound"] = lag.lag_is_bound.into();
-        }
-    }
-    let body = html! {
-        (taken(lang))
-        div.actions { (operation_link(who, lang.say("Create a group"), ("group", "create"), &[])) }
-        form.row method="get" action="/groups" role="search" {
-            (field(lang.say("Search"), "q", fields.text("q")))
-            button { (lang.say("Search")) }
-        }
-        (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &["group", "diff", "lag_seconds", "members", "topics", "brokers"])))
-        (part.links(lang, GROUPS.path, fields))
-    };
-    let data = json!({"found": part.found(), "groups": part.rows, "failures": failures});
-    Ok(Page::new(lang.say("Groups"), data, body))
-}
 
 /// The members with their group, by which their pages are found.
 fn of_group(mut consumers: Value, group: &str) -> Value {
