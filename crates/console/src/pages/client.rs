@@ -52,7 +52,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     });
     let subscribed = Table::new([Column::text(lang.say("topic")), Column::text(lang.say("expression"))]);
     let body = html! {
-        (taken(lang))
+        @if wants_stacks { (taken(lang)) }
         p { (lang.say("Group")) ": " (group_link(group)) }
         div.actions {
             a.button href=(page) { (lang.say("Compare two thread dumps")) }

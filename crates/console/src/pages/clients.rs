@@ -54,7 +54,7 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
         }
         None => None,
     };
-    let part = part(&producers, "producer_group", fields, |_| true);
+    let part = part(&producers, |row| row["producer_group"].as_str().unwrap_or_default(), fields, |_| true);
     let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
     let body = html! {
         (taken(lang))

@@ -8,7 +8,7 @@ use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
-    Column, Page, Table, card, cell_text, decimal, duration, empty, number, operation_link, status, taken,
+    Column, Page, Table, card, cell_text, decimal, duration, empty, number, operation_link, status,
     topic_link,
 };
 use crate::words::Lang;
@@ -71,7 +71,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let data = json!({"progress": lag.as_deref().ok(), "members": members.as_deref().ok(), "settings": settings.as_ref().ok()});
     let known = settings.as_ref().map_or(&[][..], |settings| rows(settings));
     let body = html! {
-        (taken(lang))
         (actions(who, name, lag.as_deref().ok(), known))
         @match &lag {
             Ok(lag) => (lag_parts(app, lang, lag)),

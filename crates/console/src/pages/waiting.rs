@@ -34,7 +34,6 @@ pub(super) async fn delays(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let unknown: i64 = waiting.iter().map(|row| row.unknown).sum();
     let timed: i64 = waiting.iter().filter(|row| row.level.is_none()).map(|row| row.waiting).sum();
     let body = html! {
-        (taken(lang))
         (shown_failures(&silent(app)))
         div.cards {
             (card(lang.say("Messages that wait"), number(all), ""))
@@ -130,7 +129,6 @@ pub(super) async fn transactions(app: &App, who: &Visitor, fields: &Fields) -> R
     let page = fields.page().min(rows.len().div_ceil(PAGE).max(1));
     let link = |page: usize| format!("/transactions{}", fields.with("page", &page.to_string()));
     let body = html! {
-        (taken(lang))
         (shown_failures(&found.failures))
         div.cards {
             (card(lang.say("Undecided"), number(count(TransactionState::Undecided)), html! { @if let Some(ms) = oldest { (lang.say("oldest")) " " (ago(lang, ms)) } }))
