@@ -129,7 +129,7 @@ fn main() -> ExitCode {
             }
             Ok(()) => Ok(()),
         },
-        Command::Top(command) => match command.run() {
+        Command::Top(command) => match command.run(lang) {
             Err(error) => {
                 complain(&error);
                 return ExitCode::from(error.exit_code());

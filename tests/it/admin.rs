@@ -29,7 +29,7 @@ fn run(stage: &Stage, program: &str, line: &str) -> Output {
     command.arg(program).args(words).args(["-n", &setup.namesrv().to_string()]);
     command.env_remove("NAMESRV_ADDR").env_remove("ROCKETMQ_HOME").stdin(std::process::Stdio::null());
     // Eight hours before UTC, without files that say so.
-    command.env("TZ", "CST-8");
+    command.env("TZ", "CST-8").env("LC_ALL", "C");
     output(&mut command)
 }
 
@@ -218,6 +218,13 @@ fn messages_are_found_and_printed() {
     let at =
         |time: &str| names(&admin(&stage, &format!("message print One broker-a 0 --begin {time}")), "body");
     assert_eq!((at(&local), at(&stored)), (at("0"), at("0")), "{local} is {stored}");
+    let all = at("0");
+    for time in ["-1h", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00+08:00", "2020-01-01"] {
+        assert_eq!(at(time), all, "{time}");
+    }
+    assert_eq!(at("+1d"), [""; 0]);
+    let (code, why) = refused(&stage, "admin", "message print One broker-a 0 --begin yesterday");
+    assert!(code == 2 && why.contains("expected begin as a time") && why.contains("-1h"), "{why}");
     let hour = |text: &str| text[11..13].parse::<u32>().unwrap();
     assert_eq!(hour(&local), (hour(&stored) + 8) % 24, "mqadmin tells the local time");
     assert!(
@@ -398,4 +405,30 @@ fn top_prints_the_figures_of_one_second() {
     assert_eq!((&queue["consumer_offset"], &queue["broker_offset"]), (&1.into(), &3.into()));
     assert_eq!(row("clients", "client_id", "c1")["kind"], "consumer");
     assert_eq!(refused(&stage, "top", "").0, 2, "there is no terminal");
+}
+
+#[test]
+fn the_language_changes_words_and_no_data() {
+    let stage = stage();
+    let said = |line: &str| text(&run(&stage, "admin", line).stdout);
+    assert!(
+        said("cluster list").starts_with("CLUSTER") && said("--lang zh cluster list").starts_with("集群")
+    );
+    for format in ["json", "yaml", "csv"] {
+        let line = format!("topic list -o {format}");
+        assert_eq!(said(&line), said(&format!("--lang zh {line}")), "{format}");
+    }
+    assert!(said("--lang zh topic create --help").contains("用法：vostok admin topic create"));
+    let (code, why) = refused(&stage, "admin", "group progress nobody");
+    assert!(
+        code == 1 && why.contains("no broker knows the group nobody") && !why.contains("%RETRY%"),
+        "{why}"
+    );
+    let (code, why) = refused(&stage, "admin", "--lang zh group progress nobody");
+    assert!(code == 1 && why.contains("没有 broker 知道消费组 nobody"), "{why}");
+    let (_, why) = refused(&stage, "mqadmin", "consumerProgress -g nobody");
+    assert!(why.contains("%RETRY%nobody"), "{why}");
+    let empty = run(&stage, "admin", "topic list --contains no-such-topic");
+    assert_eq!((empty.status.code(), text(&empty.stdout)), (Some(0), String::new()));
+    assert!(text(&empty.stderr).contains("topic list: nothing found"), "{empty:?}");
 }

@@ -53,6 +53,7 @@ mod topic;
 mod user;
 mod words;
 mod yaml;
+mod zone;
 
 pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
@@ -62,16 +63,23 @@ pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
 pub use connection::{Consumers, Member, ProducerRow, Subscription};
 pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
+pub use dlq::DeadLetterGroup;
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, Diagnosis, DoctorCommand, Finding, Fix, Health, Level, Memory, Severity, State, Text, Things,
     Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};
 pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
 pub use lag::Lag;
 pub use lang::Lang;
+pub use message::{
+    DueCount, MessageView, MessagesByKey, Newest, TraceEvent, Track, Transaction, TransactionState,
+    Transactions, Waiting,
+};
 pub use mqadmin::mqadmin;
+pub use offset::{Reset, ResetQueue};
 pub use operation::{Answer, Effect, Operation};
 pub use output::{Format, Look, render, render_for};
 pub use page::page;
@@ -83,3 +91,4 @@ pub use top::TopCommand;
 pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
 pub use user::UserRow;
 pub use words::{Words, localize, localize_output, untranslated};
+pub use zone::Zone;

@@ -165,6 +165,9 @@ fn columns(rows: &[Map<String, Value>]) -> Vec<&str> {
 }
 
 fn table(rows: &[Map<String, Value>], look: &Look) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
     let column = |name: &str| Column {
         name: name.to_owned(),
         title: look.title(name),

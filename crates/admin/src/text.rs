@@ -81,13 +81,13 @@ fn parse_time_in(text: &str, local: &TimeZone) -> Option<i64> {
     if let Ok(ms) = text.parse() {
         return Some(ms);
     }
+    // RocketMQ's tools take milliseconds behind a colon, and print them behind a comma.
     let iso = match text.split_once('#') {
-        // RocketMQ's tools write the milliseconds behind a colon.
-        Some((date, time)) => match time.rsplit_once(':') {
-            Some((second, milli)) if second.matches(':').count() == 2 => format!("{date}T{second}.{milli}"),
+        Some((date, time)) => match time.split([':', '#', '.', ',']).collect::<Vec<_>>()[..] {
+            [hour, minute, second, milli] => format!("{date}T{hour}:{minute}:{second}.{milli}"),
             _ => format!("{date}T{time}"),
         },
-        None => text.to_owned(),
+        None => text.replace(',', "."),
     };
     let time: Timestamp = match iso.parse() {
         Ok(time) => time,
@@ -209,6 +209,8 @@ mod tests {
             " 2023-11-15 06:13:20 ",
             "2023-11-15#06:13:20:000",
             "2023-11-15#06:13:20",
+            "2023-11-15#06:13:20#000",
+            "2023-11-15 06:13:20,000",
             "1700000000000",
         ] {
             assert_eq!(parse_time(same), Some(1_700_000_000_000), "{same}");

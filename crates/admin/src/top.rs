@@ -15,3 +15,11 @@ mod terminal;
 mod view;
 
 pub use command::TopCommand;
+pub(crate) use draw::{HELP, HINTS};
+
+/// Names of the screens and titles of their columns.
+#[cfg(test)]
+pub(crate) fn titles() -> impl Iterator<Item = &'static str> {
+    let all = screen::Screen::ALL.into_iter();
+    all.flat_map(|screen| screen.columns().iter().map(|column| column.title).chain([screen.name()]))
+}

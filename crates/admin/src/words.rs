@@ -5,6 +5,7 @@ mod columns;
 mod errors;
 mod flags;
 mod help;
+mod screen;
 
 use crate::{Argument, Lang, Operation};
 use clap::Command;
@@ -75,6 +76,11 @@ impl Lang {
             Some(title) => title.to_owned(),
             None => name.to_uppercase(),
         }
+    }
+
+    /// A text of a screen of `vostok top`.
+    pub(crate) fn say(self, english: &'static str) -> &'static str {
+        self.pick(None, word(screen::SCREEN, english)).unwrap_or(english)
     }
 
     /// The text of an error, warning or question. Texts of servers stay as they are.

@@ -1,6 +1,7 @@
 //! The words of the pages in English and Chinese. The English text is the key.
 
 mod table;
+mod tasks;
 
 use http::{HeaderMap, header};
 
@@ -70,7 +71,8 @@ impl From<Lang> for admin::Lang {
 }
 
 fn chinese(english: &str) -> Option<&'static str> {
-    table::WORDS.iter().find(|(key, _)| *key == english).map(|(_, text)| *text)
+    let mut words = table::WORDS.iter().chain(tasks::WORDS);
+    words.find(|(key, _)| *key == english).map(|(_, text)| *text)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Messages by id, key and place.
 
 use super::track::tracks;
-use super::view::{ByKey, ByUniqueKey, View};
+use super::view::{ByUniqueKey, MessagesByKey, View};
 use crate::request::{for_each, split};
 use crate::{Arguments, Error, Session};
 use client::{MessageQuery, PullRequest, PullStatus, Received};
@@ -94,7 +94,7 @@ pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> R
     Ok(ByUniqueKey(views))
 }
 
-pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<ByKey, Error> {
+pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<MessagesByKey, Error> {
     let (topic, key) = (arguments.need("topic")?, arguments.need("key")?.trim());
     let plain = MessageQuery::new(topic, key);
     let ask = MessageQuery {
@@ -109,7 +109,7 @@ pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<B
         return Err(missing(&format!("the key {key}")));
     }
     session.note(failures);
-    Ok(ByKey(found.iter().map(View::new).collect()))
+    Ok(MessagesByKey(found.iter().map(View::new).collect()))
 }
 
 pub(super) async fn by_offset(session: &Session, arguments: &Arguments) -> Result<View, Error> {

@@ -10,8 +10,8 @@ use super::sample::{History, Sample};
 use super::terminal;
 use crate::command::print;
 use crate::output::{Format, Look, render_for};
-use crate::shell::{Access, connect, lang};
-use crate::{Error, Memory};
+use crate::shell::{Access, connect};
+use crate::{Error, Lang, Memory};
 
 /// Live figures of a cluster of Vostok or Apache RocketMQ: brokers, topics, groups, queues, clients.
 #[derive(Args, Debug)]
@@ -36,19 +36,20 @@ impl TopCommand {
     ///
     /// # Errors
     /// [`Error`]: no name server answers, or there is no terminal.
-    pub fn run(self) -> Result<(), Error> {
-        let access = Access { name_servers: self.namesrv, credentials: self.credentials, is_dry_run: false };
+    pub fn run(self, lang: Lang) -> Result<(), Error> {
+        let access =
+            Access { name_servers: self.namesrv, credentials: self.credentials, ..Access::default() };
         if self.once {
             let sample = once(&access)?;
             let value = serde_json::to_value(sample).expect("a sample has text as keys");
-            return print(&render_for(&value, self.output, &Look::stdout(lang()))).map(drop);
+            return print(&render_for(&value, self.output, &Look::stdout(lang))).map(drop);
         }
         if !std::io::stdout().is_terminal() {
             return Err(Error::Usage(
                 "top needs a terminal; --once prints the figures of one second".to_owned(),
             ));
         }
-        terminal::run(&access)
+        terminal::run(&access, lang)
     }
 }
 

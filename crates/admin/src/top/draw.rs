@@ -12,7 +12,7 @@ use super::view::{Input, View};
 use crate::text::span;
 use crate::{Health, Lang};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
  1 to 5, Tab   overview, topics, groups, queues, clients
  / TEXT        only rows with this text; Esc shows all again
  < >           sort by the column to the left or right
@@ -29,7 +29,8 @@ const HELP: &str = "\
  are left. A dash: not known yet; topics without groups and members of
  groups are asked a few at a time.";
 
-const HINTS: &str = " / filter   < > sort   r reverse   Enter queues   : command   ? help   q quit";
+pub(crate) const HINTS: &str =
+    " / filter   < > sort   r reverse   Enter queues   : command   ? help   q quit";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &View) {
@@ -39,7 +40,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &View) {
     frame.render_widget(Paragraph::new(screens(view)), tabs);
     if view.is_help {
         frame.render_widget(Clear, body);
-        frame.render_widget(Paragraph::new(HELP), body);
+        frame.render_widget(Paragraph::new(view.lang.say(HELP)), body);
     } else {
         table(frame, body, sample, view);
     }
@@ -56,24 +57,27 @@ fn reversed() -> Style {
 
 fn title(sample: &Sample, view: &View) -> String {
     if sample.time.is_empty() {
-        return " vostok top   asking the cluster ...".to_owned();
+        return format!(" vostok top   {}", view.lang.say("asking the cluster ..."));
     }
     let rate = |rate| Cell::Rate(Some(rate)).show();
     let (put, got) = (rate(sample.in_tps), rate(sample.out_tps));
     let lag = Cell::Count(Some(sample.lag)).show();
-    let paused = if view.is_paused { "   paused" } else { "" };
-    let health = health_text(&sample.health, sample.at_ms);
+    let say = |english| view.lang.say(english);
+    let paused = if view.is_paused { format!("   {}", say("paused")) } else { String::new() };
+    let health = health_text(&sample.health, sample.at_ms, view.lang);
     // 80 columns have room for the time of day.
     let time = sample.time.get(11..19).unwrap_or_default();
-    format!(" vostok top   {health}   in {put}/s   out {got}/s   lag {lag}   {time}Z{paused}")
+    let (into, out, behind) = (say("in"), say("out"), say("lag"));
+    format!(" vostok top   {health}   {into} {put}/s   {out} {got}/s   {behind} {lag}   {time}Z{paused}")
 }
 
 /// Health of the cluster in one word, with the age of the verdict.
-fn health_text(health: &Health, now_ms: i64) -> String {
+fn health_text(health: &Health, now_ms: i64, lang: Lang) -> String {
     match health.taken_at_ms {
-        0 => "health unknown".to_owned(),
+        0 => lang.say("health unknown").to_owned(),
         taken_ms => {
-            format!("{} ({} ago)", health.level.name(Lang::En), span((now_ms - taken_ms).max(0) / 1000))
+            let age = span((now_ms - taken_ms).max(0) / 1000);
+            format!("{} ({})", health.level.name(lang), lang.pick(format!("{age} ago"), format!("{age}前")))
         }
     }
 }
@@ -81,7 +85,7 @@ fn health_text(health: &Health, now_ms: i64) -> String {
 fn screens(view: &View) -> Line<'static> {
     let tab = |(number, screen): (usize, Screen)| {
         let style = if screen == view.screen { reversed() } else { Style::new() };
-        [Span::styled(format!(" {} {} ", number + 1, screen.name()), style), Span::raw(" ")]
+        [Span::styled(format!(" {} {} ", number + 1, view.lang.say(screen.name())), style), Span::raw(" ")]
     };
     Screen::ALL.into_iter().enumerate().flat_map(tab).collect::<Vec<_>>().into()
 }
@@ -94,7 +98,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, sample: &Sample, view: &View) {
     };
     let heads = columns.iter().enumerate().map(|(index, column)| {
         let style = if index == sort.column { bold().add_modifier(Modifier::UNDERLINED) } else { bold() };
-        aligned(column, column.title.to_owned()).style(style)
+        aligned(column, view.lang.say(column.title).to_owned()).style(style)
     });
     let marked = view.marked.min(rows.len().saturating_sub(1));
     // Only rows around the marked one can be seen; text is made for those alone.
@@ -126,9 +130,10 @@ fn footer(sample: &Sample, view: &View) -> String {
     } else if let Some(error) = errors.into_iter().next() {
         format!(" {error}")
     } else if !view.filter.is_empty() {
-        format!(" only rows with {:?}; Esc shows all", view.filter)
+        let (only, all) = (view.lang.say("only rows with"), view.lang.say("Esc shows all"));
+        format!(" {only} {:?}; {all}", view.filter)
     } else {
-        HINTS.to_owned()
+        view.lang.say(HINTS).to_owned()
     }
 }
 
@@ -145,7 +150,7 @@ mod tests {
 
     /// The lines of a terminal of 80x24 after these keys.
     fn lines(keys: &str, sample: &Sample) -> Vec<String> {
-        let mut view = View::new();
+        let mut view = View::new(crate::Lang::En);
         keys.chars().for_each(|key| _ = view.key(KeyCode::Char(key), sample));
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| draw(frame, sample, &view)).unwrap();
@@ -157,8 +162,8 @@ mod tests {
     #[test]
     fn health_is_shown_with_its_age() {
         let health = Health { level: Level::Warning, critical: 0, warnings: 2, taken_at_ms: 1000 };
-        assert_eq!(health_text(&health, 6999), "warning (5s ago)");
-        assert_eq!(health_text(&Health::default(), 6999), "health unknown");
+        assert_eq!(health_text(&health, 6999, Lang::En), "warning (5s ago)");
+        assert_eq!(health_text(&Health::default(), 6999, Lang::En), "health unknown");
     }
 
     fn sample() -> Sample {

@@ -13,7 +13,7 @@ use super::look::{INTERVAL, Turns, health_of, look};
 use super::sample::{History, Sample};
 use super::view::View;
 use crate::shell::{Access, Cluster, connect};
-use crate::{Error, Health, Memory};
+use crate::{Error, Health, Lang, Memory};
 
 /// How long a key is waited for before it is asked whether there is a new sample.
 const KEY_WAIT: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ type SampleResult = Result<Sample, String>;
 ///
 /// # Errors
 /// The cluster cannot be connected, or the terminal not be used.
-pub(super) fn run(access: &Access) -> Result<(), Error> {
+pub(super) fn run(access: &Access, lang: Lang) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = connect(access)?;
     let (samples, results) = channel();
@@ -45,7 +45,7 @@ pub(super) fn run(access: &Access) -> Result<(), Error> {
         });
         cluster.close();
     })?;
-    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &results));
+    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &results, lang));
     ratatui::restore();
     drop(end);
     // A panic of the thread was printed by itself.
@@ -82,8 +82,8 @@ async fn keep_diagnosing(cluster: &Cluster, health: &Cell<Health>) {
 }
 
 /// Draws samples as they come, and does what keys say.
-fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>) -> std::io::Result<()> {
-    let (mut view, mut sample) = (View::new(), Sample::default());
+fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>, lang: Lang) -> std::io::Result<()> {
+    let (mut view, mut sample) = (View::new(lang), Sample::default());
     let mut is_changed = true;
     loop {
         for new in results.try_iter() {

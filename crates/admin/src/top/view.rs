@@ -4,6 +4,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::sample::Sample;
 use super::screen::{Cell, Screen};
+use crate::Lang;
 
 /// Rows by which the page keys move.
 const PAGE: usize = 15;
@@ -37,10 +38,12 @@ pub(super) struct View {
     /// What was wrong with the last command; empty when nothing was.
     pub notice: String,
     sorts: [Sort; Screen::ALL.len()],
+    /// Language of titles and help.
+    pub lang: Lang,
 }
 
 impl View {
-    pub fn new() -> Self {
+    pub fn new(lang: Lang) -> Self {
         let sorts = Screen::ALL.map(|screen| Sort { column: screen.first_sort(), is_reversed: false });
         Self {
             screen: Screen::Overview,
@@ -51,6 +54,7 @@ impl View {
             is_paused: false,
             notice: String::new(),
             sorts,
+            lang,
         }
     }
 
@@ -201,7 +205,7 @@ mod tests {
 
     /// The view after these keys; `\n` is Enter, `\t` Tab, `\x1b` Escape, `\x08` Backspace.
     fn after(keys: &str) -> View {
-        let (mut view, sample) = (View::new(), sample());
+        let (mut view, sample) = (View::new(Lang::En), sample());
         for key in keys.chars() {
             let code = match key {
                 '\n' => KeyCode::Enter,
@@ -242,7 +246,7 @@ mod tests {
         assert_eq!(after(":sort fly\n").notice, "no column FLY");
         assert!(after("?").is_help && !after("??").is_help);
         for keys in ["q", "?q"] {
-            let mut view = View::new();
+            let mut view = View::new(Lang::En);
             let end = keys.chars().map(|key| view.key(KeyCode::Char(key), &sample())).last();
             assert_eq!(end, Some(true), "{keys}");
         }

@@ -108,4 +108,13 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ("lite client", "显示消费组的一个成员的 lite topic"),
     ("lite group", "显示消费组在 lite topic 上的进度"),
     ("lite dispatch", "让 broker 重新查找消费组的 lite topic 中的消息"),
+    ("group lag", "显示消费组堆积的原因：每个队列的状态、所属客户端和堆积，主题的速率，以及成员的耗时"),
+    ("message newest", "显示主题的消息，最新的在前"),
+    (
+        "message transactions",
+        "显示事务的状态、存在时长、回查次数和生产者组，每个事务一行：未决定的在前，新的在前",
+    ),
+    ("message due", "显示各 broker 中等待投递的延时消息和定时消息的数量及到期时间"),
+    ("dlq groups", "列出有死信的消费组，以及死信数量、最早和最近一条死信的时间"),
+    ("namesrv forget", "忘记一个已永久下线的 broker，使 vostok doctor 不再提示它"),
 ];

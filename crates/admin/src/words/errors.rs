@@ -111,6 +111,10 @@ pub(super) const ERRORS: &[(&str, &str)] = &[
         "Columns left out: {}. A wider terminal, a pipe or -o json shows all columns.",
         "未显示的列：{1}。加宽终端、使用管道或 -o json 可显示全部列。",
     ),
+    ("expected the type of a topic as one of {}, found {}", "主题类型应为 {1} 之一，实际为 {2}"),
+    ("the name server knows no broker", "NameServer 不知道任何 broker"),
+    ("{} has no setting {}, so nothing was changed there{}", "{1} 没有配置项 {2}，未在其上修改{3}"),
+    ("{}; there are several: {}", "{1}；有多个：{2}"),
     ("{} more rows", "还有 {1} 行"),
     ("Every {} s", "每 {1} 秒刷新"),
 ];

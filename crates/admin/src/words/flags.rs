@@ -6,6 +6,10 @@ pub(super) const FLAGS: &[(&str, &str)] = &[
         "Works with clusters of Vostok and of Apache RocketMQ 4.x and 5.x.",
         "适用于 Vostok 以及 Apache RocketMQ 4.x、5.x 的集群。",
     ),
+    (
+        "Language of help, tables and errors, en or zh; else that of LC_ALL, LC_MESSAGES or LANG",
+        "帮助、表格和错误信息的语言，en 或 zh；默认取 LC_ALL、LC_MESSAGES 或 LANG",
+    ),
     ("Ask again after so many seconds, until interrupted", "每隔若干秒重新查询，直到中断"),
     (
         "Name servers; otherwise those of NAMESRV_ADDR, otherwise 127.0.0.1:9876",

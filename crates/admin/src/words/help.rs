@@ -199,4 +199,17 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "文件写入的目录；默认 /tmp/rocketmq/export",
     ),
     ("whether as JSON", "是否输出 JSON"),
+    ("name of the cluster; the only cluster if left out", "集群名称；默认为唯一的集群"),
+    (
+        "NORMAL, FIFO, DELAY, TRANSACTION, LITE or PRIORITY; NORMAL if left out",
+        "NORMAL、FIFO、DELAY、TRANSACTION、LITE 或 PRIORITY；默认 NORMAL",
+    ),
+    ("store time up to which", "存储时间的终点（含）"),
+    ("messages of that last millisecond that are left out", "跳过该毫秒内的消息数"),
+    ("most messages; 50 if left out", "最多消息数；默认 50"),
+    (
+        "half messages of a broker that are read, the newest; 1000 if left out",
+        "每个 broker 读取的最新半消息数；默认 1000",
+    ),
+    ("most groups; 1000 if left out", "最多消费组数；默认 1000"),
 ];

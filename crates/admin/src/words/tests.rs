@@ -40,7 +40,9 @@ fn every_flag_has_chinese() {
 #[test]
 fn chinese_texts_are_chinese() {
     for (english, chinese) in
-        [about::ABOUT, help::HELP, columns::COLUMNS, errors::ERRORS, CLAP].into_iter().flatten()
+        [about::ABOUT, help::HELP, columns::COLUMNS, errors::ERRORS, screen::SCREEN, CLAP]
+            .into_iter()
+            .flatten()
     {
         let is_term = !chinese.contains(' ') && chinese.len() < 16;
         assert!(is_chinese(chinese) || is_term || chinese == &"'", "{english}: {chinese}");
@@ -126,4 +128,16 @@ fn help_is_printed_in_chinese() {
     for text in ["Usage", "Options", "otherwise", "Name servers"] {
         assert!(!output.contains(text), "{text}: {output}");
     }
+}
+
+#[test]
+fn the_screens_of_top_are_chinese() {
+    let mut texts: BTreeSet<String> = crate::top::titles().map(str::to_owned).collect();
+    // Texts at one place each in the drawing.
+    let drawn = include_str!("../top/draw.rs").split("say(\"").skip(1);
+    texts.extend(drawn.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+    texts.extend([crate::top::HELP, crate::top::HINTS].map(str::to_owned));
+    let missing: Vec<_> = texts.iter().filter(|text| word(screen::SCREEN, text).is_none()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(superfluous(screen::SCREEN, &texts), [""; 0]);
 }
