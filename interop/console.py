@@ -28,7 +28,7 @@ from tests.kit.report import Report, scratch
 from tests.kit.waiting import PATIENCE_SECONDS, eventually
 
 # Languages, themes and widths in which a page is opened; the first alone with --short.
-WAYS = [(lang, theme, 1280) for lang in ("en", "zh") for theme in ("light", "dark")] + [("en", "light", 400), ("zh", "dark", 400)]
+WAYS = [(lang, theme, 1280) for lang in ("en", "zh") for theme in ("light", "dark")] + [("en", "light", 390), ("zh", "dark", 390)]
 SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violations.filter(it => ['serious', 'critical'].includes(it.impact))
     .map(it => it.id + ' ' + it.nodes[0].html.slice(0, 160)))"""
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -325,8 +325,28 @@ def tasks(report, browser, root, server, load):
         with load.lab("producer", "-t", "Fresh", "-w", "1", "-s", "64"):
             browser.await_shown("#topics [href$='/topic?name=Fresh']")
 
+    def setting():
+        browser.open(root)
+        browser.follow("Brokers")
+        browser.follow("[href^='/broker?']")
+        browser.follow("All settings")
+        browser.fill(q="fileReservedTime")
+        browser.follow("Search")
+        browser.follow("[href*='key=fileReservedTime']")
+        operation(value="48")
+        browser.shows("✓ Done")
+
+    def busiest():
+        browser.open(root)
+        browser.follow("Topics")
+        browser.follow("In /s")
+        if not browser.has("th[aria-sort=descending]"):
+            raise Wrong("the topics are not sorted by their rates")
+        browser.shows("Normal")
+
     for name, task in [("create a topic", create), ("create a topic of type FIFO without naming a cluster", fifo), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
-                       ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner)]:
+                       ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner),
+                       ("raise a setting", setting), ("find the busiest topic", busiest)]:
         load.remoting.beat()
         case(report, browser, f"{server}, keyboard: {name}", task)
     case(report, browser, f"{server}: the overview shows a topic that begins to get messages", live)

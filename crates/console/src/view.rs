@@ -4,7 +4,7 @@ mod answer;
 mod parts;
 mod table;
 
-pub(crate) use answer::{answer, cell_text, columns_table, columns_with_values, incomplete, table};
+pub(crate) use answer::{answer, cell_text, columns_table, columns_with_values, table};
 pub(crate) use parts::{
     ago, broker_link, bytes, card, decimal, duration, empty, group_link, number, share, status, topic_link,
 };

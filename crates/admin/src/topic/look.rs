@@ -309,7 +309,8 @@ pub struct Route {
 }
 
 /// A broker set with queues of a topic.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RouteRow {
     /// Cluster of the broker set.
     pub cluster: String,

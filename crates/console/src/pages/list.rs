@@ -21,7 +21,7 @@ const LONG_MS: i64 = 60_000;
 const SPARE: usize = 10;
 /// Names from which on a list is long.
 const MANY: usize = 1000;
-/// Requests for one page of a long list; more than one is needed where names are passed over.
+/// Requests for one page of a long list beyond one for each beginning; they are needed where names are passed over.
 const ROUNDS_MAX: usize = 8;
 
 /// A list of things with names.
@@ -95,7 +95,8 @@ impl<T: Clone + Send + Sync + 'static> List<T> {
             return Ok(Part { rows, place: Place::Behind { next: None } });
         }
         let limit = (PAGE + SPARE).to_string();
-        let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
+        let rounds_max = ROUNDS_MAX + begins.len();
+        let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0, rounds_max };
         for begin in begins {
             // The name may be the beginning itself.
             let before = begin.get(..begin.len().saturating_sub(1)).unwrap_or_default();
@@ -104,7 +105,7 @@ impl<T: Clone + Send + Sync + 'static> List<T> {
                 let given = [("contains", fields.text("q")), ("after", &*from), ("limit", &*limit)];
                 let listed = app.typed::<Vec<T>>(who, self.operation, &given, NAMES_MS).await?;
                 after = walk.take(&listed, begin, &is_wanted);
-                if after.is_some() && walk.rounds == ROUNDS_MAX && walk.rows.len() <= PAGE {
+                if after.is_some() && walk.rounds == rounds_max && walk.rows.len() <= PAGE {
                     return Ok(Part { rows: walk.rows, place: Place::Behind { next: after } });
                 }
             }
@@ -131,11 +132,12 @@ struct Walk<T> {
     name: fn(&T) -> &str,
     rows: Vec<T>,
     rounds: usize,
+    rounds_max: usize,
 }
 
 impl<T: Clone> Walk<T> {
     fn goes_on(&self) -> bool {
-        self.rows.len() <= PAGE && self.rounds < ROUNDS_MAX
+        self.rows.len() <= PAGE && self.rounds < self.rounds_max
     }
 
     /// Takes rows over, and tells behind which name the next ones are if there may be more.
@@ -218,7 +220,7 @@ mod tests {
     }
 
     fn walk() -> Walk<String> {
-        Walk { name: String::as_str, rows: Vec::new(), rounds: 0 }
+        Walk { name: String::as_str, rows: Vec::new(), rounds: 0, rounds_max: ROUNDS_MAX }
     }
 
     #[test]

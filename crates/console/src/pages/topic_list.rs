@@ -130,7 +130,8 @@ fn queues(figures: &TopicFigures) -> Markup {
     html! { @if read == write { (number(read.into())) } @else { (number(read.into())) " / " (number(write.into())) } }
 }
 
-fn permission(lang: Lang, perm: &str) -> &str {
+/// A permission in words.
+pub(super) fn permission(lang: Lang, perm: &str) -> &str {
     match perm {
         "RW-" => lang.say("read, write"),
         "R--" => lang.say("read only"),

@@ -1,58 +1,115 @@
-//! Topics: their list, and one topic with all that belongs to it.
+//! One topic with all that belongs to it: rates, groups, queues, route.
 
 use super::charts::charts;
 use super::list::NAMES_MS;
-use crate::answers::rows;
+use super::runtime::shown_failures;
+use super::topic_list::permission;
 use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, answer, cell_text, incomplete, operation_link, table};
+use crate::view::{
+    Column, Page, Table, ago, broker_link, card, decimal, empty, group_link, number, operation_link,
+};
 use crate::words::Lang;
+use admin::{BrokerRow, QueueStatus, Route, RouteRow, TopicRates, TopicStatus};
 use http::StatusCode;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Namespace of the name servers in which ordered topics have their queues (`NamesrvUtil`).
 const ORDERED: &str = "ORDER_TOPIC_CONFIG";
 
-/// One topic: queues, route, groups with their lag.
+/// One topic: rates, groups with their lag, queues, route.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, name) = (who.lang, fields.text("name"));
     let given = [("topic", name)];
-    let route = app.look(who, ("topic", "route"), &given, 1000).await?;
-    let status = app.look(who, ("topic", "status"), &given, 1000).await;
-    let rates = app.look(who, ("topic", "rates"), &given, 1000).await;
+    let route = app.typed::<Route>(who, ("topic", "route"), &given, 1000).await?;
+    let status = app.typed::<TopicStatus>(who, ("topic", "status"), &given, 1000).await;
+    let rates = app.typed::<Vec<TopicRates>>(who, ("topic", "rates"), &given, 1000).await;
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
     let is_ordered = is_ordered(order.map(drop));
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
-    let cluster = rows(&route).first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
+    let brokers =
+        app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
+    let cluster = route.brokers.first().map_or("", |row| row.cluster.as_str());
     let of_cluster = [("topic", name), ("cluster", cluster)];
-    let shown = |value: &Result<Value, Refusal>| match value {
-        Ok(Value::Object(members)) if members.contains_key("queues") => html! {
-            (incomplete(&json!(members)))
-            p { (lang.column("put_tps")) ": " (cell_text(&members["put_tps"])) }
-            (heat(lang, rows(&members["queues"])))
-        },
-        Ok(value) => answer(lang, value),
-        Err(refusal) => html! { p.failure { "✗ " (refusal.text) } },
-    };
+    let refused = |refusal: &Refusal| html! { p.failure { "✗ " (refusal.text) } };
     let body = html! {
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
-            @if let Ok(is_ordered) = is_ordered { (change_links(who, name, (rows(&route), rows(&brokers)), is_ordered)) }
+            @if let Ok(is_ordered) = is_ordered { (change_links(who, name, (&route.brokers, &brokers), is_ordered)) }
             (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
             (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &of_cluster))
         }
         @if let Err(refusal) = &is_ordered { p.failure role="alert" { "✗ " (lang.say("Nobody tells whether the topic is ordered, so it cannot be changed here")) ": " (refusal.text) } }
+        @if let (Ok(status), Ok(rates)) = (&status, &rates) { (cards(lang, status, rates)) }
         (charts(app, lang, (Kind::Topic, name)))
-        h2 { (lang.say("Consumers")) } (shown(&rates))
-        h2 { (lang.say("Queues")) } (shown(&status))
-        h2 { (lang.say("Route")) } (table(lang, rows(&route)))
+        h2 { (lang.say("Groups")) }
+        @match &rates { Ok(rates) => (groups(lang, rates)), Err(refusal) => (refused(refusal)) }
+        h2 { (lang.say("Queues")) }
+        @match &status { Ok(status) => { (shown_failures(&status.failures)) (queues(lang, &status.queues)) } Err(refusal) => (refused(refusal)) }
+        h2 { (lang.say("Route")) } (route_table(lang, &route.brokers))
     };
-    let data = json!({"route": route, "status": status.ok(), "rates": rates.ok()});
+    let data = json!({"route": *route, "status": status.as_deref().ok(), "rates": rates.as_deref().ok()});
     Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body).live(5000))
+}
+
+/// The figures that the page of a topic is opened for.
+fn cards(lang: Lang, status: &TopicStatus, rates: &[TopicRates]) -> Markup {
+    let per_second = |value: f64| html! { (decimal(value)) span.unit { " /s" } };
+    let day = |count: i64| html! { (number(count)) " " (lang.say("in 24 hours")) };
+    let waiting = rates.iter().filter(|row| !row.group.is_empty()).max_by_key(|row| row.diff_total);
+    let held = status.queues.iter().map(|queue| queue.max_offset - queue.min_offset).sum();
+    let last_ms = status.queues.iter().map(|queue| queue.last_updated_ms).max().unwrap_or_default();
+    html! {
+        div.cards {
+            (card(lang.say("Messages in"), per_second(rates.first().map_or(status.put_tps, |row| row.in_tps)), day(rates.first().map_or(0, |row| row.in_day))))
+            (card(lang.say("Messages out"), per_second(rates.iter().map(|row| row.out_tps).sum()), day(rates.iter().map(|row| row.out_day).sum())))
+            (card(lang.say("Messages stored"), number(held), html! { (lang.say("last message")) " " (ago(lang, last_ms)) }))
+            @match waiting {
+                Some(row) => { (card(lang.say("Messages waiting"), number(row.diff_total), group_link(&row.group))) }
+                None => { (card(lang.say("Messages waiting"), "–", lang.say("No group consumes the topic"))) }
+            }
+        }
+    }
+}
+
+fn groups(lang: Lang, rates: &[TopicRates]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Group")),
+        Column::number(lang.say("Messages waiting")),
+        Column::number(lang.say("Out /s")),
+        Column::number(lang.say("Out in 24 hours")),
+    ];
+    let rows = rates.iter().filter(|row| !row.group.is_empty()).map(|row| {
+        let figures =
+            [number(row.diff_total), decimal(row.out_tps), number(row.out_day)].map(|text| html! { (text) });
+        [group_link(&row.group)].into_iter().chain(figures).collect()
+    });
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("No group consumes the topic; start a consumer")))
+}
+
+fn route_table(lang: Lang, route: &[RouteRow]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::text(lang.say("Cluster")),
+        Column::text(lang.say("Addresses")),
+        Column::number(lang.say("Read queues")),
+        Column::number(lang.say("Write queues")),
+        Column::text(lang.say("Permission")),
+    ];
+    let rows = route.iter().map(|row| {
+        vec![
+            broker_link(&row.broker, 0, ""),
+            html! { (row.cluster) },
+            html! { (row.addresses) },
+            html! { (row.read_queues) },
+            html! { (row.write_queues) },
+            html! { (permission(lang, &row.perm)) },
+        ]
+    });
+    Table::new(columns).rows(rows).or(html! {})
 }
 
 /// Whether a topic has an order configuration, from the look at it. Only a name server that has none says that the topic is not ordered.
@@ -69,34 +126,33 @@ fn is_ordered(order: Result<(), Refusal>) -> Result<bool, Refusal> {
 fn change_links(
     who: &Visitor,
     name: &str,
-    (route, brokers): (&[Value], &[Value]),
+    (route, brokers): (&[RouteRow], &[BrokerRow]),
     is_ordered: bool,
 ) -> Markup {
     let text = who.lang.say("Change the topic");
-    let place = |row: &Value, name: &'static str| (name, row[name].as_str().unwrap_or_default().to_owned());
-    let link = |text: &str, row: &Value, place: (&'static str, String)| {
+    let link = |text: &str, row: &RouteRow, place: (&'static str, String)| {
         let values = values(name, place, row, is_ordered);
         let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
         operation_link(who, text, ("topic", "create"), &values)
     };
     html! {
         @match route.first() {
-            Some(first) if is_alike(route, brokers) => (link(text, first, place(first, "cluster"))),
-            _ => { @for row in route {
-                @let broker = place(row, "broker");
-                (link(&format!("{text}: {}", broker.1), row, broker))
-            } },
+            Some(first) if is_alike(route, brokers) => (link(text, first, ("cluster", first.cluster.clone()))),
+            _ => { @for row in route { (link(&format!("{text}: {}", row.broker), row, ("broker", row.broker.clone()))) } },
         }
     }
 }
 
 /// Whether all masters of a cluster have a topic with the same settings.
-fn is_alike(route: &[Value], brokers: &[Value]) -> bool {
-    let settings = ["cluster", "read_queues", "write_queues", "perm", "sys_flag"];
-    let is_same = |row: &Value| settings.iter().all(|name| row[*name] == route[0][*name]);
-    let of_cluster = |broker: &&Value| broker["id"] == 0 && broker["cluster"] == route[0]["cluster"];
-    let masters: Vec<&Value> = brokers.iter().filter(of_cluster).collect();
-    let has_topic = |broker: &&Value| route.iter().any(|row| row["broker"] == broker["broker"]);
+fn is_alike(route: &[RouteRow], brokers: &[BrokerRow]) -> bool {
+    let Some(first) = route.first() else { return false };
+    let settings = |row: &RouteRow| (row.read_queues, row.write_queues, row.sys_flag);
+    let is_same = |row: &RouteRow| {
+        (&row.cluster, &row.perm, settings(row)) == (&first.cluster, &first.perm, settings(first))
+    };
+    let masters: Vec<&BrokerRow> =
+        brokers.iter().filter(|broker| broker.id == 0 && broker.cluster == first.cluster).collect();
+    let has_topic = |broker: &&BrokerRow| route.iter().any(|row| row.broker == broker.broker);
     !masters.is_empty() && masters.iter().all(has_topic) && route.iter().all(is_same)
 }
 
@@ -105,21 +161,19 @@ fn is_alike(route: &[Value], brokers: &[Value]) -> bool {
 fn values(
     name: &str,
     place: (&'static str, String),
-    row: &Value,
+    row: &RouteRow,
     is_ordered: bool,
 ) -> [(&'static str, String); 8] {
-    let count = |name: &str| row[name].as_i64().map_or(String::new(), |count| count.to_string());
     let flag = |is_set: bool| if is_set { "true".to_owned() } else { String::new() };
-    let sys_flag = row["sys_flag"].as_i64().unwrap_or_default();
     [
         ("topic", name.to_owned()),
         place,
-        ("read-queues", count("read_queues")),
-        ("write-queues", count("write_queues")),
-        ("perm", perm_bits(row["perm"].as_str().unwrap_or_default())),
+        ("read-queues", row.read_queues.to_string()),
+        ("write-queues", row.write_queues.to_string()),
+        ("perm", perm_bits(&row.perm)),
         ("order", flag(is_ordered)),
-        ("unit", flag(sys_flag & 1 != 0)),
-        ("unit-subscription", flag(sys_flag & 2 != 0)),
+        ("unit", flag(row.sys_flag & 1 != 0)),
+        ("unit-subscription", flag(row.sys_flag & 2 != 0)),
     ]
 }
 
@@ -140,27 +194,28 @@ fn perm_bits(text: &str) -> String {
 }
 
 /// The queues with a bar each for how many messages it holds, beside the number.
-fn heat(lang: Lang, queues: &[Value]) -> Markup {
-    let held = |row: &Value| {
-        row["max_offset"].as_i64().unwrap_or_default() - row["min_offset"].as_i64().unwrap_or_default()
-    };
+fn queues(lang: Lang, queues: &[QueueStatus]) -> Markup {
+    let held = |row: &QueueStatus| row.max_offset - row.min_offset;
     let most = queues.iter().map(held).max().unwrap_or_default().max(1);
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(lang.say("Queues")) {
-            table {
-                thead { tr {
-                    @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] { th.number[name.contains("offset") || name == "queue"] scope="col" { (lang.column(name)) } }
-                    th.number scope="col" { (lang.say("Messages")) }
-                } }
-                tbody { @for row in queues { tr {
-                    @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] {
-                        td.number[row[name].is_number()] { (cell_text(&row[name])) }
-                    }
-                    td.number { meter min="0" max=(most) value=(held(row)) {} " " (held(row)) }
-                } } }
-            }
-        }
-    }
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::number(lang.say("Queue")),
+        Column::number(lang.say("Messages")),
+        Column::number(lang.say("First offset")),
+        Column::number(lang.say("Next offset")),
+        Column::text(lang.say("Last message")),
+    ];
+    let rows = queues.iter().map(|row| {
+        vec![
+            broker_link(&row.broker, 0, ""),
+            html! { (row.queue) },
+            html! { meter min="0" max=(most) value=(held(row)) aria-label=(number(held(row))) {} " " (number(held(row))) },
+            html! { (number(row.min_offset)) },
+            html! { (number(row.max_offset)) },
+            ago(lang, row.last_updated_ms),
+        ]
+    });
+    Table::new(columns).rows(rows).or(html! {})
 }
 
 #[cfg(test)]
@@ -168,9 +223,14 @@ mod tests {
     use super::*;
     use crate::users::Role;
 
+    fn row(value: serde_json::Value) -> RouteRow {
+        serde_json::from_value(value).unwrap()
+    }
+
     #[test]
     fn the_form_that_changes_a_topic_has_its_settings() {
-        let row = json!({"cluster": "C", "read_queues": 4, "write_queues": 8, "perm": "R--", "sys_flag": 2});
+        let row =
+            row(json!({"cluster": "C", "read_queues": 4, "write_queues": 8, "perm": "R--", "sys_flag": 2}));
         let place = || ("cluster", "C".to_owned());
         let given = values("T", place(), &row, true).map(|(name, value)| format!("{name}={value}"));
         let expected = [
@@ -185,19 +245,24 @@ mod tests {
         ];
         assert_eq!(given, expected);
         let create = admin::operation("topic", "create").unwrap();
-        for (name, value) in values("T", place(), &Value::Null, false) {
+        for (name, value) in values("T", place(), &RouteRow::default(), false) {
             assert!(create.arguments.iter().any(|it| it.name == name), "{name}");
-            assert!(["topic", "cluster"].contains(&name) || value.is_empty(), "{name}");
+            assert!(["topic", "cluster"].contains(&name) || value.is_empty() || value == "0", "{name}");
         }
     }
 
     #[test]
     fn brokers_that_differ_are_changed_each_by_its_own_form() {
-        let row = |broker: &str, queues: i64| json!({"cluster": "C", "broker": broker, "read_queues": queues, "write_queues": queues, "perm": "RW-", "sys_flag": 0});
-        let broker =
-            |cluster: &str, broker: &str, id: i64| json!({"cluster": cluster, "broker": broker, "id": id});
+        let row = |broker: &str, queues: i64| {
+            row(
+                json!({"cluster": "C", "broker": broker, "read_queues": queues, "write_queues": queues, "perm": "RW-", "sys_flag": 0}),
+            )
+        };
+        let broker = |cluster: &str, broker: &str, id: i64| -> BrokerRow {
+            serde_json::from_value(json!({"cluster": cluster, "broker": broker, "id": id})).unwrap()
+        };
         let brokers = [broker("C", "a", 0), broker("C", "a", 1), broker("C", "b", 0), broker("D", "c", 0)];
-        let links = |route: &[Value], brokers: &[Value]| {
+        let links = |route: &[RouteRow], brokers: &[BrokerRow]| {
             change_links(&Visitor::of_test(Role::Admin), "T", (route, brokers), false).into_string()
         };
         let alike = links(&[row("a", 4), row("b", 4)], &brokers);
