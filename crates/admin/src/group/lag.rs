@@ -238,7 +238,7 @@ fn queue_of(now_ms: i64, queue: &MessageQueue, offsets: &OffsetWrapper, owners: 
     });
     let number = |name: &str| of_owner.and_then(|(_, state)| state[name].as_i64());
     let is_ordered = of_owner.is_some_and(|(info, _)| {
-        info.properties.get("PROP_CONSUME_ORDERLY").is_some_and(|text| text == "true")
+        info.properties.get("PROP_CONSUMEORDERLY").is_some_and(|text| text == "true")
     });
     let diff = offsets.broker_offset - offsets.consumer_offset;
     LagQueue {
@@ -279,7 +279,7 @@ fn state(
     let is_still = |name: &str| number(name) > 0 && now_ms - number(name) > STILL_MS;
     let held_max = property("pullThresholdForQueue").and_then(|text| text.parse().ok()).unwrap_or(HELD_MAX);
     let count = number("cachedMsgCount");
-    if property("PROP_CONSUME_ORDERLY") == Some("true") && held["locked"] == Value::Bool(false) {
+    if property("PROP_CONSUMEORDERLY") == Some("true") && held["locked"] == Value::Bool(false) {
         QueueState::NotLocked
     } else if count > 0 && is_still("lastConsumeTimestamp") {
         QueueState::ListenerStands
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(shown["causes"].as_array().unwrap().len(), usize::from(is_cause), "{shown}");
         };
         check(None, &[], "no-owner");
-        let ordered = [("PROP_CONSUME_ORDERLY", "true")];
+        let ordered = [("PROP_CONSUMEORDERLY", "true")];
         check(Some(json!({"locked": false, "lastPullTimestamp": at(1)})), &ordered, "not-locked");
         check(
             Some(json!({"cachedMsgCount": 3, "lastConsumeTimestamp": at(STILL_MS + 1)})),

@@ -157,8 +157,10 @@ async fn of_level(
 
 /// The timed messages of a broker by the times of the newest of them.
 async fn timed(session: &Session, name: &str, pending: i64) -> Waiting {
-    let due_ms = timed_times(session, name).await.unwrap_or_default();
+    let (due_ms, is_whole) = timed_times(session, name).await.unwrap_or_default();
     let (next_due, due, known) = counted(session.now_ms, due_ms);
+    // The broker's figure also has messages that are being delivered.
+    let pending = if is_whole { pending.min(known) } else { pending };
     Waiting {
         broker: name.to_owned(),
         level: None,
@@ -170,12 +172,13 @@ async fn timed(session: &Session, name: &str, pending: i64) -> Waiting {
     }
 }
 
-/// Times at which timed messages are due, of those that were stored last.
-async fn timed_times(session: &Session, name: &str) -> Result<Vec<i64>, Error> {
+/// Times at which timed messages are due, of those that were stored last, and whether these are all.
+async fn timed_times(session: &Session, name: &str) -> Result<(Vec<i64>, bool), Error> {
     let queue = MessageQueue::new(TIMER_TOPIC, name, 0);
     let end = session.client.max_offset(&queue).await?;
-    let mut offset = session.client.min_offset(&queue).await?.max(end - TIMED_READ_MAX);
-    let mut times = Vec::new();
+    let min = session.client.min_offset(&queue).await?;
+    let mut offset = min.max(end - TIMED_READ_MAX);
+    let (mut times, is_whole) = (Vec::new(), offset == min);
     while offset < end {
         let pulled = session.client.pull(&PullRequest::new(TOOLS_GROUP, &queue, offset)).await?;
         let due_ms = pulled.messages.iter().filter_map(|message| message.property(key::TIMER_OUT_MS));
@@ -185,7 +188,7 @@ async fn timed_times(session: &Session, name: &str) -> Result<Vec<i64>, Error> {
         }
         offset = pulled.next_offset;
     }
-    Ok(times)
+    Ok((times, is_whole))
 }
 
 /// The first of several times that is not over, the number of them in each span, and the number of all.

@@ -14,7 +14,7 @@ use wire::properties::key;
 const HOUR_MS: i64 = 3_600_000;
 
 /// A message, and which groups have consumed it.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub struct MessageView {
     /// Id that the producer made; without one the broker's id.
     pub message_id: String,
@@ -55,9 +55,9 @@ pub struct MessageView {
     /// The first bytes of a body that is not UTF-8, as hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_hex: Option<String>,
-    /// The whole body if it is not UTF-8.
+    /// The whole body if it is not UTF-8; [`MessageView::bytes`] has every body.
     #[serde(skip)]
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Times of birth and storage, ms since the epoch.
     #[serde(skip)]
     pub times: (i64, i64),

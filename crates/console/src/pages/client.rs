@@ -1,12 +1,11 @@
 //! One member of a consumer group as it sees itself, and two of its thread dumps compared.
 
-use super::messages::local;
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
-    Column, Page, Table, cell_text, decimal, empty, group_link, number, operation_link, status, taken,
+    Column, Page, Table, ago, cell_text, decimal, empty, group_link, number, operation_link, status, taken,
     topic_link,
 };
 use crate::words::Lang;
@@ -50,7 +49,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let subscriptions = rows(&first["subscriptions"]).iter().map(|row| {
         vec![topic_link(&cell_text(&row["topic"])), html! { code { (cell_text(&row["expression"])) } }]
     });
-    let subscribed = Table::new([Column::text(lang.say("topic")), Column::text(lang.say("expression"))]);
+    let subscribed = Table::new([Column::text(lang.say("Topic")), Column::text(lang.say("Expression"))]);
     let body = html! {
         @if wants_stacks { (taken(lang)) }
         p { (lang.say("Group")) ": " (group_link(group)) }
@@ -60,7 +59,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         }
         @if let Some(threads) = &threads { h2 { (lang.say("Threads")) } (shown(lang, threads)) }
         h2 { (lang.say("Where the time goes")) } (times(lang, rows(&first["rates"])))
-        h2 { (lang.say("Queues")) } (queues(who, rows(&first["queues"])))
+        h2 { (lang.say("Queues")) } (queues(lang, rows(&first["queues"])))
         h2 { (lang.say("Subscriptions")) } (subscribed.rows(subscriptions))
         h2 { (lang.say("Settings")) } (settings(lang, &first["properties"]))
     };
@@ -79,7 +78,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
 /// Times and rates of each topic (`ConsumeStatus`).
 fn times(lang: Lang, rates: &[Value]) -> Markup {
     let columns = [
-        Column::text(lang.say("topic")),
+        Column::text(lang.say("Topic")),
         Column::number(lang.say("Call of the listener")),
         Column::number(lang.say("Pull")),
         Column::number(lang.say("Pulled per second")),
@@ -106,25 +105,22 @@ fn times(lang: Lang, rates: &[Value]) -> Markup {
 }
 
 /// Queues that the member has (`ProcessQueueInfo`, `PopProcessQueueInfo`).
-fn queues(who: &Visitor, queues: &[Value]) -> Markup {
-    let lang = who.lang;
+fn queues(lang: Lang, queues: &[Value]) -> Markup {
     let columns = [
-        Column::text(lang.say("topic")),
+        Column::text(lang.say("Topic")),
         Column::text(lang.say("Queue")),
         Column::number(lang.say("Held by the owner")),
         Column::number(lang.say("Not acknowledged")),
         Column::number(lang.say("Offset")),
         Column::text(lang.say("State")),
-        Column::text(lang.say("Last pull")),
-        Column::text(lang.say("Last message to the listener")),
+        Column::text(lang.say("Last pull, last call of the listener")),
     ];
     let rows = queues.iter().map(|row| {
         let count = |name: &str| html! { (row[name].as_i64().map_or_else(|| "–".to_owned(), number)) };
-        let time =
-            |names: [&str; 2]| match names.iter().find_map(|name| row[*name].as_i64().filter(|ms| *ms > 0)) {
-                Some(ms) => local(who, ms),
-                None => html! { "–" },
-            };
+        let time = |names: [&str; 2]| {
+            let known = names.iter().find_map(|name| row[*name].as_i64().filter(|ms| *ms > 0));
+            known.map_or_else(|| html! { "–" }, |ms| ago(lang, ms))
+        };
         let state = html! {
             @if row["droped"] == Value::Bool(true) { (status(Level::Warning, lang.say("given up"))) " " }
             @if row["locked"] == Value::Bool(true) { (status(Level::Ok, lang.say("locked"))) }
@@ -136,8 +132,7 @@ fn queues(who: &Visitor, queues: &[Value]) -> Markup {
             count("waitAckCount"),
             count("commitOffset"),
             state,
-            time(["lastPullTimestamp", "lastPopTimestamp"]),
-            time(["lastConsumeTimestamp", ""]),
+            html! { (time(["lastPullTimestamp", "lastPopTimestamp"])) ", " (time(["lastConsumeTimestamp", ""])) },
         ]
     });
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The member has no queues")))
@@ -145,7 +140,7 @@ fn queues(who: &Visitor, queues: &[Value]) -> Markup {
 
 /// Settings with the names that the client gives them.
 fn settings(lang: Lang, properties: &Value) -> Markup {
-    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("value"))];
+    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("Value"))];
     let rows = properties.as_object().into_iter().flatten();
     let rows = rows.map(|(name, value)| vec![html! { code { (name) } }, html! { (cell_text(value)) }]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The client tells no settings")))
@@ -242,13 +237,12 @@ fn shown(lang: Lang, threads: &[Thread]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::Role;
 
     #[test]
     fn queues_have_readable_times_and_settings_their_own_names() {
         let queue = json!({"topic": "T", "broker": "a", "queue": 3, "cachedMsgCount": 1000, "locked": true, "lastPullTimestamp": 1000, "lastConsumeTimestamp": 0});
-        let text = queues(&Visitor::of_test(Role::Viewer), &[queue]).into_string();
-        for part in ["1970-01-01 00:00:01.000", ">1,000<", "a / 3", "locked"] {
+        let text = queues(Lang::En, &[queue]).into_string();
+        for part in ["datetime=\"1970-01-01T00:00:01.000Z\"", ">1,000<", "a / 3", "locked"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let text = settings(Lang::Zh, &json!({"topic": "x", "trace_id": "y"})).into_string();

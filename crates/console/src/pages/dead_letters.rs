@@ -5,6 +5,7 @@ use super::body;
 use super::forms::{Choices, in_utc, picker, time_field, zone_field};
 use super::messages::{PAGE, file_name, link, local, pages};
 use super::runtime::{shown_failures, silent};
+use crate::answers::rows;
 use crate::app::{App, Visitor, arguments, find};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
@@ -20,6 +21,8 @@ use wire::properties::key;
 const CHOSEN: &str = "chosen ";
 /// Most letters of a file.
 const EXPORT: &str = "10000";
+/// Time for which the settings of a group are not asked for again, ms.
+const SETTINGS_MS: i64 = 5000;
 /// Time for which the groups are not asked for again, ms.
 const GROUPS_MS: i64 = 2000;
 
@@ -41,6 +44,10 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     };
     let letters = found.as_ref().map(|found| found.messages.as_slice()).unwrap_or_default();
     let may_resend = who.may(find("dlq", "resend")?);
+    let settings =
+        app.look(who, ("group", "config"), &[("group", group)], SETTINGS_MS).await.unwrap_or_default();
+    let retry_max = rows(&settings).iter().find(|row| row["key"] == "retryMaxTimes");
+    let retry_max = retry_max.and_then(|row| row["value"].as_i64());
     let body = html! {
         form.row method="get" action="/dlq" role="search" {
             (zone_field(who))
@@ -60,7 +67,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
                 (token(who))
                 input type="hidden" name="group" value=(group);
                 @if may_resend { (choose(lang, fields)) }
-                (table(who, letters, may_resend, fields.get("chosen") == Some("all")))
+                (table(who, letters, (may_resend, fields.get("chosen") == Some("all")), retry_max))
                 @if may_resend { div.actions { button.primary { (lang.say("Resend what is chosen")) } } }
             }
         }
@@ -75,7 +82,7 @@ async fn groups(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let groups = app.typed::<Vec<DeadLetterGroup>>(who, ("dlq", "groups"), &[], GROUPS_MS).await?;
     let columns = [
-        Column::text(lang.say("group")),
+        Column::text(lang.say("Group")),
         Column::number(lang.say("Dead letters")),
         Column::text(lang.say("Last given up")),
         Column::text(lang.say("First given up")),
@@ -112,15 +119,20 @@ fn choose(lang: Lang, fields: &Fields) -> Markup {
     }
 }
 
-fn table(who: &Visitor, letters: &[MessageView], may_resend: bool, is_chosen: bool) -> Table {
+fn table(
+    who: &Visitor,
+    letters: &[MessageView],
+    (may_resend, is_chosen): (bool, bool),
+    retry_max: Option<i64>,
+) -> Table {
     let lang = who.lang;
     let columns = [
         Column::text(lang.say("Resend")),
         Column::text(lang.say("Given up")),
-        Column::text(lang.say("message id")),
+        Column::text(lang.say("Message id")),
         Column::text(lang.say("Original topic")),
-        Column::text(lang.say("tags")),
-        Column::text(lang.say("keys")),
+        Column::text(lang.say("Tags")),
+        Column::text(lang.say("Keys")),
         Column::number(lang.say("Retries")),
         Column::text(lang.say("Reason")),
         Column::text(lang.say("Body")),
@@ -138,18 +150,22 @@ fn table(who: &Visitor, letters: &[MessageView], may_resend: bool, is_chosen: bo
             html! { (letter.tags.as_deref().unwrap_or_default()) },
             html! { (letter.keys.as_deref().unwrap_or_default()) },
             html! { (letter.reconsume_times) },
-            reason(lang, letter),
+            html! { (reason(lang, letter, retry_max)) },
             html! { (body::brief(letter)) },
         ];
         cells.into_iter().skip(usize::from(!may_resend)).collect::<Vec<_>>()
     }))
 }
 
-/// Why a group gave a message up, as far as the message tells: brokers store no more than the number of retries.
-fn reason(lang: Lang, letter: &MessageView) -> Markup {
-    match letter.reconsume_times {
-        0 => status(Level::Unknown, lang.say("given up at once, without a retry")),
-        _ => status(Level::Warning, lang.say("the listener failed at every retry")),
+/// Why a group gave a message up, as far as the message and the group's settings tell: brokers store no more than the number of
+/// failures.
+fn reason(lang: Lang, letter: &MessageView, retry_max: Option<i64>) -> &'static str {
+    match retry_max {
+        Some(most) if i64::from(letter.reconsume_times) > most => {
+            lang.say("failed as often as the group allows")
+        }
+        Some(_) => lang.say("given up by the consumer before the last retry"),
+        None => "–",
     }
 }
 
@@ -191,7 +207,7 @@ pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
         outcomes.push((format!("{broker} / {queue} / {offset}"), outcome.map(|done| done.answer)));
     }
     let done = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count();
-    let columns = [Column::text(lang.say("Place")), Column::text(lang.say("outcome"))];
+    let columns = [Column::text(lang.say("Place")), Column::text(lang.say("Outcome"))];
     let rows = outcomes.iter().map(|(place, outcome)| {
         let shown = match outcome {
             Ok(answer) => {
@@ -215,4 +231,32 @@ pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
         Err(refusal) => json!({"place": place, "error": refusal.text}),
     });
     Ok(Page::new(lang.say("Dead letters"), data.collect(), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maud::Render as _;
+
+    #[test]
+    fn letters_are_chosen_by_their_places_and_tell_why_they_are_here() {
+        let letter = MessageView {
+            broker: "a".to_owned(),
+            queue: 1,
+            queue_offset: 7,
+            tags: Some("TagA".to_owned()),
+            reconsume_times: 17,
+            ..MessageView::default()
+        };
+        let why = |retry_max| reason(Lang::En, &letter, retry_max);
+        assert_eq!(why(Some(16)), "failed as often as the group allows");
+        assert_eq!(why(Some(20)), "given up by the consumer before the last retry");
+        let who = Visitor::of_test(crate::users::Role::Operator);
+        let shown = |choices| table(&who, std::slice::from_ref(&letter), choices, None).render().into_string();
+        let all = shown((true, true));
+        assert!(all.contains("name=\"chosen a 1 7\" value=\"1\" checked"), "{all}");
+        assert!(all.contains("<td data-label=\"Tags\">TagA</td>"), "{all}");
+        assert!(!shown((true, false)).contains("checked"));
+        assert!(!shown((false, false)).contains("checkbox"), "who may not resend chooses nothing");
+    }
 }

@@ -111,6 +111,7 @@ fn actions(who: &Visitor, name: &str, lag: Option<&GroupLag>, known: &[Value]) -
 fn age(lang: Lang, lag: &admin::Lag) -> String {
     match lag.lag_seconds {
         None => lang.say("unknown").to_owned(),
+        Some(0) => "0 s".to_owned(),
         Some(seconds) => format!("{}{}", if lag.lag_is_bound { "≤ " } else { "" }, duration(seconds * 1000)),
     }
 }
@@ -123,7 +124,7 @@ fn lag_parts(app: &App, lang: Lang, lag: &GroupLag) -> Markup {
     html! {
         (shown_failures(&lag.failures))
         div.cards {
-            (card(lang.say("Messages left"), number(lag.diff_total), format!("{} {}", number(lag.queues.len() as i64), lang.say("queues"))))
+            (card(lang.say("Messages left"), number(lag.diff_total), format!("{}: {}", lang.say("Queues"), number(lag.queues.len() as i64))))
             (card(lang.say("Lag in time"), age(lang, &lag.lag), lang.say("age of the first message that is not consumed")))
             (card(lang.say("Consumed per second"), decimal(lag.consume_tps), format!("{}: {}", lang.say("stored per second"), decimal(stored))))
             (card(lang.say("Members"), number(members.len() as i64), ""))
@@ -246,35 +247,29 @@ fn state(lang: Lang, state: QueueState) -> Markup {
 
 fn queues(lang: Lang, group: &str, queues: &[LagQueue], rates: &[Option<f64>]) -> Markup {
     let columns = [
-        Column::text(lang.say("topic")),
         Column::text(lang.say("Queue")),
         Column::text(lang.say("State")),
         Column::text(lang.say("Owner")),
         Column::number(lang.say("Messages left")),
         Column::number(lang.say("Lag in time")),
         Column::number(lang.say("Consumed per second")),
-        Column::number(lang.say("Offset")),
-        Column::number(lang.say("End")),
+        Column::number(lang.say("Offset / end")),
         Column::number(lang.say("Held by the owner")),
-        Column::text(lang.say("Last pull")),
-        Column::text(lang.say("Last message to the listener")),
+        Column::text(lang.say("Last pull, last call of the listener")),
     ];
     let time =
         |text: &str| admin::parse_time(text).map_or_else(|| html! { "–" }, |ms| crate::view::ago(lang, ms));
     let rows = queues.iter().zip(rates).take(QUEUES_MAX).map(|(row, rate)| {
         vec![
-            topic_link(&row.topic),
-            html! { (row.broker) " / " (row.queue) },
+            html! { (topic_link(&row.topic)) " " span.small { (row.broker) " / " (row.queue) } },
             state(lang, row.state),
             owner(lang, group, row),
             html! { (number(row.diff)) },
             html! { (age(lang, &row.lag)) },
             html! { (rate.map_or_else(|| "–".to_owned(), decimal)) },
-            html! { (number(row.consumer_offset)) },
-            html! { (number(row.broker_offset)) },
+            html! { (number(row.consumer_offset)) " / " (number(row.broker_offset)) },
             html! { (row.held.map_or_else(|| "–".to_owned(), number)) },
-            time(&row.last_pull),
-            time(&row.last_consume),
+            html! { (time(&row.last_pull)) ", " (time(&row.last_consume)) },
         ]
     });
     Table::new(columns)
@@ -299,14 +294,13 @@ fn owner(lang: Lang, group: &str, row: &LagQueue) -> Markup {
 fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
     let columns = [
         Column::text(lang.say("Member")),
-        Column::text(lang.say("topic")),
+        Column::text(lang.say("Topic")),
         Column::number(lang.say("Call of the listener")),
         Column::number(lang.say("Pull")),
         Column::number(lang.say("Threads")),
         Column::number(lang.say("Consumed per second")),
         Column::number(lang.say("Failed per second")),
         Column::number(lang.say("Failed in the last hour")),
-        Column::text(lang.say("Client")),
     ];
     let ms = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", decimal(ms)));
     let rate = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), decimal);
@@ -314,7 +308,7 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
         |text: String, is_bad: bool| html! { @if is_bad { span.failure { (text) } } @else { (text) } };
     let rows = members.iter().map(|row| {
         vec![
-            html! { a href=(format!("/client{}", query([("group", group), ("id", &row.client_id)]))) { (row.client_id) } },
+            html! { a href=(format!("/client{}", query([("group", group), ("id", &row.client_id)]))) { (row.client_id) } " " span.small { (row.language) " " (row.version) " · " (row.address) } },
             html! { @if row.answered { (row.topic) } @else { (status(Level::Warning, lang.say("does not answer"))) } },
             html! { (ms(row.listener_ms)) },
             html! { (ms(row.pull_ms)) },
@@ -322,7 +316,6 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
             html! { (rate(row.ok_tps)) },
             failed(rate(row.failed_tps), row.failed_tps.is_some_and(|tps| tps > 0.0)),
             failed(row.failed_hour.map_or_else(|| "–".to_owned(), number), row.failed_hour.is_some_and(|count| count > 0)),
-            html! { (row.language) " " (row.version) " · " (row.address) },
         ]
     });
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No member is online")))
@@ -331,7 +324,7 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
 /// Model and subscriptions of a group; nothing while nobody is online.
 fn subscribed(lang: Lang, members: &Result<Arc<Consumers>, Refusal>) -> Markup {
     let Ok(members) = members else { return html! {} };
-    let columns = [Column::text(lang.say("topic")), Column::text(lang.say("expression"))];
+    let columns = [Column::text(lang.say("Topic")), Column::text(lang.say("Expression"))];
     let rows = members
         .subscriptions
         .iter()
@@ -351,7 +344,7 @@ fn settings_table(lang: Lang, known: &[Value]) -> Markup {
             (row["key"].as_str().unwrap_or_default(), row["broker"].as_str().unwrap_or_default());
         values.entry(key).or_default().push((broker, cell_text(&row["value"])));
     }
-    let columns = [Column::text(lang.say("setting")), Column::text(lang.say("value"))];
+    let columns = [Column::text(lang.say("Setting")), Column::text(lang.say("Value"))];
     let rows = values.into_iter().map(|(key, values)| {
         let is_same = values.iter().all(|(_, value)| *value == values[0].1);
         let shown = html! {

@@ -124,9 +124,9 @@ fn table(who: &Visitor, messages: &[MessageView]) -> Table {
     let lang = who.lang;
     let columns = [
         Column::text(lang.say("Stored")),
-        Column::text(lang.say("message id")),
-        Column::text(lang.say("keys")),
-        Column::text(lang.say("tags")),
+        Column::text(lang.say("Message id")),
+        Column::text(lang.say("Keys")),
+        Column::text(lang.say("Tags")),
         Column::text(lang.say("Queue")),
         Column::number(lang.say("Offset")),
         Column::text(lang.say("Body")),
@@ -223,7 +223,7 @@ fn consumption(who: &Visitor, message: &MessageView, events: &[TraceEvent]) -> M
     let lang = who.lang;
     let calls = |group: &str| events.iter().rfind(|event| event.kind == "Sub" && event.group == group);
     let columns = [
-        Column::text(lang.say("group")),
+        Column::text(lang.say("Group")),
         Column::text(lang.say("State")),
         Column::text(lang.say("When")),
         Column::text(lang.say("Client")),
@@ -301,7 +301,7 @@ fn traced(who: &Visitor, events: &[TraceEvent]) -> Markup {
     let columns = [
         Column::text(lang.say("When")),
         Column::text(lang.say("Event")),
-        Column::text(lang.say("group")),
+        Column::text(lang.say("Group")),
         Column::text(lang.say("Client")),
         Column::text(lang.say("State")),
         Column::text(lang.say("Took")),
@@ -327,7 +327,7 @@ fn traced(who: &Visitor, events: &[TraceEvent]) -> Markup {
 
 /// Properties with their names as they are stored.
 fn properties(lang: Lang, message: &MessageView) -> Markup {
-    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("value"))];
+    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("Value"))];
     let rows =
         message.properties.iter().map(|(name, value)| vec![html! { code { (name) } }, html! { (value) }]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The message has no properties")))
@@ -345,7 +345,7 @@ fn place(lang: Lang, message: &MessageView) -> Markup {
         ("sys flag", message.sys_flag.to_string()),
         ("flag", message.flag.to_string()),
     ];
-    html! { dl { @for (name, value) in rows { dt { (lang.say(name)) } dd { (value) } } } }
+    html! { dl { @for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) { dt { (lang.say(name)) } dd { (value) } } } }
 }
 
 /// The whole body of a message as a file.

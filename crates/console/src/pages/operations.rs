@@ -221,7 +221,7 @@ fn offsets(lang: Lang, rows: &[Value]) -> Markup {
     });
     html! {
         (Table::new(columns).rows(shown))
-        p { (lang.say("All queues")) ": " b { (signed(sum)) } " " (lang.say("messages")) " · " (number(rows.len() as i64)) " " (lang.say("queues")) }
+        p { (lang.say("All queues")) ": " b { (signed(sum)) } " " (lang.say("messages")) " · " (lang.say("Queues")) ": " (number(rows.len() as i64)) }
     }
 }
 
@@ -308,7 +308,7 @@ impl Form<'_> {
                     @if is_look { button.primary { (lang.say("Look")) } }
                     @else {
                         button name="_step" value="preview" { (lang.say("Preview")) }
-                        button.primary.danger[operation.effect == Effect::Destroy] name="_step" value=(CHANGE) { (lang.say("Do it")) }
+                        button.(if operation.effect == Effect::Destroy { "danger" } else { "primary" }) name="_step" value=(CHANGE) { (lang.say("Do it")) }
                     }
                 }
             }

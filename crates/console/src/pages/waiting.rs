@@ -88,9 +88,9 @@ fn plot(lang: Lang, spans: &BTreeMap<i64, i64>) -> Markup {
 fn waiting_table(who: &Visitor, waiting: &[Waiting]) -> Markup {
     let lang = who.lang;
     let columns = [
-        Column::text(lang.say("broker")),
+        Column::text(lang.say("Broker")),
         Column::text(lang.say("Delay")),
-        Column::number(lang.say("waiting")),
+        Column::number(lang.say("Messages that wait")),
         Column::text(lang.say("Next due")),
         Column::text(lang.say("Time")),
     ];
@@ -157,10 +157,10 @@ fn list(who: &Visitor, rows: &[&Transaction]) -> Markup {
         Column::text(lang.say("Begun")),
         Column::number(lang.say("Checks")),
         Column::text(lang.say("Producer group")),
-        Column::text(lang.say("topic")),
-        Column::text(lang.say("keys")),
-        Column::text(lang.say("message id")),
-        Column::text(lang.say("broker")),
+        Column::text(lang.say("Topic")),
+        Column::text(lang.say("Keys")),
+        Column::text(lang.say("Message id")),
+        Column::text(lang.say("Broker")),
         Column::text(lang.say("Operation")),
     ];
     let rows = rows.iter().map(|row| {
