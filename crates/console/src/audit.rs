@@ -1,6 +1,6 @@
 //! The audit log: every change and every login, with who, when, from where, what and outcome, one JSON object a line.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const SHOWN: usize = 500;
 const FILE_BYTES_MAX: u64 = 10 << 20;
 
 /// A line of the log.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub time: String,
     pub user: String,

@@ -145,10 +145,12 @@ pub(crate) fn document(
                 }
                 (top(who, path, &back, health))
                 main #content data-live=[page.live_ms] {
-                    h1 { (page.title) }
-                    @if page.live_ms.is_some() {
-                        p #age.small data-keep data-text=(lang.say("Figures are {} s old")) data-silent=(lang.say("The console does not answer")) data-login=(lang.say("Log in again")) {
-                            (lang.say("Figures taken at")) " " time { (admin::time(crate::answers::now_ms())) }
+                    div.head {
+                        h1 { (page.title) }
+                        @if page.live_ms.is_some() {
+                            p #age.small data-keep data-text=(lang.say("Figures are {} s old")) data-silent=(lang.say("The console does not answer")) data-login=(lang.say("Log in again")) {
+                                (lang.say("Figures taken at")) " " time { (admin::time(crate::answers::now_ms())) }
+                            }
                         }
                     }
                     (page.body)

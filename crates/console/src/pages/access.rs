@@ -2,56 +2,109 @@
 
 use super::list::NAMES_MS;
 use super::runtime::shown_failures;
-use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Page, operation_link, table, taken};
-use maud::html;
+use crate::view::{Column, Page, Table, empty, operation_link, status, taken};
+use crate::words::Lang;
+use admin::{AclEntries, BrokerRow, Level, UserRow};
+use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The users and acls of a cluster, and the reasons why a part is missing.
+struct Access {
+    cluster: String,
+    users: Option<Arc<Vec<UserRow>>>,
+    acls: Option<Arc<AclEntries>>,
+    failures: Vec<String>,
+}
 
 /// Users and acls of each cluster.
 pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
-    let clusters: BTreeSet<String> =
-        rows(&brokers).iter().filter_map(|row| row["cluster"].as_str()).map(str::to_owned).collect();
+    let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let clusters: BTreeSet<&str> = brokers.iter().map(|row| row.cluster.as_str()).collect();
     let mut found = Vec::new();
-    for cluster in &clusters {
-        let given = [("cluster", cluster.as_str())];
-        let mut failures = Vec::new();
-        let mut look = Vec::new();
-        for what in [("user", "list"), ("acl", "list")] {
-            look.push(app.look(who, what, &given, 0).await.unwrap_or_else(|refusal| {
-                failures.push(format!("{} {}: {}", what.0, what.1, refusal.text));
-                Value::Null
-            }));
-        }
-        found.push(json!({"cluster": cluster, "users": look[0], "acls": look[1], "failures": failures}));
+    for cluster in clusters {
+        let given = [("cluster", cluster)];
+        let users = app.typed::<Vec<UserRow>>(who, ("user", "list"), &given, 0).await;
+        let acls = app.typed::<AclEntries>(who, ("acl", "list"), &given, 0).await;
+        let reasons = [("user list", users.as_ref().err()), ("acl list", acls.as_ref().err())];
+        let failures = reasons.iter().filter_map(|(what, why)| Some(format!("{what}: {}", (*why)?.text)));
+        let (cluster, failures) = (cluster.to_owned(), failures.collect());
+        found.push(Access { cluster, failures, users: users.ok(), acls: acls.ok() });
     }
-    let texts = |value: &Value| -> Vec<String> {
-        rows(value).iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
     let body = html! {
         (taken(lang))
         @for part in &found {
-            @let cluster = part["cluster"].as_str().unwrap_or_default();
-            @let given = [("cluster", cluster)];
-            h2 { (lang.say("Cluster")) ": " (cluster) }
-            (shown_failures(&texts(&part["failures"])))
-            div.actions {
-                (operation_link(who, lang.say("Create a user"), ("user", "create"), &given))
-                (operation_link(who, lang.say("Change a user"), ("user", "update"), &given))
-                (operation_link(who, lang.say("Delete a user"), ("user", "delete"), &given))
-                (operation_link(who, lang.say("Create an acl"), ("acl", "create"), &given))
-                (operation_link(who, lang.say("Change an acl"), ("acl", "update"), &given))
-                (operation_link(who, lang.say("Delete an acl"), ("acl", "delete"), &given))
-            }
-            h2 { (lang.say("Users of the brokers")) }
-            (table(lang, rows(&part["users"])))
-            h2 { (lang.say("Acls")) }
-            (table(lang, rows(&part["acls"])))
+            @let given = [("cluster", part.cluster.as_str())];
+            h2 { (lang.say("Cluster")) " " (part.cluster) }
+            (shown_failures(&part.failures))
+            h3 { (lang.say("Users of the brokers")) }
+            div.actions { (operation_link(who, lang.say("Create a user"), ("user", "create"), &given)) }
+            (user_table(who, part))
+            h3 { (lang.say("Acls")) }
+            div.actions { (operation_link(who, lang.say("Create an acl"), ("acl", "create"), &given)) }
+            (acl_table(who, part))
         }
     };
-    Ok(Page::new(lang.say("Users and acls"), json!(found), body))
+    let data: Vec<Value> = found
+        .iter()
+        .map(|part| json!({"cluster": part.cluster, "users": part.users.as_deref(), "acls": part.acls.as_deref(), "failures": part.failures}))
+        .collect();
+    Ok(Page::new(lang.say("Users and acls"), json!(data), body))
+}
+
+fn titles<const N: usize>(lang: Lang, titles: [&str; N]) -> [Column; N] {
+    titles.map(|title| Column::text(lang.say(title)))
+}
+
+fn user_table(who: &Visitor, part: &Access) -> Markup {
+    let lang = who.lang;
+    let rows = part.users.iter().flat_map(|users| users.iter()).map(|row| {
+        let given = [("user", row.user.as_str()), ("cluster", part.cluster.as_str())];
+        let state = match row.status.as_str() {
+            "enable" => status(Level::Ok, lang.say("enabled")),
+            other => status(Level::Unknown, other),
+        };
+        let change = html! {
+            (operation_link(who, lang.say("Change"), ("user", "update"), &given)) " "
+            (operation_link(who, lang.say("Delete"), ("user", "delete"), &given))
+        };
+        vec![html! { (row.user) }, html! { (row.kind) }, state, change]
+    });
+    let none = empty(lang, lang.say("Create a user; requests are checked once authenticationEnabled is on"));
+    Table::new(titles(lang, ["User", "Type", "State", "Change"])).rows(rows).or(none)
+}
+
+fn acl_table(who: &Visitor, part: &Access) -> Markup {
+    let lang = who.lang;
+    let rows = part.acls.iter().flat_map(|acls| &acls.entries).map(|row| {
+        let given = [("subject", row.subject.as_str()), ("cluster", part.cluster.as_str())];
+        let decision = match row.decision.to_ascii_lowercase().as_str() {
+            "allow" => status(Level::Ok, lang.say("allowed")),
+            "deny" => status(Level::Critical, lang.say("denied")),
+            _ => status(Level::Unknown, &row.decision),
+        };
+        let sources =
+            row.sources.as_ref().map_or_else(|| lang.say("all addresses").to_owned(), |it| it.join(", "));
+        let change = html! {
+            (operation_link(who, lang.say("Change"), ("acl", "update"), &given)) " "
+            (operation_link(who, lang.say("Delete"), ("acl", "delete"), &given))
+        };
+        vec![
+            html! { (row.subject) },
+            html! { (row.resource) },
+            html! { (row.actions.join(", ")) },
+            decision,
+            html! { (sources) },
+            change,
+        ]
+    });
+    let none =
+        empty(lang, lang.say("Create an acl; users may do what it allows once authorizationEnabled is on"));
+    Table::new(titles(lang, ["Subject", "Resource", "Actions", "Decision", "From", "Change"]))
+        .rows(rows)
+        .or(none)
 }

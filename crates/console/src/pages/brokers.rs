@@ -44,8 +44,6 @@ fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     let columns = [
         Column::text(lang.say("Broker")),
         Column::text(lang.say("State")),
-        Column::text(lang.say("Cluster")),
-        Column::text(lang.say("Address")),
         Column::number(lang.say("In /s")),
         Column::number(lang.say("Out /s")),
         Column::number(lang.say("In today")),
@@ -56,19 +54,16 @@ fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     ];
     let rows = brokers.iter().map(|row| {
         let (name, state) = broker_cells(lang, row);
-        let is_known = row.error.is_none();
         let known = |cell: Markup| {
-            if is_known {
+            if row.error.is_none() {
                 cell
             } else {
                 html! { "–" }
             }
         };
         vec![
-            name,
+            html! { (name) p.small { (row.cluster) " · " (row.address) } },
             state,
-            html! { (row.cluster) },
-            html! { (row.address) },
             known(html! { (decimal(row.in_tps)) }),
             known(html! { (decimal(row.out_tps)) }),
             known(html! { (number(row.in_today)) }),

@@ -95,12 +95,14 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let rows: Vec<Row<'_>> = part.rows.iter().map(|row| Row::new(row, &known)).collect();
     let switch = fields.with("system", if shows_system { "" } else { "1" });
     let body = html! {
-        div.actions { (operation_link(who, lang.say("Create a group"), ("group", "create"), &[])) }
+        div.toolbar {
         form.row method="get" action=(GROUPS.path) role="search" {
             (field(lang.say("Search"), "q", fields.text("q")))
             @for name in ["system", "sort"] { @if let Some(value) = fields.get(name) { input type="hidden" name=(name) value=(value); } }
             button { (lang.say("Search")) }
             a.button href=(format!("{}{switch}", GROUPS.path)) aria-current=[shows_system.then_some("true")] { (lang.say("System groups")) }
+        }
+        (operation_link(who, lang.say("Create a group"), ("group", "create"), &[]))
         }
         (shown_failures(&failures))
         (table(lang, fields, &rows))

@@ -1,27 +1,36 @@
 //! Logins of the console, and what was done with them.
 
 use crate::app::{App, Visitor};
+use crate::audit::Line;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::Role;
-use crate::view::{Page, columns_table, table, token};
+use crate::view::{Column, Page, Table, ago, answer, empty, token};
 use clap::ValueEnum;
 use maud::html;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// Who asks, and the token for changes by programs.
 pub(super) fn session(who: &Visitor) -> Result<Page, Refusal> {
     let Visitor { name, role, bodies, token, .. } = who;
     let data = json!({"user": name, "role": role, "bodies": bodies, "token": token});
-    Ok(Page::new("Session", data.clone(), html! { (table(who.lang, &[data])) }))
+    Ok(Page::new("Session", data.clone(), html! { (answer(who.lang, &data)) }))
 }
 
 /// The last lines of the audit log. They are an administrator's, because they name what others did.
 pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     needs_admin(who)?;
-    let lines: Vec<Value> = app.audit.lock().expect("short section").lines().cloned().collect();
-    let columns = ["time", "user", "address", "action", "outcome"];
-    let body = html! { (columns_table(who.lang, &lines, &columns)) };
+    let lines = app.audit.lock().expect("short section").lines().cloned().collect::<Vec<_>>();
+    let lang = who.lang;
+    let columns = ["Time", "User", "Address", "Action", "Outcome"].map(|title| Column::text(lang.say(title)));
+    let rows = lines.iter().filter_map(|line| Line::deserialize(line).ok()).map(|line| {
+        let texts = [line.user, line.address, line.action, line.outcome].map(|text| html! { (text) });
+        let time_ms = admin::parse_time(&line.time).unwrap_or_default();
+        [ago(lang, time_ms)].into_iter().chain(texts).collect::<Vec<_>>()
+    });
+    let none = empty(lang, lang.say("Changes that are made with this console are noted here"));
+    let body = html! { (Table::new(columns).rows(rows).or(none)) };
     Ok(Page::new(who.lang.say("Audit"), json!(lines), body))
 }
 
@@ -34,16 +43,22 @@ pub(super) fn logins(
     needs_admin(who)?;
     let lang = who.lang;
     let users = app.users.lock().expect("short section").clone();
-    let rows: Vec<Value> = users
+    let data: Vec<Value> = users
         .all()
         .map(|(name, user)| json!({"user": name, "role": user.role, "bodies": user.bodies}))
         .collect();
+    let columns = ["Name", "Role", "May see bodies of messages"].map(|title| Column::text(lang.say(title)));
+    let rows = users.all().map(|(name, user)| {
+        let bodies = if user.bodies { lang.say("yes") } else { lang.say("no") };
+        vec![html! { (name) }, html! { (user.role.name()) }, html! { (bodies) }]
+    });
+    let none = empty(lang, lang.say("Nobody has to log in, because only this machine is served"));
     let body = html! {
         @if let Some((name, password)) = &new_password {
             p.success role="status" { "✓ " (name) ": " code { (password) } " - " (lang.say("The password is shown only now")) }
         }
-        @if rows.is_empty() { p { (lang.say("Nobody has to log in, because only this machine is served")) } }
-        @else { (table(lang, &rows)) }
+        (Table::new(columns).rows(rows).or(none))
+        h2 { (lang.say("Add or remove a login")) }
         form.stacked method="post" action="/logins" {
             (token(who))
             label { span { (lang.say("Name")) } input name="name" required maxlength="64" autocomplete="off"; }
@@ -57,7 +72,7 @@ pub(super) fn logins(
             }
         }
     };
-    Ok(Page::new(lang.say("Logins"), json!(rows), body))
+    Ok(Page::new(lang.say("Logins"), json!(data), body))
 }
 
 /// Adds or removes a login.

@@ -39,7 +39,7 @@ const FIRST: usize = 3;
 /// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
-    let brokers = &sample.brokers[..];
+    let brokers = &sample.brokers;
     let body = html! {
         @if sample.is_refused() {
             p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }

@@ -1,10 +1,10 @@
 //! Proxies, as far as brokers know them. No server has a list of proxies: they are known by what they ask brokers for.
 
 use super::runtime::{masters, shown_failures, silent};
-use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Page, cell_text, columns_table, taken};
+use crate::view::{Column, Page, Table, broker_link, empty, taken};
+use admin::{Consumers, Member, ProducerRow};
 use maud::html;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,36 +18,45 @@ const PRODUCER: &str = "rmq-proxy-producer-client";
 pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let (lang, mut failures) = (who.lang, silent(app));
     // Refused where nobody of the group is online, or no proxy ever made its topic.
-    let members = app.look(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
-    let members = members.map(|answer| rows(&answer["members"]).to_vec()).unwrap_or_default();
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let consumers = app.typed::<Consumers>(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
+    let members: &[Member] = consumers.as_ref().map_or(&[], |consumers| &consumers.members);
+    // Groups by address and broker.
+    let mut found: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for broker in masters(app, who).await? {
-        match app.look(who, ("client", "list-producers"), &[("broker", &broker)], 1000).await {
+        let given = [("broker", broker.as_str())];
+        match app.typed::<Vec<ProducerRow>>(who, ("client", "list-producers"), &given, 1000).await {
             Ok(producers) => {
-                for row in rows(&producers).iter().filter(|row| row["client_id"] == PRODUCER) {
-                    let topics = found.entry(format!("{} {broker}", cell_text(&row["address"]))).or_default();
-                    topics.insert(cell_text(&row["group"]));
+                for row in producers.iter().filter(|row| row.client_id == PRODUCER) {
+                    found.entry((row.address.clone(), broker.clone())).or_default().insert(row.group.clone());
                 }
             }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
     }
-    let producers: Vec<Value> = found
-        .into_iter()
-        .filter_map(|(place, groups)| {
-            let (address, broker) = place.split_once(' ')?;
-            Some(json!({"address": address, "broker": broker, "producer_groups": groups}))
-        })
-        .collect();
+    let columns = ["Client", "Address", "Language", "Version"].map(|title| Column::text(lang.say(title)));
+    let member = |row: &Member| {
+        [&row.client_id, &row.address, &row.language, &row.version].map(|it| html! { (it) }).to_vec()
+    };
+    let members_table = Table::new(columns).rows(members.iter().map(member));
+    let columns = ["Address", "Broker", "Producer groups"].map(|title| Column::text(lang.say(title)));
+    let producers = found.iter().map(|((address, broker), groups)| {
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        vec![html! { (address) }, broker_link(broker, 0, ""), html! { (groups.join(", ")) }]
+    });
+    let advice = lang.say("Start a proxy in cluster mode, or use the gRPC port of a broker's own process");
     let body = html! {
         (taken(lang))
-        p { (lang.say("No server lists proxies. Known are those in cluster mode that a broker hears of; no request tells of the gRPC port of a broker's own process")) }
+        p.small { (lang.say("No server lists proxies. Known are those in cluster mode that a broker hears of; no request tells of the gRPC port of a broker's own process")) }
         (shown_failures(&failures))
         h2 { (lang.say("Proxies of RocketMQ that tell each other of their clients")) }
-        (columns_table(lang, &members, &["client_id", "address", "language", "version"]))
+        (members_table.or(empty(lang, advice)))
         h2 { (lang.say("Connections of proxies with producers of transactions")) }
-        (columns_table(lang, &producers, &["address", "broker", "producer_groups"]))
+        (Table::new(columns).rows(producers).or(empty(lang, lang.say("No producer of transactions is connected by way of a proxy"))))
     };
+    let producers: Vec<Value> = found
+        .iter()
+        .map(|((address, broker), groups)| json!({"address": address, "broker": broker, "producer_groups": groups}))
+        .collect();
     let data = json!({"members": members, "producers": producers, "failures": failures});
     Ok(Page::new(lang.say("Proxies"), data, body))
 }

@@ -176,6 +176,11 @@ pub(super) struct Item {
 }
 
 impl Item {
+    /// Name of the setting.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Whether the value is not the default.
     pub fn is_changed(&self) -> bool {
         match self.default {
@@ -234,7 +239,7 @@ pub(super) async fn settings(app: &App, who: &Visitor, fields: &Fields) -> Resul
         .filter(|(_, items): &(_, Vec<Item>)| !items.is_empty())
         .collect();
     let body = html! {
-        p { a href=(format!("/broker{}", query([("name", name)]))) { (lang.say("Broker")) " " (name) } }
+        p { a href=(format!("/broker{}", query([("name", name)]))) { "← " (lang.say("Broker")) " " (name) } }
         form.row method="get" action="/settings" role="search" {
             input type="hidden" name="name" value=(name);
             (field(lang.say("Name, value or meaning"), "q", fields.text("q")))
@@ -255,7 +260,7 @@ pub(super) async fn settings(app: &App, who: &Visitor, fields: &Fields) -> Resul
         @if !without_effect.is_empty() {
             details open[!wanted.is_empty()] {
                 summary { (lang.say("Settings of RocketMQ without effect in Vostok")) " (" (without_effect.len()) ")" }
-                (table(who, name, &without_effect))
+                dl { @for item in &without_effect { dt { code { (item.key) } } dd { (item.value) } } }
             }
         }
     };

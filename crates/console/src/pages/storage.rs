@@ -1,13 +1,22 @@
 //! Storage: how full the disks are and when they will be, what holds old messages, damage.
 
-use super::runtime::{Runtime, number, runtimes, shown_failures};
-use crate::answers::{now_ms, rows};
+use super::group_list::lag_text;
+use super::names::is_system_group;
+use super::runtime::{Runtime, number as figure, runtimes, shown_failures};
+use super::settings::{Item, items, table as settings_table};
+use crate::answers::now_ms;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Page, columns_table, operation_link, table, taken};
+use crate::view::{
+    Column, Page, Table, ago, broker_link, bytes, card, duration, empty, group_link, number, operation_link,
+    share, status,
+};
 use crate::words::Lang;
-use maud::html;
-use serde_json::{Value, json};
+use admin::{Level, Settings};
+use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Groups that are shown as those who read the oldest messages.
 const READERS: usize = 20;
@@ -21,122 +30,207 @@ const RETENTION: [&str; 7] = [
     "storePathRootDir",
     "unconsumedDataPolicy",
 ];
-/// Runtime figures that are 0 on a broker that is well.
-const DAMAGE: [&str; 6] = [
-    "damagedMessages",
-    "lostQueues",
-    "dispatchBehindBytes",
-    "rebuildLeftBytes",
-    "refusedDiskFull",
-    "refusedFenced",
+/// Runtime figures that are 0 on a broker that is well, with their meanings.
+const DAMAGE: [(&str, &str); 6] = [
+    ("damagedMessages", "Damaged messages"),
+    ("lostQueues", "Lost queues"),
+    ("dispatchBehindBytes", "Bytes without queue entries"),
+    ("rebuildLeftBytes", "Bytes to rebuild"),
+    ("refusedDiskFull", "Refused: disk full"),
+    ("refusedFenced", "Refused: store fenced"),
 ];
+
+/// The space of a broker.
+#[derive(Debug, Serialize)]
+struct Space {
+    broker: String,
+    log_bytes: i64,
+    /// Store time of the oldest message, ms since the epoch; 0 without messages.
+    oldest_ms: i64,
+    bytes_per_hour: Option<f64>,
+    free_bytes: Option<f64>,
+    disk_ratio: Option<f64>,
+    hours_until_full: Option<f64>,
+    /// Whether sends are refused for want of space, as the broker tells.
+    refuses: Option<String>,
+}
+
+impl Space {
+    /// Without messages there is no growth.
+    fn of(broker: &str, runtime: &Runtime, now_ms: i64) -> Self {
+        let log_bytes = figure(runtime, "commitLogMaxOffset") - figure(runtime, "commitLogMinOffset");
+        let oldest_ms = figure(runtime, "earliestMessageTimeStamp").max(0);
+        let hours = (now_ms - oldest_ms) as f64 / 3_600_000.0;
+        let per_hour = (oldest_ms > 0 && hours > 0.01).then(|| log_bytes as f64 / hours);
+        let free_bytes = runtime.get("commitLogDirCapacity").and_then(|text| free_bytes(text));
+        let full = per_hour.zip(free_bytes).and_then(|(rate, free)| (rate > 0.0).then(|| free / rate));
+        Self {
+            broker: broker.to_owned(),
+            log_bytes,
+            oldest_ms,
+            bytes_per_hour: per_hour,
+            free_bytes,
+            disk_ratio: runtime.get("commitLogDiskRatio").and_then(|text| text.parse().ok()),
+            hours_until_full: full,
+            refuses: runtime.get("sendsRefusedForSpace").cloned(),
+        }
+    }
+}
+
+/// The free space of `Total : 252.0 GiB, Free : 39.6 GiB.` (`BrokerController.getDiskSpace`).
+fn free_bytes(text: &str) -> Option<f64> {
+    let (count, unit) = text.split("Free : ").nth(1)?.trim_end_matches('.').split_once(' ')?;
+    let power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter().position(|name| name == unit)?;
+    let factor = 1024_f64.powi(i32::try_from(power).ok()?);
+    count.parse::<f64>().ok().map(|count| count * factor)
+}
 
 /// Storage of all masters.
 pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let (runtimes, mut failures) = runtimes(app, who).await?;
-    let (mut kept, mut retention) = (Vec::new(), Vec::new());
-    for (broker, runtime) in &runtimes {
-        kept.push(row(broker, runtime, now_ms()));
-        match app.look(who, ("broker", "config"), &[("broker", broker)], 30_000).await {
-            Ok(settings) => retention.extend(
-                rows(&settings)
-                    .iter()
-                    .filter(|row| row["key"].as_str().is_some_and(|key| RETENTION.contains(&key)))
-                    .map(|row| json!({"broker": broker, "setting": row["key"], "value": row["value"]})),
-            ),
+    let spaces: Vec<Space> =
+        runtimes.iter().map(|(name, runtime)| Space::of(name, runtime, now_ms())).collect();
+    let mut retention: Vec<(&String, Vec<Item>)> = Vec::new();
+    for broker in runtimes.keys() {
+        match app.typed::<Settings>(who, ("broker", "config"), &[("broker", broker)], 30_000).await {
+            Ok(settings) => {
+                let mut found = items(lang, &settings.rows);
+                found.retain(|item| RETENTION.contains(&item.key()));
+                retention.push((broker, found));
+            }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
     }
     // Asked for once a minute, because the progress of all groups can be long.
-    let readers = app.lags.oldest_readers(READERS).into_iter();
-    let readers: Vec<Value> = readers
-        .map(|(group, lag)| json!({"group": group, "diff": lag.messages, "lag_seconds": lag.time_behind.lag_seconds, "time": admin::time(lag.at_ms)}))
-        .collect();
-    // The data says null where the lag is not known, whatever the language.
-    let shown_readers: Vec<Value> = readers.iter().map(|row| shown_reader(lang, row)).collect();
-    let damage = runtimes.iter().map(|(broker, runtime)| {
-        let figures = DAMAGE.iter().map(|name| ((*name).to_owned(), runtime.get(*name).cloned().into()));
-        let broker = [("broker".to_owned(), Value::from(broker.as_str()))];
-        Value::Object(broker.into_iter().chain(figures).collect())
-    });
-    let damage: Vec<Value> = damage.collect();
-    let columns = [
-        "broker",
-        "log_gib",
-        "oldest_message",
-        "gib_per_hour",
-        "free_gib",
-        "disk_ratio",
-        "hours_until_full",
-        "refuses",
-    ];
+    let mut readers = app.lags.oldest_readers(READERS);
+    readers.retain(|(group, _)| !is_system_group(group));
     let body = html! {
-        (taken(lang))
         (shown_failures(&failures))
+        (cards(lang, &spaces))
         h2 { (lang.say("Space")) }
-        (columns_table(lang, &kept, &columns))
+        (space_table(lang, &spaces))
         p.small { (lang.say("The growth is the mean since the oldest message; a log that only turns over is never full")) }
         h2 { (lang.say("What decides how long messages stay")) }
         div.actions {
             (operation_link(who, lang.say("Change a setting"), ("broker", "set"), &[("key", "fileReservedTime")]))
             (operation_link(who, lang.say("Delete expired files now"), ("broker", "clean-log"), &[]))
         }
-        (table(lang, &retention))
+        @for (broker, items) in &retention { h3 { (broker) } (settings_table(who, broker, items)) }
         h2 { (lang.say("Who reads the oldest messages")) }
         p.small { (lang.say("Brokers of RocketMQ, and of Vostok with unconsumedDataPolicy=DROP, do not wait for them: what expires before they read it is lost to them")) }
-        (columns_table(lang, &shown_readers, &["group", "diff", "lag_seconds", "time"]))
+        (reader_table(lang, &readers))
         h2 { (lang.say("Damage and arrears")) }
-        (table(lang, &damage))
+        (damage_table(lang, &runtimes))
     };
-    let data = json!({"space": kept, "retention": retention, "readers": readers, "damage": damage, "failures": failures});
-    Ok(Page::new(lang.say("Storage"), data, body))
+    let readers = readers.iter().map(|(group, lag)| {
+        json!({"group": group, "diff": lag.messages, "lag_seconds": lag.time_behind.lag_seconds, "time": admin::time(lag.at_ms)})
+    });
+    let damage = runtimes.iter().map(|(broker, runtime)| {
+        let figures = DAMAGE.iter().map(|(name, _)| ((*name).to_owned(), runtime.get(*name).cloned()));
+        figures.chain([("broker".to_owned(), Some(broker.clone()))]).collect::<BTreeMap<_, _>>()
+    });
+    let data = json!({"space": spaces, "readers": readers.collect::<Vec<_>>(), "damage": damage.collect::<Vec<_>>(), "failures": failures});
+    Ok(Page::new(lang.say("Storage"), data, body).live(10_000))
 }
 
-/// A group as the page shows it, with a word for a lag that is not known.
-fn shown_reader(lang: Lang, reader: &Value) -> Value {
-    let mut shown = reader.clone();
-    if shown["lag_seconds"].is_null() {
-        shown["lag_seconds"] = lang.say("unknown").into();
+/// The fullest disk, the first disk that will be full, and all logs together.
+fn cards(lang: Lang, spaces: &[Space]) -> Markup {
+    let fullest = spaces
+        .iter()
+        .max_by(|one, other| one.disk_ratio.unwrap_or(-1.0).total_cmp(&other.disk_ratio.unwrap_or(-1.0)));
+    let first = spaces.iter().filter_map(|space| Some((space.hours_until_full?, space)));
+    let first = first.min_by(|one, other| one.0.total_cmp(&other.0));
+    let refusing = spaces.iter().filter(|space| refuses(space)).count();
+    html! {
+        div.cards {
+            @if let Some(space) = fullest {
+                (card(lang.say("Fullest disk"), disk(space), broker_link(&space.broker, 0, "")))
+            }
+            (card(lang.say("Commit logs"), bytes(spaces.iter().map(|space| space.log_bytes).sum()), html! { (spaces.len()) " " (lang.say("brokers")) }))
+            @match first {
+                Some((hours, space)) => { (card(lang.say("First full in"), hours_text(hours), broker_link(&space.broker, 0, ""))) }
+                None => { (card(lang.say("First full in"), "–", lang.say("No log grows"))) }
+            }
+            @if refusing > 0 {
+                (card(lang.say("Refuse messages"), status(Level::Critical, lang.say("for want of space")), html! { (refusing) " " (lang.say("brokers")) }))
+            }
+        }
     }
-    shown
 }
 
-const GIB: f64 = (1_u64 << 30) as f64;
-
-/// The space of a broker. Without messages there is no growth.
-fn row(broker: &str, runtime: &Runtime, now_ms: i64) -> Value {
-    let bytes = number(runtime, "commitLogMaxOffset") - number(runtime, "commitLogMinOffset");
-    let oldest_ms = number(runtime, "earliestMessageTimeStamp");
-    let hours = (now_ms - oldest_ms) as f64 / 3_600_000.0;
-    let per_hour = (oldest_ms > 0 && hours > 0.01).then(|| bytes as f64 / GIB / hours);
-    let free = runtime.get("commitLogDirCapacity").and_then(|text| free_gib(text));
-    let full = per_hour.zip(free).and_then(|(rate, free)| (rate > 0.0).then(|| free / rate));
-    json!({
-        "broker": broker,
-        "log_gib": bytes as f64 / GIB,
-        "oldest_message": if oldest_ms > 0 { admin::time(oldest_ms) } else { String::new() },
-        "gib_per_hour": per_hour,
-        "free_gib": free,
-        "disk_ratio": runtime.get("commitLogDiskRatio").and_then(|text| text.parse::<f64>().ok()),
-        "hours_until_full": full,
-        "refuses": runtime.get("sendsRefusedForSpace"),
-    })
+fn refuses(space: &Space) -> bool {
+    space.refuses.as_deref().is_some_and(|it| it == "true")
 }
 
-/// The free space of `Total : 252.0 GiB, Free : 39.6 GiB.` (`BrokerController.getDiskSpace`).
-fn free_gib(text: &str) -> Option<f64> {
-    let (number, unit) = text.split("Free : ").nth(1)?.trim_end_matches('.').split_once(' ')?;
-    let factor = match unit {
-        "B" => 1.0 / GIB,
-        "KiB" => 1.0 / (1 << 20) as f64,
-        "MiB" => 1.0 / 1024.0,
-        "GiB" => 1.0,
-        "TiB" => 1024.0,
-        "PiB" => 1024.0 * 1024.0,
-        _ => return None,
-    };
-    number.parse::<f64>().ok().map(|number| number * factor)
+fn disk(space: &Space) -> Markup {
+    html! { @match space.disk_ratio { Some(ratio) => (share(ratio)), None => "–" } }
+}
+
+/// A time in hours, which may be very long.
+fn hours_text(hours: f64) -> String {
+    let ms = (hours * 3_600_000.0).min(8.64e10 * 365.0);
+    duration(ms as i64)
+}
+
+fn space_table(lang: Lang, spaces: &[Space]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::text(lang.say("State")),
+        Column::text(lang.say("Disk")),
+        Column::number(lang.say("Free")),
+        Column::number(lang.say("Commit log")),
+        Column::number(lang.say("Oldest message")),
+        Column::number(lang.say("Growth per hour")),
+        Column::number(lang.say("Full in")),
+    ];
+    let size = |value: Option<f64>| html! { (value.map_or_else(|| "–".to_owned(), |it| bytes(it as i64))) };
+    let rows = spaces.iter().map(|space| {
+        let state = match refuses(space) {
+            true => status(Level::Critical, lang.say("Refuses messages")),
+            false => status(Level::Ok, lang.say("Takes messages")),
+        };
+        vec![
+            broker_link(&space.broker, 0, ""),
+            state,
+            disk(space),
+            size(space.free_bytes),
+            html! { (bytes(space.log_bytes)) },
+            ago(lang, space.oldest_ms),
+            size(space.bytes_per_hour),
+            html! { (space.hours_until_full.map_or_else(|| "–".to_owned(), hours_text)) },
+        ]
+    });
+    let advice = lang.say("No broker is known; check that brokers register with the name servers");
+    Table::new(columns).rows(rows).or(empty(lang, advice))
+}
+
+fn reader_table(lang: Lang, readers: &[(String, crate::lag::Lag)]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Group")),
+        Column::number(lang.say("Lag in time")),
+        Column::number(lang.say("Messages waiting")),
+        Column::text(lang.say("Looked at")),
+    ];
+    let rows = readers.iter().map(|(group, lag)| {
+        let time = html! { (lag_text(lang, &lag.time_behind)) };
+        vec![group_link(group), time, html! { (number(lag.messages)) }, ago(lang, lag.at_ms)]
+    });
+    Table::new(columns).rows(rows).or(html! { p.small { (lang.say("No group is behind")) } })
+}
+
+fn damage_table(lang: Lang, runtimes: &BTreeMap<String, Runtime>) -> Markup {
+    let columns = DAMAGE.iter().map(|(_, title)| Column::number(lang.say(title)));
+    let columns: Vec<Column> = [Column::text(lang.say("Broker"))].into_iter().chain(columns).collect();
+    let rows = runtimes.iter().map(|(broker, runtime)| {
+        let cells = DAMAGE.iter().map(|(name, _)| match figure(runtime, name) {
+            0 if runtime.contains_key(*name) => html! { "0" },
+            0 => html! { "–" },
+            count => html! { strong.failure { (number(count)) } },
+        });
+        [broker_link(broker, 0, "")].into_iter().chain(cells).collect()
+    });
+    Table::new(columns).rows(rows).or(html! {})
 }
 
 #[cfg(test)]
@@ -145,10 +239,15 @@ mod tests {
 
     #[test]
     fn a_lag_that_is_not_known_is_not_shown_as_none() {
-        let shown = |seconds: Option<i64>| {
-            shown_reader(Lang::En, &json!({"group": "g", "lag_seconds": seconds}))["lag_seconds"].clone()
+        let lag = |lag_seconds| {
+            let time_behind = admin::Lag { lag_seconds, lag_is_bound: false };
+            reader_table(
+                Lang::En,
+                &[("g".to_owned(), crate::lag::Lag { at_ms: 1, messages: 1, time_behind })],
+            )
+            .into_string()
         };
-        assert_eq!((shown(None), shown(Some(0))), (json!("unknown"), json!(0)));
+        assert!(lag(None).contains(">unknown<") && lag(Some(0)).contains(">0 s<"));
     }
 
     #[test]
@@ -158,15 +257,26 @@ mod tests {
             ("commitLogMaxOffset", "11811160064"),
             ("earliestMessageTimeStamp", "1000"),
             ("commitLogDirCapacity", "Total : 1.0 TiB, Free : 0.5 TiB."),
+            ("damagedMessages", "7"),
         ];
         let runtime: Runtime = figures.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let row = row("a", &runtime, 1000 + 5 * 3_600_000);
-        assert_eq!(
-            (&row["log_gib"], &row["gib_per_hour"], &row["hours_until_full"]),
-            (&json!(10.0), &json!(2.0), &json!(256.0))
+        let space = Space::of("a", &runtime, 1000 + 5 * 3_600_000);
+        assert_eq!((space.log_bytes, space.hours_until_full), (10 << 30, Some(256.0)));
+        let text = space_table(Lang::En, &[space]).into_string();
+        assert!(
+            text.contains(">2.0 GiB<") && text.contains(">10 d 16 h<") && text.contains(">512 GiB<"),
+            "{text}"
         );
-        let empty = super::row("a", &Runtime::new(), 1000);
-        assert!(empty["hours_until_full"].is_null() && empty["oldest_message"] == "");
-        assert_eq!((free_gib("Free : 512.0 MiB."), free_gib("?")), (Some(0.5), None));
+        let empty = Space::of("a", &Runtime::new(), 1000);
+        assert!(empty.hours_until_full.is_none() && empty.oldest_ms == 0);
+        assert_eq!((free_bytes("Free : 512.0 MiB."), free_bytes("?")), (Some(536_870_912.0), None));
+        let damage = damage_table(Lang::En, &[("a".to_owned(), runtime)].into()).into_string();
+        assert!(
+            damage.contains("<strong class=\"failure\">7</strong>") && damage.contains(">–<"),
+            "{damage}"
+        );
+        for (_, title) in DAMAGE {
+            assert!(!Lang::Zh.say(title).is_ascii(), "{title}");
+        }
     }
 }

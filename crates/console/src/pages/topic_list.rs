@@ -65,9 +65,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let part = TOPICS.part(app, who, fields, wanted).await?;
     let failures = silent(app);
     let body = html! {
-        div.actions {
-            (operation_link(who, lang.say("Create a topic"), ("topic", "create"), &[]))
-        }
+        div.toolbar {
         form.row method="get" action=(TOPICS.path) role="search" {
             (field(lang.say("Search"), "q", fields.text("q")))
             @for name in ["type", "sort"] { @if let Some(value) = fields.get(name) { input type="hidden" name=(name) value=(value); } }
@@ -76,6 +74,8 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         nav.tabs aria-label=(lang.say("Type")) { @for (name, title, _) in KINDS {
             a.button href=(format!("{}{}", TOPICS.path, fields.with("type", name))) aria-current=[(name == kind).then_some("true")] { (lang.say(title)) }
         } }
+        (operation_link(who, lang.say("Create a topic"), ("topic", "create"), &[]))
+        }
         (shown_failures(&failures))
         (table(app, lang, fields, &part.rows))
         (part.links(lang, TOPICS.path, fields))
