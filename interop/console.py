@@ -121,7 +121,7 @@ class Browser:
         self.await_load(before)
 
     def press(self, key, text=""):
-        code = {"Tab": 9, "Enter": 13, " ": 32}[key]
+        code = {"Tab": 9, "Enter": 13, " ": 32}.get(key) or ord(key)
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code={" ": "Space"}.get(key, key), windowsVirtualKeyCode=code, text=text if kind == "keyDown" else "")
 
@@ -252,8 +252,18 @@ def tasks(report, browser, root, server, load):
         browser.open(root)
         browser.follow("Topics")
         browser.follow("Create a topic")
-        operation(topic="Typed", cluster="DefaultCluster", read_queues="1", write_queues="1")
+        operation(topic="Typed", read_queues="1", write_queues="1")
         browser.await_there("[href='/topic?name=Typed']", root + "topics?q=Typed")
+
+    def fifo():
+        browser.open(root + "op/topic/create")
+        browser.fill(topic="Ordered")
+        browser.reach("[name=type]")
+        browser.press("F", "F")
+        browser.follow("[value=go]")
+        browser.shows("✓ Done")
+        browser.shows("message.type=FIFO")
+        browser.shows("vostok admin topic create Ordered --type FIFO")
 
     def send():
         browser.open(root + "topics?q=Typed")
@@ -283,15 +293,27 @@ def tasks(report, browser, root, server, load):
         browser.follow("Groups")
         browser.follow("CG")
         browser.follow("Reset offsets")
-        operation(topic="Normal", time="0", _confirm="CG")
+        if browser.value("document.querySelector('[name=topic]').value") == "":
+            browser.fill(topic="Normal")
+        if browser.value("document.querySelector('[name=time]').value") != "":
+            raise Wrong("a time is chosen before the operator chose one")
+        # The segments of a field of times are typed in the order of the browser's language.
+        browser.value("document.querySelector('[name=time]').value = '2020-01-31T12:00:00'")
+        browser.follow("[value=preview]")
+        for text in ("Current offset", "New offset", "Difference", "Nothing was changed", "2020-01-31T"):
+            browser.shows(text)
+        operation(_confirm="CG")
         browser.shows("✓ Done")
 
     def resend():
-        browser.await_there("[type=checkbox]", root + "dlq?group=CG")
-        browser.reach("[type=checkbox]")
+        browser.await_there("[href='/dlq?group=CG']", root + "dlq")
+        browser.follow("[href='/dlq?group=CG']")
+        browser.reach("#all")
         browser.press(" ")
         browser.follow("Resend what is chosen")
-        browser.shows("done")
+        count = browser.value("document.querySelector('main [role=status]').textContent")
+        if not re.match("([1-9][0-9]*) / \\1 ", count):
+            raise Wrong(f"not all letters were given to the group: {count}")
 
     def owner():
         browser.await_there("[href^='/client?']", root + "group?name=owners")
@@ -303,7 +325,7 @@ def tasks(report, browser, root, server, load):
         with load.lab("producer", "-t", "Fresh", "-w", "1", "-s", "64"):
             browser.await_shown("#topics [href$='/topic?name=Fresh']")
 
-    for name, task in [("create a topic", create), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
+    for name, task in [("create a topic", create), ("create a topic of type FIFO without naming a cluster", fifo), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
                        ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner)]:
         load.remoting.beat()
         case(report, browser, f"{server}, keyboard: {name}", task)

@@ -196,6 +196,7 @@ impl FromArgMatches for AdminCommand {
             name_servers: inner.get_one("namesrv").cloned(),
             credentials: inner.get_one("credentials").cloned(),
             is_dry_run: inner.get_flag("dry-run"),
+            needs_target: false,
         };
         let format = inner.get_one("output").copied().unwrap_or(Format::Table);
         let interval = arguments.get("interval").and_then(|seconds| seconds.parse().ok());

@@ -1,5 +1,9 @@
 //! Operations on dead letter topics.
 
+mod groups;
+
+pub use groups::DeadLetterGroup;
+
 use crate::arguments::{optional, place};
 use crate::message::{self, Sent, TOOLS_GROUP};
 use crate::operation::{Operation, operations};
@@ -12,6 +16,9 @@ const GROUP: Argument = place("group", ("", ""), "name of the consumer group");
 
 /// The operations on dead letter topics.
 pub(crate) const OPERATIONS: &[Operation] = operations! { "dlq":
+    "groups", Look, [],
+        "List the groups that gave messages up, with how many are left and when the first and the last were given up",
+        [optional("limit", ("", ""), "most groups; 1000 if left out")], groups::groups;
     "list", Look, [], "Show the messages that a group gave up",
         [GROUP, optional("begin", ("", ""), "store time from which on"),
          optional("end", ("", ""), "store time before which"),

@@ -1,11 +1,14 @@
 //! Operations on consumer groups: their rows of the table.
 
 mod change;
+mod lag;
 mod monitor;
 mod owners;
 mod progress;
 mod settings;
 
+pub use lag::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueState};
+pub use owners::QueueOwner;
 pub use progress::{GroupProgress, QueueProgress};
 pub use settings::{GroupFigures, GroupName};
 
@@ -22,6 +25,9 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
         "Show the offsets of a group and how many messages are left in each queue",
         [GROUP, optional("topic", ("t", "topicName"), "only this topic"),
          optional("client-ip", ("s", "showClientIP"), "true to show which member has each queue"), CLUSTER], progress::progress;
+    "lag", Look, [],
+        "Show why a group lags: the state, owner and lag of each queue, rates of topics, and where the time of members goes",
+        [GROUP, CLUSTER], lag::lag;
     "list", Look, ["consumerProgress"], "List the groups that have a retry topic, with their members and lag",
         [], |session, _| progress::list(session);
     "names", Look, [], "List the names of all groups, with one request to each master",

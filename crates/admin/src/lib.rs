@@ -49,6 +49,7 @@ mod top;
 mod topic;
 mod user;
 mod yaml;
+mod zone;
 
 pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
@@ -58,14 +59,21 @@ pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
 pub use connection::{Consumers, Member, ProducerRow, Subscription};
 pub use controller::{Epoch, Epochs, InSync, Metadata, Replica};
+pub use dlq::DeadLetterGroup;
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
 };
 pub use error::Error;
+pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};
 pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
 pub use lag::Lag;
+pub use message::{
+    DueCount, MessageView, MessagesByKey, Newest, TraceEvent, Track, Transaction, TransactionState,
+    Transactions, Waiting,
+};
 pub use mqadmin::mqadmin;
+pub use offset::{Reset, ResetQueue};
 pub use operation::{Answer, Effect, Operation};
 pub use output::{Format, render};
 pub use page::page;
@@ -76,3 +84,4 @@ pub use text::{parse_time, threads, time};
 pub use top::TopCommand;
 pub use topic::{QueueStatus, Route, RouteRow, TopicFigures, TopicRates, TopicRow, TopicStatus};
 pub use user::UserRow;
+pub use zone::Zone;

@@ -2,20 +2,30 @@
 
 mod again;
 mod consume;
+mod due;
 mod find;
 mod half;
+mod newest;
 mod print;
 mod send;
 mod send_time;
 mod trace;
 mod track;
+mod transactions;
 mod view;
 
 pub(crate) use again::copy_of;
+pub(crate) use due::delay_ms;
+pub use due::{DueCount, Waiting};
 pub(crate) use find::TOOLS_GROUP;
+pub use newest::Newest;
 pub(crate) use print::{Printed, topic as messages_of};
 pub(crate) use send::{Sent, send_message};
 pub(crate) use send_time::to_clusters;
+pub use trace::TraceEvent;
+pub use track::Track;
+pub use transactions::{Transaction, TransactionState, Transactions};
+pub use view::{MessageView, MessagesByKey};
 
 use crate::Argument;
 use crate::arguments::{CLUSTER, COUNT, TEST_SIZE, optional, place, required, switch};
@@ -64,6 +74,17 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
         [TOPIC, place("broker", ("b", "brokerName"), "name of the broker set"),
          place("queue", ("i", "queueId"), "id of the queue"),
          place("offset", ("o", "offset"), "offset in the queue")], find::by_offset;
+    "newest", Look, [], "Show the messages of a topic, the newest first",
+        [TOPIC, optional("begin", ("", ""), BEGIN.help),
+         optional("end", ("", ""), "store time up to which"),
+         optional("skip", ("", ""), "messages of that last millisecond that are left out"),
+         optional("limit", ("", ""), "most messages; 50 if left out")], newest::newest;
+    "transactions", Look, [],
+        "Show transactions with state, age, checks and producer group, a row for each: undecided first, newest first",
+        [optional("limit", ("", ""), "half messages of a broker that are read, the newest; 1000 if left out")],
+        transactions::transactions;
+    "due", Look, [], "Show how many delayed and timed messages wait in each broker, and when they are due",
+        [], |session, _| due::due(session);
     "print", Look, ["printMsgByQueue"], "Print the messages of a queue, by tag and store time",
         [TOPIC, place("broker", ("a", "brokerName"), "name of the broker set"),
          place("queue", ("i", "queueId"), "id of the queue"), CHARSET, TAGS, BEGIN, END,

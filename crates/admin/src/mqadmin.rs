@@ -75,7 +75,7 @@ fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> 
     if let Err(why) = groups::check(name, &options(found), &given) {
         return complain(&format!("{why}\n{}", usage(found)));
     }
-    let access = Access { name_servers: given.name_servers, ..Access::default() };
+    let access = Access { name_servers: given.name_servers, needs_target: true, ..Access::default() };
     let endless = ENDLESS.into_iter().find(|(endless, _)| *endless == name).map(|(_, seconds)| seconds);
     let pause = match given.arguments.parse("interval") {
         Ok(given) => given.or(endless).map(Duration::from_secs),

@@ -2,6 +2,8 @@
 
 mod reset;
 
+pub use reset::{Reset, ResetQueue};
+
 use crate::arguments::{CLUSTER, optional, place};
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, number};

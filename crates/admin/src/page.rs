@@ -13,9 +13,9 @@ RocketMQ's `mqadmin`. Both work with clusters of Vostok and of RocketMQ 4.x and 
 
 ```
 vostok admin cluster list -n 127.0.0.1:9876
-vostok admin topic create orders --cluster DefaultCluster --read-queues 16 --write-queues 16
+vostok admin topic create orders --type FIFO --read-queues 16 --write-queues 16
 vostok admin group progress payments -o json
-vostok admin topic delete orders --cluster DefaultCluster --dry-run
+vostok admin topic delete orders --dry-run
 vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 ```
 
@@ -31,7 +31,8 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
   exclude messages, and brokers of RocketMQ only report the store time of the last consumed message. The field is empty for groups that consume by broadcast.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
-- A broker is named by its address, or by its broker set, whose master is meant.
+- A broker is named by its address, or by its broker set, whose master is meant. An operation that names neither broker nor cluster
+  is for the only cluster; where there are several, it fails and names the clusters.
 - Exit code 0 when all was done, 1 when a server refused or did not answer, 2 for wrong arguments (of `vostok mqadmin`: 1).
   Answers of several brokers (messages, queues of a topic, groups, users, acls, settings and figures of brokers, exports) are printed or written
   if at least one broker answers; standard error then lists the missing parts.

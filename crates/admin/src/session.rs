@@ -50,6 +50,8 @@ pub struct Session {
     failures: Mutex<Vec<Error>>,
     /// Index of the name server that answered last, which is asked first.
     last_answered: Arc<AtomicUsize>,
+    /// Whether an operation that names neither broker nor cluster is refused, as by `mqadmin`.
+    needs_target: bool,
 }
 
 impl Session {
@@ -58,7 +60,12 @@ impl Session {
     pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
         let planned = is_dry_run.then(Mutex::default);
         let (failures, last_answered) = (Mutex::default(), Arc::default());
-        Self { client, name_servers, now_ms, planned, failures, last_answered }
+        Self { client, name_servers, now_ms, planned, failures, last_answered, needs_target: false }
+    }
+
+    /// The same, refusing operations that name neither broker nor cluster.
+    pub(crate) fn without_default_cluster(self) -> Self {
+        Self { needs_target: true, ..self }
     }
 
     /// The same, remembering with other sessions which name server answered last.
@@ -255,7 +262,30 @@ impl Session {
                 Ok(vec![Member { cluster: String::new(), name: String::new(), id: MASTER, address }])
             }
             (None, Some(cluster)) => self.members(Some(cluster)).await,
-            (None, None) => Err(Error::Usage("expected a broker or a cluster".to_owned())),
+            (None, None) => self.members(Some(&self.cluster(arguments).await?)).await,
+        }
+    }
+
+    /// The cluster that the arguments name, otherwise the only cluster that the name server knows.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the names when there are several clusters, [`Error::NotFound`] when there is none.
+    pub(crate) async fn cluster(&self, arguments: &Arguments) -> Result<String, Error> {
+        const EXPECTED: &str = "expected a broker or a cluster";
+        if let Some(cluster) = arguments.get("cluster") {
+            return Ok(cluster.to_owned());
+        }
+        if self.needs_target {
+            return Err(Error::Usage(EXPECTED.to_owned()));
+        }
+        let mut names: Vec<String> =
+            self.members(None).await?.into_iter().map(|member| member.cluster).collect();
+        names.sort_unstable();
+        names.dedup();
+        match names.as_slice() {
+            [] => Err(Error::NotFound("the name server knows no broker".to_owned())),
+            [only] => Ok(only.clone()),
+            several => Err(Error::Usage(format!("{EXPECTED}; there are several: {}", several.join(", ")))),
         }
     }
 
@@ -307,8 +337,8 @@ fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{CLUSTER, Received, ServerAnswer, with_cluster};
-    use wire::body::{BrokerData, KvTable};
+    use crate::testing::{CLUSTER, Received, ServerAnswer, with_cluster, with_name_server};
+    use wire::body::{BrokerData, ClusterInfo, KvTable};
     use wire::codes::response;
 
     /// Every operation that shows or writes a part of each broker.
@@ -366,6 +396,42 @@ mod tests {
                 assert!((operation.call)(session, &arguments).await.is_err(), "{name}");
             });
         }
+    }
+
+    /// Clusters with a broker each, of which the name server tells.
+    fn clusters(names: &'static [&'static str]) -> impl Fn(&str, &Received) -> Option<ServerAnswer> {
+        move |server, asked| match (server, asked.code) {
+            (_, request::GET_BROKER_CLUSTER_INFO) => {
+                let set = |name: &&str| BrokerData {
+                    broker_addrs: [(0, format!("{name}:1"))].into(),
+                    broker_name: format!("of-{name}"),
+                    cluster: (*name).to_owned(),
+                    ..BrokerData::default()
+                };
+                ServerAnswer::body(&ClusterInfo {
+                    cluster_addr_table: names
+                        .iter()
+                        .map(|name| ((*name).to_owned(), [format!("of-{name}")].into()))
+                        .collect(),
+                    broker_addr_table: names.iter().map(|name| (format!("of-{name}"), set(name))).collect(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_only_cluster_is_meant_where_none_is_named() {
+        let masters = |names: &'static [&'static str], needs_target: bool| {
+            with_name_server(clusters(names), async |session: Session| {
+                let session = if needs_target { session.without_default_cluster() } else { session };
+                session.masters(&Arguments::default()).await.map_err(|why| why.to_string())
+            })
+        };
+        assert_eq!(masters(&["One"], false), Ok(vec!["One:1".to_owned()]));
+        let several = "expected a broker or a cluster; there are several: One, Two".to_owned();
+        assert_eq!(masters(&["Two", "One"], false), Err(several));
+        assert_eq!(masters(&["One"], true), Err("expected a broker or a cluster".to_owned()), "mqadmin");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Access {
     pub credentials: Option<PathBuf>,
     /// Whether requests that change anything are only collected.
     pub is_dry_run: bool,
+    /// Whether operations that name neither broker nor cluster are refused, as by `mqadmin`.
+    pub needs_target: bool,
 }
 
 /// What an operation led to.
@@ -47,6 +49,7 @@ pub(crate) fn perform(
     with_cluster(access, async |cluster: &Cluster| {
         loop {
             let session = cluster.session(access.is_dry_run);
+            let session = if access.needs_target { session.without_default_cluster() } else { session };
             let answer = (operation.call)(&session, arguments).await?;
             let is_seen = show(Outcome { answer, planned: session.planned() })?;
             let failures = session.take_failures();

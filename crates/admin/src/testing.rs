@@ -92,6 +92,24 @@ pub(crate) fn with_planning_cluster<T>(
     perform(brokers, Arc::new(answers), true, test)
 }
 
+/// Performs a test in a session with a name server that answers as the test says.
+pub(crate) fn with_name_server<T>(
+    answers: impl Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync + 'static,
+    test: impl AsyncFnOnce(Session) -> T,
+) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (listener, name_server) = listen().await;
+        let server = tokio::spawn(serve(listener, "namesrv".to_owned(), Arc::new(answers)));
+        let config = Config { api_timeout_min: OUTCOME_CAP, ..Config::new(&name_server) };
+        let client = Client::start(config).unwrap();
+        let outcome = test(Session::new(client.clone(), vec![name_server], NOW_MS, false)).await;
+        client.shutdown();
+        server.abort();
+        outcome
+    })
+}
+
 fn perform<T>(
     brokers: &[&str],
     answers: Answers,

@@ -10,7 +10,7 @@ pub use look::{QueueStatus, Route, RouteRow, TopicFigures, TopicRow, TopicStatus
 pub use rates::TopicRates;
 pub(crate) use rates::sum;
 
-use crate::arguments::{BROKER, CLUSTER, MASTERS, optional, place, required, switch};
+use crate::arguments::{BROKER, CLUSTER, MASTERS, optional, place, switch};
 use crate::operation::{Operation, operations};
 use crate::{Argument, pages};
 
@@ -39,6 +39,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
          optional("read-queues", ("r", "readQueueNums"), "queues that consumers read; 8 if left out"),
          optional("write-queues", ("w", "writeQueueNums"), "queues that producers write; 8 if left out"),
          optional("perm", ("p", "perm"), "2 to write, 4 to read, 6 for both; 6 if left out"),
+         optional("type", ("", ""), "NORMAL, FIFO, DELAY, TRANSACTION, LITE or PRIORITY; NORMAL if left out"),
          optional("attributes", ("a", "attributes"), "changes of attributes: +key=value,-key"),
          optional("order", ("o", "order"), "true for an ordered topic, which also gets its order configuration on the name servers"),
          optional("unit", ("u", "unit"), "true for a unit topic"),
@@ -48,7 +49,8 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
          MASTERS], change::permission;
     "delete", Destroy, ["deleteTopic"],
         "Delete a topic with its messages from the masters of a cluster and from the name servers",
-        [TOPIC, required("cluster", ("c", "clusterName"), "name of the cluster")], change::delete;
+        [TOPIC, optional("cluster", ("c", "clusterName"), "name of the cluster; the only cluster if left out")],
+        change::delete;
     "create-list", Change, ["updateTopicList"], "Create or change the topics that a file lists",
         [place("file", ("f", "filename"), "file with a list of TopicConfig as JSON"), BROKER, MASTERS],
         change::create_list;

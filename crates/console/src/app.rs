@@ -9,11 +9,12 @@ use crate::guard::Tokens;
 use crate::lab::Lab;
 use crate::lag::Lags;
 use crate::live::Live;
+use crate::offsets::Offsets;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
-use admin::{Answer, Argument, Arguments, Cluster, Effect, Operation, Planned, Session};
+use admin::{Answer, Argument, Arguments, Cluster, Effect, Operation, Planned, Session, Zone};
 use http::StatusCode;
 use kept::{Kept, KeptAnswer};
 use net::tls::ServerTls;
@@ -56,6 +57,8 @@ pub(crate) struct Visitor {
     /// Without it nothing is changed.
     pub token: String,
     pub lang: Lang,
+    /// Time zone of the browser; UTC until its script has told.
+    pub zone: Zone,
     /// Whether there is a login that can be ended.
     pub has_login: bool,
 }
@@ -77,7 +80,8 @@ impl Visitor {
     pub fn of_test(role: Role) -> Self {
         let [name, cookie, token] = ["v", "", ""].map(str::to_owned);
         let address = IpAddr::from([127, 0, 0, 1]);
-        Self { name, role, bodies: false, address, cookie, token, lang: Lang::En, has_login: true }
+        let (lang, zone) = (Lang::En, Zone::default());
+        Self { name, role, bodies: false, address, cookie, token, lang, zone, has_login: true }
     }
 }
 
@@ -101,6 +105,7 @@ pub(crate) struct App {
     pub tokens: Tokens,
     pub live: Live,
     pub lags: Lags,
+    pub offsets: Offsets,
     pub lab: Lab,
     /// Passwords that may be checked at once; each takes a core for a while.
     pub logins: tokio::sync::Semaphore,
@@ -122,6 +127,7 @@ impl App {
             tokens: Tokens::new(secret),
             live: Live::default(),
             lags: Lags::default(),
+            offsets: Offsets::default(),
             lab: Lab::default(),
             logins: tokio::sync::Semaphore::new(2),
             forms: tokio::sync::Semaphore::new(8),
@@ -144,22 +150,6 @@ impl App {
         let operation = looking(operation.0, operation.1)?;
         let answer = self.answer(who, operation, given, fresh_ms).await?;
         Ok(without_hidden(who.bodies, operation, answer.value()))
-    }
-
-    /// As [`Self::look`] for messages, which are never kept. Returns the answer and the failures of the servers that gave none.
-    ///
-    /// # Errors
-    /// As [`Self::look`].
-    pub async fn look_partly(
-        &self,
-        who: &Visitor,
-        (noun, verb): (&str, &str),
-        given: &[(&str, &str)],
-    ) -> Result<(Value, Vec<String>), Refusal> {
-        let operation = looking(noun, verb)?;
-        let pairs = given.iter().map(|(name, value)| (*name, *value));
-        let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
-        Ok((done.answer, done.failures))
     }
 
     /// The answer of an operation that only reads, in the operation's own type. An answer that is not older than `fresh_ms` is not

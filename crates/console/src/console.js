@@ -271,3 +271,14 @@ if (health) {
   setInterval(() => showAge(isSilent), 1000);
   document.addEventListener("visibilitychange", look);
 }
+
+// The zone of the browser, in which the server shows and reads times.
+const zone = encodeURIComponent(`${Intl.DateTimeFormat().resolvedOptions().timeZone}~${-new Date().getTimezoneOffset()}`);
+document.cookie = `vostok_zone=${zone}; Path=/; SameSite=Strict; Max-Age=31536000`;
+
+// Choices that need a script: all boxes of a page at once.
+for (const part of document.querySelectorAll("[data-script]")) part.hidden = false;
+for (const all of document.querySelectorAll("[data-chooses]")) {
+  const boxes = () => document.querySelectorAll(`input[type=checkbox][name^="${all.dataset.chooses}"]`);
+  all.addEventListener("change", () => boxes().forEach((box) => { box.checked = all.checked; }));
+}

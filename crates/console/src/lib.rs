@@ -15,6 +15,7 @@ mod history;
 mod lab;
 mod lag;
 mod live;
+mod offsets;
 mod pages;
 mod refusal;
 mod request;

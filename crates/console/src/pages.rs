@@ -1,12 +1,16 @@
 //! The pages by their paths.
 
 mod access;
+mod body;
 mod brokers;
 mod charts;
 mod client;
+mod clients;
+mod command;
 mod dead_letters;
+mod forms;
+mod group;
 mod group_list;
-mod groups;
 mod list;
 mod login;
 mod logins;
@@ -24,7 +28,9 @@ mod topic_list;
 mod topics;
 mod waiting;
 
+pub(crate) use dead_letters::export;
 pub(crate) use login::login;
+pub(crate) use messages::body_file;
 pub(crate) use runs::report;
 
 use crate::app::{App, Visitor};
@@ -43,12 +49,15 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("view/table.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
+    include_str!("pages/body.rs"),
     include_str!("pages/brokers.rs"),
     include_str!("pages/charts.rs"),
     include_str!("pages/client.rs"),
+    include_str!("pages/clients.rs"),
     include_str!("pages/dead_letters.rs"),
+    include_str!("pages/forms.rs"),
+    include_str!("pages/group.rs"),
     include_str!("pages/group_list.rs"),
-    include_str!("pages/groups.rs"),
     include_str!("pages/list.rs"),
     include_str!("pages/login.rs"),
     include_str!("pages/logins.rs"),
@@ -73,6 +82,12 @@ pub(crate) enum Reply {
     Refresh(String),
     /// A page that the lab wrote.
     Report(String),
+    /// A file to keep, whose name has letters, digits, dots and dashes only.
+    File {
+        name: String,
+        kind: &'static str,
+        bytes: Vec<u8>,
+    },
     /// A session began, or ended and another without a user began.
     LoggedIn {
         cookie: String,
@@ -105,14 +120,14 @@ pub(crate) async fn get(
         "/topics" => topic_list::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
         "/groups" => group_list::list(app, who, fields).await,
-        "/group" => groups::one(app, who, fields).await,
+        "/group" => group::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,
         "/storage" => storage::storage(app, who).await,
         "/delays" => waiting::delays(app, who).await,
         "/transactions" => waiting::transactions(app, who, fields).await,
         "/pops" => waiting::pops(app, who).await,
         "/access" => access::access(app, who).await,
-        "/clients" => groups::clients(app, who, fields).await,
+        "/clients" => clients::clients(app, who, fields).await,
         "/messages" => messages::list(app, who, fields).await,
         "/message" => messages::one(app, who, fields).await,
         "/dlq" => dead_letters::list(app, who, fields).await,

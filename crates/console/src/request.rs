@@ -43,6 +43,12 @@ impl Fields {
         self.get("page").and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
     }
 
+    /// The fields as a query without some of them.
+    pub fn without(&self, names: &[&str]) -> String {
+        let others = self.0.iter().filter(|(key, value)| !names.contains(&key.as_str()) && !value.is_empty());
+        query(others.map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+
     /// The fields as a query with one of them replaced.
     pub fn with(&self, name: &str, value: &str) -> String {
         let others = self.0.iter().filter(|(key, value)| key != name && !value.is_empty());

@@ -6,7 +6,7 @@ use crate::assets;
 use crate::guard::{self, check_host, check_origin, check_site, own_path};
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
-use crate::request::{Fields, cookie, header_text, query};
+use crate::request::{Fields, cookie, decode, header_text, query};
 use crate::users::{Role, random_hex};
 use crate::view::{Page, document};
 use crate::words::Lang;
@@ -30,8 +30,9 @@ const FORM_BYTES_MAX: usize = 13 << 20;
 const LOGIN_BYTES_MAX: usize = 16 << 10;
 /// Time within which a form must have come.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
-/// Cookie of a session, and that of the language.
+/// Cookies of a session, of the language, and of the time zone, which `console.js` sets.
 const SESSION: &str = "vostok_console";
+const ZONE: &str = "vostok_zone";
 const LANGUAGE: &str = "vostok_lang";
 /// How long browsers may keep a file whose address changes with its content.
 const KEPT: header::HeaderValue = header::HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -124,6 +125,8 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
             Ok(Reply::Redirect(next.unwrap_or("/").to_owned()))
         }
         "/report" => pages::report(app, fields).map(Reply::Report),
+        "/message/body" => pages::body_file(app, who, fields).await,
+        "/dlq/export" => pages::export(app, who, fields).await,
         path => pages::get(app, who, (path, is_api), fields).await.map(Reply::Page),
     }
 }
@@ -143,14 +146,19 @@ fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visit
         None => ("nobody".to_owned(), Role::Viewer, false),
     };
     let token = app.tokens.of(&cookie);
-    let lang = language(headers);
-    let who = Visitor { name, role, bodies, address, cookie, token, lang, has_login };
+    let (lang, zone) = (language(headers), zone(headers));
+    let who = Visitor { name, role, bodies, address, cookie, token, lang, zone, has_login };
     Ok((who, has_login || is_open))
 }
 
 /// The language that a visitor chose, or else that of the browser.
 fn language(headers: &HeaderMap) -> Lang {
     cookie(headers, LANGUAGE).and_then(Lang::of).unwrap_or_else(|| Lang::preferred(headers))
+}
+
+/// The time zone of the browser.
+fn zone(headers: &HeaderMap) -> admin::Zone {
+    cookie(headers, ZONE).and_then(|text| admin::Zone::parse(&decode(text))).unwrap_or_default()
 }
 
 /// The cookie of the language that `lang` of the query chooses.
@@ -220,6 +228,13 @@ fn answer(
         Ok(Reply::Report(html)) => {
             let mut response = text(StatusCode::OK, "text/html; charset=utf-8", html);
             response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, guard::REPORT_POLICY);
+            response
+        }
+        Ok(Reply::File { name, kind, bytes }) => {
+            let mut response = text(StatusCode::OK, kind, bytes);
+            if let Ok(value) = format!("attachment; filename=\"{name}\"").parse() {
+                response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
+            }
             response
         }
         Ok(Reply::Page(page)) => shown(app, who, (address, is_api), &page),

@@ -2,6 +2,7 @@
 
 mod help;
 mod table;
+mod tasks;
 
 use http::{HeaderMap, header};
 
@@ -85,7 +86,8 @@ fn row_of(page: &'static str, name: &str) -> Option<&'static str> {
 }
 
 fn chinese(english: &str) -> Option<&'static str> {
-    table::WORDS.iter().find(|(key, _)| *key == english).map(|(_, text)| *text)
+    let mut words = table::WORDS.iter().chain(tasks::WORDS);
+    words.find(|(key, _)| *key == english).map(|(_, text)| *text)
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl DoctorCommand {
         let access = Access {
             name_servers: self.namesrv.clone(),
             credentials: self.credentials.clone(),
-            is_dry_run: false,
+            ..Access::default()
         };
         let mut bundle = session(&access, async |session: &Session| {
             let mut bundle = gather(session, scope, now_ms).await?;

@@ -136,12 +136,16 @@ impl Typed for Deleted {
 
 pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
     let group = arguments.need("group")?;
+    let cluster = match arguments.get("broker") {
+        Some(_) => None,
+        None => Some(session.cluster(arguments).await?),
+    };
     let brokers = session.masters(arguments).await?;
     let ask = Request::new(request::DELETE_SUBSCRIPTIONGROUP)
         .with("groupName", group)
         .with("cleanOffset", arguments.is_on("offsets"));
     session.change_all(&brokers, &ask).await?;
-    if let (None, Some(cluster)) = (arguments.get("broker"), arguments.get("cluster")) {
+    if let Some(cluster) = &cluster {
         let topics = delete_topics(session, group, cluster).await;
         topics.map_err(|why| session.partly(&brokers, why))?;
     }

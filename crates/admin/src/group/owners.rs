@@ -13,18 +13,20 @@ use wire::codes::response;
 const ALL_QUEUES: i32 = -1;
 
 /// The member that has a queue; without an id nobody has the queue, or it is unknown who.
-#[derive(Serialize, Default, Debug, PartialEq, Eq)]
-pub(super) struct QueueOwner {
+#[derive(Serialize, Clone, Default, Debug, PartialEq, Eq)]
+pub struct QueueOwner {
+    /// Address of the member without its port.
     #[serde(skip_serializing_if = "Option::is_none")]
-    client_ip: Option<String>,
+    pub client_ip: Option<String>,
+    /// Id of the member.
     #[serde(skip_serializing_if = "Option::is_none")]
-    client_id: Option<String>,
-    /// How many members pop from the queue, when several do; `client_id` is the first of them.
+    pub client_id: Option<String>,
+    /// Number of members that pop from the queue, when several do; `client_id` is the first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    clients: Option<usize>,
-    /// A member that did not say which queues it has may have this one.
+    pub clients: Option<usize>,
+    /// Whether a member that did not say which queues it has may have this queue.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    owner_unknown: bool,
+    pub owner_unknown: bool,
     #[serde(skip)]
     is_popping: bool,
 }
@@ -32,7 +34,7 @@ pub(super) struct QueueOwner {
 impl QueueOwner {
     /// Address of a member that pulls the queue. `mqadmin` knows no others
     /// (`ConsumerProgressSubCommand.getMessageQueueAllocationResult`).
-    pub fn puller_ip(&self) -> Option<&str> {
+    pub(super) fn puller_ip(&self) -> Option<&str> {
         self.client_ip.as_deref().filter(|_| !self.is_popping)
     }
 }
@@ -43,7 +45,9 @@ pub(super) struct Owners {
     pulling: BTreeMap<MessageQueue, Connection>,
     popping: BTreeMap<MessageQueue, Vec<Connection>>,
     /// Whether all members said which queues they have.
-    is_complete: bool,
+    pub is_complete: bool,
+    /// The members with what each says of itself; `None` of a member that did not answer.
+    pub members: Vec<(Connection, Option<ConsumerRunningInfo>)>,
 }
 
 impl Owners {
@@ -71,15 +75,15 @@ impl Owners {
 
     fn new(members: Vec<(Connection, Option<ConsumerRunningInfo>)>) -> Self {
         let mut owners = Self { is_complete: true, ..Self::default() };
-        for (member, info) in members {
+        for (member, info) in &members {
             owners.is_complete &= info.is_some();
-            let ConsumerRunningInfo { mq_table, mq_pop_table, .. } = info.unwrap_or_default();
-            owners.pulling.extend(mq_table.into_keys().map(|queue| (queue, member.clone())));
-            for queue in mq_pop_table.into_keys() {
-                owners.popping.entry(queue).or_default().push(member.clone());
+            let Some(ConsumerRunningInfo { mq_table, mq_pop_table, .. }) = info else { continue };
+            owners.pulling.extend(mq_table.keys().map(|queue| (queue.clone(), member.clone())));
+            for queue in mq_pop_table.keys() {
+                owners.popping.entry(queue.clone()).or_default().push(member.clone());
             }
         }
-        owners
+        Self { members, ..owners }
     }
 
     /// The member that has a queue.

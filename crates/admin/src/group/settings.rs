@@ -161,6 +161,11 @@ async fn tables(session: &Session) -> Result<Vec<(Member, SubscriptionGroupTable
     session.answers(outcomes)
 }
 
+/// Whether a broker's settings of a group forbid it to consume.
+pub(super) fn is_disabled(settings: &[Setting]) -> bool {
+    settings.iter().any(|row| row.key == "consumeEnable" && row.value == Value::Bool(false))
+}
+
 pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Vec<Setting>, Error> {
     let group = arguments.need("group")?;
     let mut settings = Vec::new();

@@ -1,7 +1,7 @@
 //! Messages by id, key and place.
 
 use super::track::tracks;
-use super::view::{ByKey, ByUniqueKey, View};
+use super::view::{ByUniqueKey, MessagesByKey, View};
 use crate::request::{for_each, split};
 use crate::text::parse_time;
 use crate::{Arguments, Error, Session};
@@ -103,7 +103,7 @@ pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> R
     Ok(ByUniqueKey(views))
 }
 
-pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<ByKey, Error> {
+pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<MessagesByKey, Error> {
     let (topic, key) = (arguments.need("topic")?, arguments.need("key")?.trim());
     let plain = MessageQuery::new(topic, key);
     let ask = MessageQuery {
@@ -118,7 +118,7 @@ pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<B
         return Err(missing(&format!("the key {key}")));
     }
     session.note(failures);
-    Ok(ByKey(found.iter().map(View::new).collect()))
+    Ok(MessagesByKey(found.iter().map(View::new).collect()))
 }
 
 pub(super) async fn by_offset(session: &Session, arguments: &Arguments) -> Result<View, Error> {

@@ -16,22 +16,28 @@ const FIELD_END: char = '\u{1}';
 
 /// A send, a call of a listener or the end of a transaction.
 #[derive(Serialize, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct TraceEvent {
     /// `Pub`, `Sub` or `EndTransaction`.
     #[serde(rename = "type")]
-    kind: &'static str,
-    group: String,
-    client_host: String,
-    time: String,
+    pub kind: &'static str,
+    /// Name of the producer group or consumer group.
+    pub group: String,
+    /// Address of the client.
+    pub client_host: String,
+    /// Time of the event.
+    pub time: String,
+    /// The time in ms since the epoch.
     #[serde(skip)]
-    time_ms: i64,
+    pub time_ms: i64,
     /// Absent for a listener that did not return.
-    cost_ms: Option<i64>,
+    pub cost_ms: Option<i64>,
     /// `success` or `failed`; of a transaction its end; `running` without an end.
-    status: String,
+    pub status: String,
     /// Earlier deliveries that failed.
-    retries: i64,
+    pub retries: i64,
 }
+
+use TraceEvent as Event;
 
 impl Typed for Vec<Event> {
     fn mqadmin(&self, _: &Arguments) -> String {

@@ -10,17 +10,21 @@ use wire::codes::response;
 
 /// What a group has done with a message.
 #[derive(Clone, Serialize)]
-pub(super) struct Track {
-    group: String,
+pub struct Track {
+    /// Name of the group.
+    pub group: String,
+    /// Type of the track as `mqadmin` names it (`TrackType`).
     #[serde(rename = "type")]
-    kind: &'static str,
+    pub kind: &'static str,
     /// Why nothing is known; empty otherwise.
-    reason: String,
+    pub reason: String,
+    /// Whether the group's offset is behind the message, online or not; absent if no broker tells.
+    pub passed: Option<bool>,
 }
 
 impl fmt::Display for Track {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, kind, reason } = self;
+        let Self { group, kind, reason, .. } = self;
         let reason = if reason.is_empty() { "null" } else { reason };
         write!(f, "MessageTrack [consumerGroup={group}, trackType={kind}, exceptionDesc={reason}]")
     }
@@ -36,15 +40,21 @@ pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<
     let groups = stats::groups_of(session, &brokers, topic).await?;
     // Several at once, because each may wait for a broker that does not answer.
     let tracks = for_each(groups, |group| async move {
-        let (kind, reason) = match of_group(session, message, &group).await {
-            Ok(kind) => (kind, String::new()),
-            Err(error) => match error.code() {
+        let passed = is_passed(session, message, &group).await;
+        let kind = match &passed {
+            Ok(passed) => of_group(session, message, &group, *passed).await,
+            Err(_) => of_group(session, message, &group, None).await,
+        };
+        let (kind, reason) = match (kind, &passed) {
+            (Ok("UNKNOWN"), Err(error)) => ("UNKNOWN", describe(error)),
+            (Ok(kind), _) => (kind, String::new()),
+            (Err(error), _) => match error.code() {
                 Some(response::CONSUMER_NOT_ONLINE) => ("NOT_ONLINE", describe(&error)),
                 Some(response::BROADCAST_CONSUMPTION) => ("CONSUME_BROADCASTING", describe(&error)),
                 _ => ("UNKNOWN", describe(&error)),
             },
         };
-        Track { group, kind, reason }
+        Track { group, kind, reason, passed: passed.ok().flatten() }
     });
     Ok(tracks.await)
 }
@@ -56,11 +66,24 @@ fn describe(error: &Error) -> String {
     }
 }
 
-async fn of_group(session: &Session, message: &Received, group: &str) -> Result<&'static str, Error> {
+async fn of_group(
+    session: &Session,
+    message: &Received,
+    group: &str,
+    passed: Option<bool>,
+) -> Result<&'static str, Error> {
     let members = stats::consumer_connection(session, group, None).await?;
-    if members.consume_type == Some(ConsumeType::ConsumeActively) {
-        return Ok("PULL");
-    }
+    Ok(match passed {
+        _ if members.consume_type == Some(ConsumeType::ConsumeActively) => "PULL",
+        None => "UNKNOWN",
+        Some(false) => "NOT_CONSUME_YET",
+        Some(true) if is_filtered(&members, message) => "CONSUMED_BUT_FILTERED",
+        Some(true) => "CONSUMED",
+    })
+}
+
+/// Whether the group's offset in the queue is behind the message; `None` if the group has none there.
+async fn is_passed(session: &Session, message: &Received, group: &str) -> Result<Option<bool>, Error> {
     let stored_at = message.store_host.to_string();
     let route = session.route(&message.queue.topic).await?;
     let set = route.broker_datas.iter().find(|set| set.broker_addrs.get(&0) == Some(&stored_at));
@@ -74,13 +97,7 @@ async fn of_group(session: &Session, message: &Received, group: &str) -> Result<
     if offsets.is_none() && !failures.is_empty() {
         return Err(failures.swap_remove(0));
     }
-    let is_passed = offsets.is_some_and(|(_, offsets)| offsets.consumer_offset > message.queue_offset);
-    Ok(match (offsets, is_passed) {
-        (None, _) => "UNKNOWN",
-        (Some(_), false) => "NOT_CONSUME_YET",
-        (Some(_), true) if is_filtered(&members, message) => "CONSUMED_BUT_FILTERED",
-        (Some(_), true) => "CONSUMED",
-    })
+    Ok(offsets.map(|(_, offsets)| offsets.consumer_offset > message.queue_offset))
 }
 
 /// Whether the group's subscription by tags leaves the message out.

@@ -15,37 +15,62 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// A message, and which groups have consumed it.
 #[derive(Clone, Serialize)]
-pub(super) struct View {
-    message_id: String,
-    offset_id: String,
-    topic: String,
-    tags: Option<String>,
-    keys: Option<String>,
-    broker: String,
-    queue: i32,
-    queue_offset: i64,
-    log_offset: i64,
-    reconsume_times: i32,
-    born_time: String,
-    store_time: String,
-    born_host: String,
-    store_host: String,
-    sys_flag: i32,
-    flag: i32,
-    properties: BTreeMap<String, String>,
+pub struct MessageView {
+    /// Id that the producer made; without one the broker's id.
+    pub message_id: String,
+    /// Id that the broker gave.
+    pub offset_id: String,
+    /// Name of the topic.
+    pub topic: String,
+    /// Tag.
+    pub tags: Option<String>,
+    /// Keys, separated by blanks.
+    pub keys: Option<String>,
+    /// Name of the broker set.
+    pub broker: String,
+    /// Id of the queue.
+    pub queue: i32,
+    /// Offset in the queue.
+    pub queue_offset: i64,
+    /// Offset in the broker's log.
+    pub log_offset: i64,
+    /// Earlier deliveries that failed.
+    pub reconsume_times: i32,
+    /// Time at which the producer sent the message.
+    pub born_time: String,
+    /// Time at which the broker stored the message.
+    pub store_time: String,
+    /// Address of the producer.
+    pub born_host: String,
+    /// Address of the broker.
+    pub store_host: String,
+    /// System flag.
+    pub sys_flag: i32,
+    /// The producer's own flag.
+    pub flag: i32,
+    /// Properties by name.
+    pub properties: BTreeMap<String, String>,
     /// The body as text; bytes that are not UTF-8 become U+FFFD.
-    body: String,
+    pub body: String,
     /// The first bytes of a body that is not UTF-8, as hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    body_hex: Option<String>,
+    pub body_hex: Option<String>,
+    /// The whole body if it is not UTF-8.
     #[serde(skip)]
-    times: (i64, i64),
+    bytes: Vec<u8>,
+    /// Times of birth and storage, ms since the epoch.
+    #[serde(skip)]
+    pub times: (i64, i64),
+    /// Groups that consume the topic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tracks: Vec<Track>,
+    pub tracks: Vec<Track>,
     /// Why it is not known which groups have consumed the message; absent when it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tracks_error: Option<String>,
+    pub tracks_error: Option<String>,
 }
+
+/// Name of the type in this directory.
+pub(super) use MessageView as View;
 
 /// Text in place of a body that the reader may not see.
 const NOT_SHOWN: &str = "(not shown)";
@@ -61,16 +86,18 @@ fn hex(body: &[u8]) -> String {
 
 impl View {
     /// Removes the body unless the reader may see bodies.
-    pub fn hide_body(&mut self, sees_bodies: bool) {
+    pub(super) fn hide_body(&mut self, sees_bodies: bool) {
         if !sees_bodies {
             NOT_SHOWN.clone_into(&mut self.body);
             self.body_hex = None;
+            self.bytes.clear();
         }
     }
 
     /// A message without tracks.
-    pub fn new(message: &Received) -> Self {
+    pub(super) fn new(message: &Received) -> Self {
         let pairs = message.properties.pairs();
+        let is_text = std::str::from_utf8(&message.body).is_ok();
         Self {
             message_id: message.message_id(),
             offset_id: message.offset_id(),
@@ -90,7 +117,8 @@ impl View {
             flag: message.flag,
             properties: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             body: String::from_utf8_lossy(&message.body).into_owned(),
-            body_hex: std::str::from_utf8(&message.body).is_err().then(|| hex(&message.body)),
+            body_hex: (!is_text).then(|| hex(&message.body)),
+            bytes: if is_text { Vec::new() } else { message.body.clone() },
             times: (message.born_timestamp, message.store_timestamp),
             tracks: Vec::new(),
             tracks_error: None,
@@ -98,30 +126,36 @@ impl View {
     }
 
     /// The same with the groups that consume the topic.
-    pub fn with_tracks(self, tracks: Vec<Track>) -> Self {
+    pub(super) fn with_tracks(self, tracks: Vec<Track>) -> Self {
         Self { tracks, ..self }
     }
 
     /// The same with why it is not known which groups consume the topic.
-    pub fn without_tracks(self, why: String) -> Self {
+    pub(super) fn without_tracks(self, why: String) -> Self {
         Self { tracks_error: Some(why), ..self }
     }
 
     /// The same with the bounds of the queue, which RocketMQ's clients add to the properties of pulled messages.
-    pub fn with_bounds(mut self, min_offset: i64, max_offset: i64) -> Self {
+    pub(super) fn with_bounds(mut self, min_offset: i64, max_offset: i64) -> Self {
         for (name, offset) in [(key::MIN_OFFSET, min_offset), (key::MAX_OFFSET, max_offset)] {
             self.properties.insert(name.to_owned(), offset.to_string());
         }
         self
     }
 
+    /// The whole body.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        if self.body_hex.is_some() { &self.bytes } else { self.body.as_bytes() }
+    }
+
     /// When the message was stored, ms since the epoch.
-    pub fn store_ms(&self) -> i64 {
+    pub(super) fn store_ms(&self) -> i64 {
         self.times.1
     }
 
     /// The tag; empty without one.
-    pub fn tag(&self) -> &str {
+    pub(super) fn tag(&self) -> &str {
         self.tags.as_deref().unwrap_or_default()
     }
 
@@ -132,7 +166,7 @@ impl View {
 
     /// The line that `mqadmin` prints for a message of a queue, with the parts of `MessageExt.toString` that tell the
     /// message apart.
-    pub fn line(&self, has_body: bool) -> String {
+    pub(super) fn line(&self, has_body: bool) -> String {
         let (born, stored) = self.times;
         let Self { message_id, broker, queue, queue_offset, sys_flag, born_host, store_host, .. } = self;
         let Self { offset_id, log_offset, reconsume_times, topic, flag, body, .. } = self;
@@ -215,9 +249,9 @@ impl Typed for ByUniqueKey {
 /// Messages that were found by key.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct ByKey(pub Vec<View>);
+pub struct MessagesByKey(pub Vec<View>);
 
-impl Typed for ByKey {
+impl Typed for MessagesByKey {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "{:<50} {:>4} {:>40} {:<200}", "#Message ID", "#QID", "#Offset", "#IndexKey");

@@ -44,6 +44,10 @@ fn groups(name: &str) -> Vec<&'static [&'static str]> {
 /// # Errors
 /// The text for the user.
 pub(super) fn check(name: &str, options: &[&'static Argument], given: &Given) -> Result<(), String> {
+    // `vostok admin` deletes from the only cluster.
+    if name == "deleteTopic" && given.arguments.get("cluster").is_none() {
+        return Err("Missing required option: c".to_owned());
+    }
     for group in groups(name) {
         let is_given = |short: &&&str| {
             let option = options.iter().find(|option| option.short == **short);

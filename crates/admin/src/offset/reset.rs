@@ -1,12 +1,13 @@
 //! Resets of offsets: by the broker, or queue by queue where a broker resets only the offsets of online consumers and
 //! there are none.
 
-use super::{QueueOffset, commit};
+use super::{commit, committed};
 use crate::operation::Typed;
 use crate::request::{Request, body, number};
 use crate::text::parse_time;
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::body::{MessageQueue, ResetOffsetBody};
 use wire::codes::{VERSION_5_0_0, request, response};
@@ -15,14 +16,37 @@ use wire::codes::{VERSION_5_0_0, request, response};
 const END: i64 = -1;
 
 /// New offsets, and the line that `mqadmin` prints above or instead of them.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(transparent)]
-pub(super) struct Reset {
-    queues: Vec<QueueOffset>,
+pub struct Reset {
+    /// The queues in the order of their brokers and ids.
+    pub queues: Vec<ResetQueue>,
     #[serde(skip)]
     title: String,
     #[serde(skip)]
     is_single: bool,
+}
+
+/// The offset of a group in a queue before and after a reset.
+#[derive(Clone, Serialize)]
+pub struct ResetQueue {
+    /// Name of the broker set; of a single queue the address of the broker.
+    pub broker: String,
+    /// Id of the queue.
+    pub queue: i32,
+    /// The offset before; absent if the broker does not tell, or the group has none.
+    pub current: Option<i64>,
+    /// The new offset.
+    pub offset: i64,
+    /// The new offset minus the offset before: messages that are skipped, or, if negative, consumed again.
+    pub difference: Option<i64>,
+}
+
+impl ResetQueue {
+    fn new(broker: String, queue: i32, current: Option<i64>, offset: i64) -> Self {
+        let difference = current.map(|current| offset - current);
+        Self { broker, queue, current, offset, difference }
+    }
 }
 
 impl Typed for Reset {
@@ -32,7 +56,7 @@ impl Typed for Reset {
             return out;
         }
         let _ = writeln!(out, "{:<40}  {:<40}  {:<40}", "#brokerName", "#queueId", "#offset");
-        for QueueOffset { broker, queue, offset } in &self.queues {
+        for ResetQueue { broker, queue, offset, .. } in &self.queues {
             let _ = writeln!(out, "{broker:<40}  {queue:<40}  {offset:<40}");
         }
         out
@@ -86,7 +110,7 @@ async fn all(
     names: (&str, &str),
     time: i64,
     arguments: &Arguments,
-) -> Result<Vec<QueueOffset>, Error> {
+) -> Result<Vec<ResetQueue>, Error> {
     let is_forced = is_forced(arguments);
     let (group, topic) = names;
     let (mut queues, mut done, mut is_offline) = (Vec::new(), Vec::new(), false);
@@ -115,22 +139,31 @@ async fn by_broker(
     (name, broker): (&str, &str),
     time: i64,
     is_forced: bool,
-) -> Result<Vec<QueueOffset>, Error> {
+) -> Result<Vec<ResetQueue>, Error> {
     let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
         .with("topic", topic)
         .with("group", group)
         .with("timestamp", time)
         .with("isForce", is_forced);
-    let offsets: Vec<_> = match session.change(broker, &ask).await? {
-        Some(reply) => body::<ResetOffsetBody>(broker, &reply)?.offset_table.into_iter().collect(),
-        // A dry run shows where the offsets would go, as far as the offsets of now tell.
-        None => targets(session, (group, topic), (name, broker), time, is_forced).await?,
+    // The reset does not depend on the offsets before it, which only its answer tells.
+    let before = match session.planned() {
+        Some(_) => BTreeMap::new(),
+        None => {
+            stats::consume_stats_of(session, broker, group, Some(topic))
+                .await
+                .unwrap_or_default()
+                .offset_table
+        }
     };
-    Ok(offsets.into_iter().map(|(queue, offset)| row(queue, offset)).collect())
-}
-
-fn row(queue: MessageQueue, offset: i64) -> QueueOffset {
-    QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset }
+    let Some(reply) = session.change(broker, &ask).await? else {
+        // A dry run shows where the offsets would go, as far as the offsets of now tell.
+        return targets(session, (group, topic), (name, broker), time, is_forced).await;
+    };
+    let rows = body::<ResetOffsetBody>(broker, &reply)?.offset_table.into_iter().map(|(queue, offset)| {
+        let current = before.get(&queue).map(|offsets| offsets.consumer_offset);
+        ResetQueue::new(queue.broker_name, queue.queue_id, current, offset)
+    });
+    Ok(rows.collect())
 }
 
 /// Resets the queues of one broker set one by one (`DefaultMQAdminExtImpl.resetOffsetByTimestampOld`).
@@ -140,14 +173,15 @@ async fn each(
     set: (&str, &str),
     time: i64,
     is_forced: bool,
-) -> Result<Vec<QueueOffset>, Error> {
+) -> Result<Vec<ResetQueue>, Error> {
     let (mut queues, mut done) = (Vec::new(), Vec::new());
-    for (queue, offset) in targets(session, (group, topic), set, time, is_forced).await? {
+    for row in targets(session, (group, topic), set, time, is_forced).await? {
+        let queue = MessageQueue::new(topic, &row.broker, row.queue);
         let broker = session.master_of(&queue).await?;
-        let committed = commit(session, &broker, group, &queue, offset).await;
+        let committed = commit(session, &broker, group, &queue, row.offset).await;
         committed.map_err(|why| session.partly(&done, why))?;
         done = vec![broker];
-        queues.push(row(queue, offset));
+        queues.push(row);
     }
     Ok(queues)
 }
@@ -159,7 +193,7 @@ async fn targets(
     (name, broker): (&str, &str),
     time: i64,
     is_forced: bool,
-) -> Result<Vec<(MessageQueue, i64)>, Error> {
+) -> Result<Vec<ResetQueue>, Error> {
     let stats = stats::consume_stats_of(session, broker, group, Some(topic)).await?;
     let mut queues = Vec::new();
     for (queue, offsets) in stats.offset_table.into_iter().filter(|(queue, _)| queue.broker_name == name) {
@@ -168,7 +202,8 @@ async fn targets(
             time => session.client.search_offset(&queue, time).await?,
         };
         let offset = if is_forced { found } else { found.min(offsets.consumer_offset) };
-        queues.push((queue, offset));
+        let current = Some(offsets.consumer_offset);
+        queues.push(ResetQueue::new(queue.broker_name, queue.queue_id, current, offset));
     }
     Ok(queues)
 }
@@ -198,6 +233,8 @@ async fn single(
         Some(offset) => offset,
         None => number(broker, &reply, "offset")?,
     };
+    let of_queue = MessageQueue::new(topic, "", queue);
+    let before = committed(session, broker, group, &of_queue).await.unwrap_or_default();
     let mut done = Vec::new();
     if reply.version >= VERSION_5_0_0 {
         // First, because the broker refuses an offset outside of the queue.
@@ -211,16 +248,15 @@ async fn single(
         session.change(broker, &reset).await?;
         done.push(broker.to_owned());
     }
-    let queue = MessageQueue::new(topic, "", queue);
-    let committed = commit(session, broker, group, &queue, offset).await;
+    let committed = commit(session, broker, group, &of_queue, offset).await;
     committed.map_err(|why| session.partly(&done, why))?;
     let mut title = format!(
         "start reset consumer offset by specified, group[{group}], topic[{topic}], queueId[{}], broker[{broker}], \
          timestamp(string)[{}], timestamp(long)[{}]\n",
-        queue.queue_id, target.given, target.time
+        of_queue.queue_id, target.given, target.time
     );
     let _ = writeln!(title, "reset consumer offset to {offset}");
-    let row = QueueOffset { broker: broker.to_owned(), queue: queue.queue_id, offset };
+    let row = ResetQueue::new(broker.to_owned(), queue, before, offset);
     Ok(Reset { queues: vec![row], title, is_single: true })
 }
 
@@ -250,9 +286,10 @@ mod tests {
             _ => None,
         };
         let shown = with_planning_cluster(&["a"], answers, async |session: &Session| {
-            skip(session, &given()).await.unwrap().queues.iter().map(|row| row.offset).collect::<Vec<_>>()
+            let queues = skip(session, &given()).await.unwrap().queues;
+            queues.iter().map(|row| (row.current, row.offset, row.difference)).collect::<Vec<_>>()
         });
-        assert_eq!(shown, [10]);
+        assert_eq!(shown, [(Some(4), 10, Some(6))], "current, new, difference");
         with_planning_cluster(&["a", "b"], answers, async |session: &Session| {
             assert!(skip(session, &given()).await.is_err());
         });

@@ -37,7 +37,8 @@ impl TopCommand {
     /// # Errors
     /// [`Error`]: no name server answers, or there is no terminal.
     pub fn run(self) -> Result<(), Error> {
-        let access = Access { name_servers: self.namesrv, credentials: self.credentials, is_dry_run: false };
+        let access =
+            Access { name_servers: self.namesrv, credentials: self.credentials, ..Access::default() };
         if self.once {
             let sample = once(&access)?;
             let value = serde_json::to_value(sample).expect("a sample has text as keys");

@@ -15,6 +15,9 @@ use wire::names::DEFAULT_TOPIC;
 /// Queues of a topic that is created without a number of them (`UpdateTopicSubCommand`).
 const QUEUES: i32 = 8;
 
+/// Types of messages that a topic may be made for (`TopicMessageType`).
+const TYPES: [&str; 7] = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "LITE", "PRIORITY"];
+
 /// A topic that was created or changed, and its order configuration if it got one.
 #[derive(Serialize)]
 pub(super) struct CreatedTopic {
@@ -86,6 +89,9 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<C
     config.topic_sys_flag =
         i32::from(arguments.is_on("unit")) | i32::from(arguments.is_on("unit-subscription")) << 1;
     config.attributes = stats::attributes(arguments.get("attributes"))?;
+    if let Some(kind) = arguments.get("type") {
+        config.attributes.insert("+message.type".to_owned(), message_type(kind)?);
+    }
     config.order = arguments.is_on("order");
     let brokers = session.masters(arguments).await?;
     session.change_all(&brokers, &creation(&config)).await?;
@@ -97,6 +103,14 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<C
         false => None,
     };
     Ok(CreatedTopic { created: Created { brokers, config }, order_conf })
+}
+
+/// The name of a message type in upper case (`TopicMessageType`).
+fn message_type(kind: &str) -> Result<String, Error> {
+    let found = TYPES.iter().find(|name| name.eq_ignore_ascii_case(kind.trim()));
+    found.map(|name| (*name).to_owned()).ok_or_else(|| {
+        Error::Usage(format!("expected the type of a topic as one of {}, found {kind}", TYPES.join(", ")))
+    })
 }
 
 /// Puts the order configuration of a topic on the brokers at these addresses.
@@ -203,10 +217,12 @@ impl Typed for Deleted {
 }
 
 pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
-    let (topic, cluster) = (arguments.need("topic")?, arguments.need("cluster")?);
-    let brokers = session.masters(arguments).await?;
-    stats::delete_topic(session, topic, cluster, &brokers).await?;
-    Ok(Deleted { topic: topic.to_owned(), cluster: cluster.to_owned(), brokers })
+    let (topic, cluster) = (arguments.need("topic")?, session.cluster(arguments).await?);
+    let mut of_cluster = Arguments::default();
+    of_cluster.set("cluster", cluster.as_str());
+    let brokers = session.masters(&of_cluster).await?;
+    stats::delete_topic(session, topic, &cluster, &brokers).await?;
+    Ok(Deleted { topic: topic.to_owned(), cluster, brokers })
 }
 
 #[cfg(test)]

@@ -63,7 +63,10 @@ async fn targets(session: &Session, arguments: &Arguments) -> Result<(Vec<Member
     let mut masters = session.members(None).await?;
     masters.retain(|member| member.id == 0);
     let names = |list: &str| list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
-    let (brokers, clusters) = (arguments.get("brokers").map(names), arguments.get("clusters").map(names));
+    let (brokers, mut clusters) = (arguments.get("brokers").map(names), arguments.get("clusters").map(names));
+    if brokers.is_none() && clusters.is_none() {
+        clusters = Some(vec![session.cluster(arguments).await?]);
+    }
     let meant = |member: &&Member| match (&brokers, &clusters) {
         (Some(brokers), _) => brokers.contains(&member.name),
         (None, clusters) => clusters.as_ref().is_some_and(|names| names.contains(&member.cluster)),

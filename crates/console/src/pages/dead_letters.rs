@@ -1,70 +1,170 @@
-//! Dead letters of a group: what it gave up, and giving it some of them once more.
+//! Dead letters: the groups that have some, the letters of a group, and giving the group some of them once more.
 
-use super::messages::{LIMIT, time_of};
-use super::runtime::shown_failures;
-use crate::answers::rows;
+use super::Reply;
+use super::body;
+use super::forms::{Choices, in_utc, picker, time_field, zone_field};
+use super::messages::{PAGE, file_name, link, local, pages};
+use super::runtime::{shown_failures, silent};
 use crate::app::{App, Visitor, arguments, find};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, cell_text, columns_table, field, table, token};
-use maud::html;
+use crate::view::{Column, Page, Table, ago, cell_text, empty, number, status, token, topic_link};
+use crate::words::Lang;
+use admin::{DeadLetterGroup, Level, MessageView, Newest};
+use maud::{Markup, html};
 use serde_json::{Value, json};
 use wire::names::DLQ_PREFIX;
+use wire::properties::key;
 
 /// Names of the checkboxes begin so; broker, queue and offset follow.
 const CHOSEN: &str = "chosen ";
+/// Most letters of a file.
+const EXPORT: &str = "10000";
+/// Time for which the groups are not asked for again, ms.
+const GROUPS_MS: i64 = 2000;
 
-/// What a group gave up.
+/// The groups with dead letters, or the letters of a group.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, group) = (who.lang, fields.text("group"));
-    let begin = time_of(fields.text("begin"));
-    let given = [("group", group), ("begin", &*begin), ("limit", LIMIT)];
-    let found = match group {
-        "" => None,
-        _ => Some(app.look_partly(who, ("dlq", "list"), &given).await),
+    if group.is_empty() {
+        return groups(app, who).await;
+    }
+    let given = in_utc(who, fields);
+    let topic = format!("{DLQ_PREFIX}{group}");
+    let range = ["begin", "end", "skip"].map(|name| (name, given.text(name)));
+    let asked = [("topic", topic.as_str()), range[0], range[1], range[2], ("limit", PAGE)];
+    let found = match app.typed::<Newest>(who, ("message", "newest"), &asked, 0).await {
+        Ok(found) => Some(found),
+        // A group has no such topic before its first dead letter.
+        Err(refusal) if refusal.status == http::StatusCode::NOT_FOUND => None,
+        Err(refusal) => return Err(refusal),
     };
-    // How many there are on each queue, which grows when more are given up.
-    let dead_topic = format!("{DLQ_PREFIX}{group}");
-    let status = match group {
-        "" => None,
-        _ => app.look(who, ("topic", "status"), &[("topic", &dead_topic)], 1000).await.ok(),
-    };
+    let letters = found.as_ref().map(|found| found.messages.as_slice()).unwrap_or_default();
     let may_resend = who.may(find("dlq", "resend")?);
     let body = html! {
         form.row method="get" action="/dlq" role="search" {
-            (field(lang.say("Group"), "group", group))
-            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
-            button { (lang.say("Find")) }
+            (zone_field(who))
+            (picker(lang.say("Group"), "group", group, &Choices::groups(app, who).await))
+            (time_field(who, lang.say("From"), "begin", fields.text("begin")))
+            (time_field(who, lang.say("Until"), "end", fields.text("end")))
+            button.primary { (lang.say("Find")) }
         }
-        @if let Some(status) = &status {
-            (columns_table(lang, rows(&status["queues"]), &["broker", "queue", "min_offset", "max_offset", "last_updated"]))
+        div.actions {
+            a href="/dlq" { (lang.say("All groups with dead letters")) }
+            @if !letters.is_empty() { a.button href=(format!("/dlq/export{}", query([("group", group)]))) download { (lang.say("Export as JSON lines")) } }
         }
-        @if let Some(Ok((_, failures))) = &found { (shown_failures(failures)) }
-        @match &found {
-            None => {},
-            Some(Err(refusal)) => p { (refusal.text) },
-            Some(Ok((found, _))) if rows(found).is_empty() => p { (lang.say("Nothing to show")) },
-            Some(Ok((found, _))) => form method="post" action="/dlq" {
+        @if let Some(found) = &found { (shown_failures(&found.failures)) }
+        @if letters.is_empty() { (empty(lang, lang.say("The group has no dead letters in this time"))) }
+        @else {
+            form method="post" action="/dlq" {
                 (token(who))
                 input type="hidden" name="group" value=(group);
-                ul.cards { @for row in rows(found) {
-                    @let text = |name: &str| cell_text(&row[name]);
-                    @let place = format!("{CHOSEN}{} {} {}", text("broker"), text("queue"), text("queue_offset"));
-                    li {
-                        @if may_resend { label.check { input type="checkbox" name=(place) value="1"; span { (lang.say("Resend")) " " (text("message_id")) } } }
-                        a href=(format!("/message{}", query([("topic", &*dead_topic), ("id", &*text("offset_id"))]))) { (text("message_id")) }
-                        " · " (cell_text(&row["properties"]["RETRY_TOPIC"])) " · " (text("keys")) " · " (text("store_time"))
-                        pre tabindex="0" { (text("body")) }
-                    }
-                } }
-                @if may_resend { div.actions { button { (lang.say("Resend what is chosen")) } } }
-                p.small { (lang.say("At most 50 messages are shown")) }
-            },
+                @if may_resend { (choose(lang, fields)) }
+                (table(who, letters, may_resend, fields.get("chosen") == Some("all")))
+                @if may_resend { div.actions { button.primary { (lang.say("Resend what is chosen")) } } }
+            }
+        }
+        (pages(lang, fields, found.as_ref().and_then(|found| found.next)))
+    };
+    let data = found.map_or(Value::Null, |found| json!(*found));
+    Ok(Page::new(format!("{}: {group}", lang.say("Dead letters")), data, body))
+}
+
+/// All groups with dead letters, with counts and ages.
+async fn groups(app: &App, who: &Visitor) -> Result<Page, Refusal> {
+    let lang = who.lang;
+    let groups = app.typed::<Vec<DeadLetterGroup>>(who, ("dlq", "groups"), &[], GROUPS_MS).await?;
+    let columns = [
+        Column::text(lang.say("group")),
+        Column::number(lang.say("Dead letters")),
+        Column::text(lang.say("Last given up")),
+        Column::text(lang.say("First given up")),
+    ];
+    let rows = groups.iter().map(|row| {
+        let (oldest, newest) = row.times_ms;
+        vec![
+            html! { a href=(format!("/dlq{}", query([("group", row.group.as_str())]))) { (row.group) } },
+            html! { (number(row.messages)) },
+            ago(lang, newest),
+            ago(lang, oldest),
+        ]
+    });
+    let advice = lang.say("No group gave a message up: a message comes here when its listener has failed as often as the group allows");
+    let body = html! {
+        (shown_failures(&silent(app)))
+        (Table::new(columns).rows(rows).or(empty(lang, advice)))
+        form.row method="get" action="/dlq" role="search" {
+            (picker(lang.say("Group"), "group", "", &Choices::groups(app, who).await))
+            button { (lang.say("Find")) }
         }
     };
-    let (found, failures) = found.and_then(Result::ok).unzip();
-    let data = json!({"found": found, "status": status, "failures": failures});
-    Ok(Page::new(lang.say("Dead letters"), data, body))
+    Ok(Page::new(lang.say("Dead letters"), json!({"groups": *groups}), body))
+}
+
+/// Chooses all letters of the page: a checkbox of `console.js`, or a link where no script runs.
+fn choose(lang: Lang, fields: &Fields) -> Markup {
+    html! {
+        div.actions {
+            label.check data-script hidden { input #all type="checkbox" data-chooses=(CHOSEN); span { (lang.say("Choose all on this page")) } }
+            noscript { a.button href=(format!("/dlq{}", fields.with("chosen", "all"))) { (lang.say("Choose all on this page")) } }
+            button { (lang.say("Resend what is chosen")) }
+        }
+    }
+}
+
+fn table(who: &Visitor, letters: &[MessageView], may_resend: bool, is_chosen: bool) -> Table {
+    let lang = who.lang;
+    let columns = [
+        Column::text(lang.say("Resend")),
+        Column::text(lang.say("Given up")),
+        Column::text(lang.say("message id")),
+        Column::text(lang.say("Original topic")),
+        Column::text(lang.say("tags")),
+        Column::text(lang.say("keys")),
+        Column::number(lang.say("Retries")),
+        Column::text(lang.say("Reason")),
+        Column::text(lang.say("Body")),
+    ];
+    let columns: Vec<Column> = columns.into_iter().skip(usize::from(!may_resend)).collect();
+    Table::new(columns).rows(letters.iter().map(|letter| {
+        let place = format!("{CHOSEN}{} {} {}", letter.broker, letter.queue, letter.queue_offset);
+        let label = format!("{} {}", lang.say("Resend"), letter.message_id);
+        let topic = letter.properties.get(key::RETRY_TOPIC).or(letter.properties.get("DLQ_ORIGIN_TOPIC"));
+        let cells = [
+            html! { input type="checkbox" name=(place) value="1" checked[is_chosen] aria-label=(label); },
+            local(who, letter.times.1),
+            link(letter),
+            html! { @if let Some(topic) = topic { (topic_link(topic)) } },
+            html! { (letter.tags.as_deref().unwrap_or_default()) },
+            html! { (letter.keys.as_deref().unwrap_or_default()) },
+            html! { (letter.reconsume_times) },
+            reason(lang, letter),
+            html! { (body::brief(letter)) },
+        ];
+        cells.into_iter().skip(usize::from(!may_resend)).collect::<Vec<_>>()
+    }))
+}
+
+/// Why a group gave a message up, as far as the message tells: brokers store no more than the number of retries.
+fn reason(lang: Lang, letter: &MessageView) -> Markup {
+    match letter.reconsume_times {
+        0 => status(Level::Unknown, lang.say("given up at once, without a retry")),
+        _ => status(Level::Warning, lang.say("the listener failed at every retry")),
+    }
+}
+
+/// The dead letters of a group as a file with a line of JSON for each, the newest first.
+///
+/// # Errors
+/// [`Refusal`] when the group has none, or no broker answers.
+pub(crate) async fn export(app: &App, who: &Visitor, fields: &Fields) -> Result<Reply, Refusal> {
+    let group = fields.text("group");
+    let topic = format!("{DLQ_PREFIX}{group}");
+    let asked = [("topic", topic.as_str()), ("limit", EXPORT)];
+    let found = app.typed::<Newest>(who, ("message", "newest"), &asked, 0).await?;
+    let lines: String = found.messages.iter().map(|letter| json!(letter).to_string() + "\n").collect();
+    let name = format!("dead-letters-{}.jsonl", file_name(group));
+    Ok(Reply::File { name, kind: "application/x-ndjson", bytes: lines.into_bytes() })
 }
 
 /// Gives the group the chosen messages once more. Each is noted, and a failure does not keep the others.
@@ -88,11 +188,31 @@ pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
             Err(refusal) => format!("failed: {}", refusal.text),
         };
         app.note(who, &action, &text)?;
-        outcomes.push(json!({"broker": broker, "queue": queue, "offset": offset, "outcome": text}));
+        outcomes.push((format!("{broker} / {queue} / {offset}"), outcome.map(|done| done.answer)));
     }
+    let done = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+    let columns = [Column::text(lang.say("Place")), Column::text(lang.say("outcome"))];
+    let rows = outcomes.iter().map(|(place, outcome)| {
+        let shown = match outcome {
+            Ok(answer) => {
+                html! { (status(Level::Ok, lang.say("done"))) " " (cell_text(&answer["message_id"])) }
+            }
+            Err(refusal) => html! { (status(Level::Critical, lang.say("failed"))) " " (refusal.text) },
+        };
+        vec![html! { (place) }, shown]
+    });
+    let table = Table::new(columns).rows(rows);
     let body = html! {
-        @if outcomes.is_empty() { p { (lang.say("Nothing was chosen")) } } @else { (table(lang, &outcomes)) }
+        @if outcomes.is_empty() { p { (lang.say("Nothing was chosen")) } }
+        @else {
+            p role="status" { (number(done as i64)) " / " (number(outcomes.len() as i64)) " " (lang.say("were given to the group once more")) }
+            (table)
+        }
         p { a href=(format!("/dlq{}", query([("group", group)]))) { (lang.say("Dead letters")) } }
     };
-    Ok(Page::new(lang.say("Dead letters"), Value::from(outcomes), body))
+    let data = outcomes.iter().map(|(place, outcome)| match outcome {
+        Ok(answer) => json!({"place": place, "message_id": answer["message_id"]}),
+        Err(refusal) => json!({"place": place, "error": refusal.text}),
+    });
+    Ok(Page::new(lang.say("Dead letters"), data.collect(), body))
 }

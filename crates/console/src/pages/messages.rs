@@ -1,173 +1,414 @@
-//! Messages: found by key, id, or topic and time; one message with its body, consumption and trace.
+//! Messages: the newest of a topic, found by key or id; one message with its body, consumption and trace.
 
+use super::Reply;
+use super::body;
+use super::forms::{Choices, in_utc, picker, time_field, zone_field};
 use super::runtime::shown_failures;
-use crate::answers::{HIDDEN, rows, with_failures};
+use crate::answers::now_ms;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, field, operation_link, table};
+use crate::request::{Fields, query};
+use crate::view::{
+    Column, Page, Table, ago, card, empty, field, group_link, operation_link, status, topic_link,
+};
 use crate::words::Lang;
+use admin::{Level, MessageView, MessagesByKey, Newest, TraceEvent, Track};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-/// Most messages that are looked for by time.
-pub(super) const LIMIT: &str = "50";
-/// Time back to which messages are looked for unless another is given, ms.
-const RECENT_MS: i64 = 3_600_000;
+/// Messages of a page.
+pub(super) const PAGE: &str = "50";
+/// Time after which a page that follows a topic is fetched again, ms.
+const FOLLOW_MS: u32 = 2000;
 
-/// A time of a form in UTC, `2026-01-31T12:00` or with seconds and more, as operations take it. Other texts are passed on:
-/// milliseconds, and times as the pages show them.
-pub(super) fn time_of(text: &str) -> String {
-    match (text.contains('T') && !text.ends_with('Z'), text.matches(':').count(), text.contains('.')) {
-        (true, 1, false) => format!("{text}:00.000Z"),
-        (true, 2, false) => format!("{text}.000Z"),
-        (true, 2, true) => format!("{text}Z"),
-        _ => text.to_owned(),
-    }
+/// A time in the visitor's zone, with its distance from now under the pointer.
+pub(super) fn local(who: &Visitor, ms: i64) -> Markup {
+    html! { time datetime=(admin::time(ms)) title=(who.zone.name()) { (who.zone.time(ms)) } }
 }
 
 /// The form, and what it finds.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let (lang, topic, value) = (who.lang, fields.text("topic"), fields.text("value"));
-    let by = fields.get("by").unwrap_or("key");
-    let (begin, end) = (time_of(fields.text("begin")), time_of(fields.text("end")));
-    let recent = (crate::answers::now_ms() - RECENT_MS).to_string();
-    let begin = if begin.is_empty() && by == "time" { recent } else { begin };
-    let given = [
-        ("topic", topic),
-        ("key", value),
-        ("id", value),
-        ("begin", &*begin),
-        ("end", &*end),
-        ("limit", LIMIT),
-    ];
-    let found = match (by, topic.is_empty(), value.is_empty()) {
-        (_, true, _) | ("key" | "id", _, true) => None,
-        ("key", ..) => Some(app.look_partly(who, ("message", "key"), &given).await),
-        ("id", ..) => {
-            let one = app.look_partly(who, ("message", "get"), &given[..3]).await;
-            Some(one.map(|(one, failures)| (json!([one]), failures)))
-        }
-        _ => Some(app.look_partly(who, ("message", "print-topic"), &given).await),
+    let lang = who.lang;
+    let given = in_utc(who, fields);
+    let by = match (fields.text("by"), fields.get("value")) {
+        (by @ ("key" | "id"), _) => by,
+        // Whoever gives a key looks for it.
+        (_, Some(_)) => "key",
+        _ => "newest",
     };
-    let choices =
-        [("key", lang.say("key")), ("id", lang.say("message id")), ("time", lang.say("topic and time"))];
+    let found = found(app, who, by, &given).await;
+    let is_following = by == "newest" && fields.get("follow").is_some() && fields.get("end").is_none();
     let body = html! {
-        form.row method="get" action="/messages" role="search" {
-            (field(lang.say("Topic"), "topic", topic))
-            label { span { (lang.say("Find by")) } select name="by" {
-                @for (name, text) in choices { option value=(name) selected[by == name] { (text) } }
-            } }
-            (field(lang.say("Key or id"), "value", value))
-            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
-            label { span { (lang.say("Until (UTC)")) } input type="datetime-local" name="end" value=(fields.text("end")); }
-            button { (lang.say("Find")) }
-        }
+        (form(who, fields, by, &Choices::topics(app, who).await))
         @match &found {
-            None => {},
+            None => (empty(lang, lang.say("Choose a topic to see its newest messages"))),
             Some(Err(refusal)) => p.failure role="alert" { "✗ " (refusal.text) },
-            Some(Ok((found, failures))) => {
-                (shown_failures(failures))
-                (columns_table(lang, rows(found), &["message_id", "topic", "keys", "tags", "broker", "queue", "queue_offset", "store_time"]))
-                p.small { (lang.say("At most 50 messages are shown")) }
+            Some(Ok(found)) => {
+                (shown_failures(&found.failures))
+                @if by == "newest" { (follow(lang, fields, is_following)) }
+                (table(who, &found.messages).or(empty(lang, lang.say("No message is stored in this time"))))
+                (pages(lang, fields, found.next))
             },
         }
     };
-    let data =
-        found.and_then(Result::ok).map_or(Value::Null, |(found, failures)| with_failures(found, &failures));
-    Ok(Page::new(lang.say("Messages"), data, body))
+    let data = match &found {
+        Some(Ok(found)) => json!(**found),
+        _ => Value::Null,
+    };
+    let page = Page::new(lang.say("Messages"), data, body);
+    Ok(if is_following { page.live(FOLLOW_MS) } else { page })
+}
+
+/// What the form asks for; `None` while it asks for nothing.
+async fn found(app: &App, who: &Visitor, by: &str, given: &Fields) -> Option<Result<Arc<Newest>, Refusal>> {
+    let (topic, value) = (given.get("topic")?, given.text("value"));
+    let range = ["begin", "end", "skip"].map(|name| (name, given.text(name)));
+    let plain = |messages| Arc::new(Newest { messages, next: None, failures: Vec::new() });
+    match by {
+        "key" | "id" if value.is_empty() => None,
+        "id" => {
+            let message = app
+                .typed::<MessageView>(who, ("message", "get"), &[("topic", topic), ("id", value)], 0)
+                .await;
+            Some(message.map(|message| plain(vec![(*message).clone()])))
+        }
+        "key" => {
+            let asked = [("topic", topic), ("key", value), range[0], range[1]];
+            let found = app.typed::<MessagesByKey>(who, ("message", "key"), &asked, 0).await;
+            Some(found.map(|found| plain(found.0.clone())))
+        }
+        _ => {
+            let asked = [("topic", topic), range[0], range[1], range[2], ("limit", PAGE)];
+            Some(app.typed::<Newest>(who, ("message", "newest"), &asked, 0).await)
+        }
+    }
+}
+
+fn form(who: &Visitor, fields: &Fields, by: &str, topics: &[String]) -> Markup {
+    let lang = who.lang;
+    let choices =
+        [("newest", lang.say("newest first")), ("key", lang.say("key")), ("id", lang.say("message id"))];
+    html! {
+        form.row method="get" action="/messages" role="search" {
+            (zone_field(who))
+            (picker(lang.say("Topic"), "topic", fields.text("topic"), topics))
+            label { span { (lang.say("Find by")) } select name="by" {
+                @for (name, text) in choices { option value=(name) selected[by == name] { (text) } }
+            } }
+            (field(lang.say("Key or id"), "value", fields.text("value")))
+            (time_field(who, lang.say("From"), "begin", fields.text("begin")))
+            (time_field(who, lang.say("Until"), "end", fields.text("end")))
+            button.primary { (lang.say("Find")) }
+        }
+    }
+}
+
+/// A link that begins or ends to follow a topic.
+fn follow(lang: Lang, fields: &Fields, is_following: bool) -> Markup {
+    let fields = Fields::parse(&fields.without(&["end", "skip"])[1..]);
+    html! {
+        div.actions {
+            @if is_following {
+                (status(Level::Ok, lang.say("following")))
+                a.button href=(format!("/messages{}", fields.without(&["follow"]))) { (lang.say("Stop following")) }
+            } @else {
+                a.button href=(format!("/messages{}", fields.with("follow", "1"))) { (lang.say("Follow new messages")) }
+            }
+        }
+    }
+}
+
+/// The messages of a page.
+fn table(who: &Visitor, messages: &[MessageView]) -> Table {
+    let lang = who.lang;
+    let columns = [
+        Column::text(lang.say("Stored")),
+        Column::text(lang.say("message id")),
+        Column::text(lang.say("keys")),
+        Column::text(lang.say("tags")),
+        Column::text(lang.say("Queue")),
+        Column::number(lang.say("Offset")),
+        Column::text(lang.say("Body")),
+    ];
+    Table::new(columns).rows(messages.iter().map(|message| {
+        vec![
+            local(who, message.times.1),
+            link(message),
+            html! { (message.keys.as_deref().unwrap_or_default()) },
+            html! { (message.tags.as_deref().unwrap_or_default()) },
+            html! { (message.broker) " / " (message.queue) },
+            html! { (message.queue_offset) },
+            html! { (body::brief(message)) },
+        ]
+    }))
+}
+
+/// A link to the page of a message. Of several copies with one id of the producer the broker's own id tells which is meant.
+pub(super) fn link(message: &MessageView) -> Markup {
+    let place = query([("topic", message.topic.as_str()), ("id", message.offset_id.as_str())]);
+    html! { a href=(format!("/message{place}")) { (message.message_id) } }
+}
+
+/// Links to the newest and to older messages.
+pub(super) fn pages(lang: Lang, fields: &Fields, next: Option<(i64, usize)>) -> Markup {
+    let path = if fields.get("group").is_some() { "/dlq" } else { "/messages" };
+    html! {
+        nav.pages aria-label=(lang.say("Page")) {
+            @if fields.get("skip").is_some() { a rel="prev" href=(format!("{path}{}", fields.without(&["end", "skip"]))) { (lang.say("Newest")) } }
+            @if let Some((end, skip)) = next {
+                @let older = Fields::parse(&fields.without(&["follow"])[1..]);
+                @let older = Fields::parse(&older.with("end", &end.to_string())[1..]);
+                a rel="next" href=(format!("{path}{}", older.with("skip", &skip.to_string()))) { (lang.say("Older")) }
+            }
+        }
+    }
 }
 
 /// One message.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, topic, id) = (who.lang, fields.text("topic"), fields.text("id"));
-    let message = app.look(who, ("message", "get"), &[("topic", topic), ("id", id)], 0).await?;
+    let message =
+        app.typed::<MessageView>(who, ("message", "get"), &[("topic", topic), ("id", id)], 0).await?;
     // Most clusters record no traces.
-    let trace = app.look_partly(who, ("message", "trace"), &[("id", id)]).await;
-    let mut plain = message.clone();
-    if let Some(members) = plain.as_object_mut() {
-        for name in ["body", "body_hex", "properties", "tracks"] {
-            members.remove(name);
-        }
-    }
-    // A listener is given a message by the broker's id alone.
-    let place = message["offset_id"].as_str().unwrap_or(id).to_owned();
+    let trace =
+        app.typed::<Vec<TraceEvent>>(who, ("message", "trace"), &[("id", &message.message_id)], 0).await;
+    let events = trace.as_deref().map(Vec::as_slice).unwrap_or_default();
+    let given = [("topic", topic), ("id", message.offset_id.as_str())];
     let body = html! {
-        div.actions { (operation_link(who, lang.say("Let a member consume it"), ("message", "consume-directly"), &[("topic", topic), ("id", &place)])) }
-        (answer(lang, &plain))
-        h2 { (lang.say("Body")) } (content(lang, &message))
-        h2 { (lang.say("Properties")) } (answer(lang, &message["properties"]))
-        h2 { (lang.say("Consumption")) } (table(lang, rows(&message["tracks"])))
+        div.actions {
+            (operation_link(who, lang.say("Let a member consume it"), ("message", "consume-directly"), &given))
+            (operation_link(who, lang.say("Send it again"), ("message", "resend"), &given))
+        }
+        (head(who, &message))
+        h2 { (lang.say("Body")) } (body::shown(who, &message, fields))
+        h2 { (lang.say("Who consumed it")) }
+        @if let Some(why) = &message.tracks_error { p.failure role="alert" { "✗ " (why) } }
+        (consumption(who, &message, events))
         h2 { (lang.say("Trace")) }
         @match &trace {
-            Ok((events, failures)) => { (shown_failures(failures)) (waterfall(lang, rows(events))) },
-            Err(refusal) => p { (refusal.text) },
+            Ok(_) => (traced(who, events)),
+            Err(refusal) => p.small { (refusal.text) },
         }
+        h2 { (lang.say("Properties")) } (properties(lang, &message))
+        h2 { (lang.say("Place")) } (place(lang, &message))
     };
-    let data = json!({"message": message, "trace": trace.ok().map(|(events, failures)| with_failures(events, &failures))});
-    Ok(Page::new(format!("{}: {id}", lang.say("Message")), data, body))
+    let data = json!({"message": *message, "trace": trace.ok().map(|events| json!(*events))});
+    Ok(Page::new(format!("{}: {}", lang.say("Message"), message.message_id), data, body))
 }
 
-/// The body: JSON indented, text as it is, other bytes as hexadecimal digits; a sentence for those who may not see it.
-fn content(lang: Lang, message: &Value) -> Markup {
-    let text = message["body"].as_str().unwrap_or_default();
-    if text == HIDDEN {
-        return html! { p { (lang.say("Your login does not show bodies of messages")) } };
-    }
-    let decoded = match (message["body_hex"].as_str(), serde_json::from_str::<Value>(text)) {
-        (Some(hex), _) => {
-            let lines = hex.as_bytes().chunks(64).map(|line| {
-                let pairs = line.chunks(2).map(|pair| String::from_utf8_lossy(pair).into_owned());
-                pairs.collect::<Vec<_>>().join(" ")
-            });
-            lines.collect::<Vec<_>>().join("\n")
-        }
-        (None, Ok(value)) if value.is_object() || value.is_array() => {
-            serde_json::to_string_pretty(&value).unwrap_or_default()
-        }
-        (None, _) => text.to_owned(),
-    };
-    html! { pre tabindex="0" { (decoded) } }
-}
-
-/// The events of a trace with a bar for how long after the first of them each was, beside the figures.
-fn waterfall(lang: Lang, events: &[Value]) -> Markup {
+fn head(who: &Visitor, message: &MessageView) -> Markup {
+    let lang = who.lang;
+    let (born, stored) = message.times;
+    let none = || "–".to_owned();
+    // A message that was found by its broker's id has no name of a broker set.
+    let broker = if message.broker.is_empty() { &message.store_host } else { &message.broker };
     html! {
-        (table(lang, events))
-        @if let Some(longest) = events.iter().filter_map(|event| event["cost_ms"].as_i64()).max() {
-            dl { @for event in events {
-                dt { (event["type"].as_str().unwrap_or_default()) " " (event["group"].as_str().unwrap_or_default()) }
-                dd { meter min="0" max=(longest.max(1)) value=(event["cost_ms"].as_i64().unwrap_or_default()) {} " " (event["cost_ms"].as_i64().unwrap_or_default()) " ms" }
-            } }
+        div.cards {
+            (card(lang.say("Topic"), topic_link(&message.topic), format!("{broker} / {}", message.queue)))
+            (card(lang.say("Stored"), ago(lang, stored), local(who, stored)))
+            (card(lang.say("Sent"), html! { (stored - born) " ms" }, html! { (lang.say("before it was stored")) " · " (message.born_host) }))
+            (card(lang.say("Retries"), message.reconsume_times, ""))
+        }
+        dl {
+            dt { (lang.say("message id")) } dd { code { (message.message_id) } }
+            dt { (lang.say("keys")) } dd { (message.keys.clone().unwrap_or_else(none)) }
+            dt { (lang.say("tags")) } dd { (message.tags.clone().unwrap_or_else(none)) }
         }
     }
+}
+
+/// Groups that consume the topic, in words: what offsets tell beside what traces tell.
+fn consumption(who: &Visitor, message: &MessageView, events: &[TraceEvent]) -> Markup {
+    let lang = who.lang;
+    let calls = |group: &str| events.iter().rfind(|event| event.kind == "Sub" && event.group == group);
+    let columns = [
+        Column::text(lang.say("group")),
+        Column::text(lang.say("State")),
+        Column::text(lang.say("When")),
+        Column::text(lang.say("Client")),
+        Column::number(lang.say("Call of the listener")),
+        Column::number(lang.say("Retries")),
+    ];
+    let traced = |event: Option<&TraceEvent>| {
+        let cost =
+            event.and_then(|event| event.cost_ms).map_or_else(|| "–".to_owned(), |ms| format!("{ms} ms"));
+        let (when, client, retries) = match event {
+            Some(event) => (local(who, event.time_ms), event.client_host.clone(), event.retries.to_string()),
+            None => (html! { "–" }, "–".to_owned(), "–".to_owned()),
+        };
+        [when, html! { (client) }, html! { (cost) }, html! { (retries) }]
+    };
+    let of_tracks = message.tracks.iter().map(|track| {
+        let event = calls(&track.group);
+        let cells = [group_link(&track.group), outcome(lang, track, event)];
+        cells.into_iter().chain(traced(event)).collect()
+    });
+    // A group that is gone, or has another topic now, is known from its trace alone.
+    let mut others: Vec<&str> =
+        events.iter().filter(|event| event.kind == "Sub").map(|event| event.group.as_str()).collect();
+    others.sort_unstable();
+    others.dedup();
+    let of_traces =
+        others.into_iter().filter(|group| message.tracks.iter().all(|track| track.group != *group));
+    let of_traces = of_traces.map(|group| {
+        let event = calls(group);
+        let cells = [group_link(group), html! { @if let Some(event) = event { (called(lang, event)) } }];
+        cells.into_iter().chain(traced(event)).collect()
+    });
+    let advice = lang.say("No group consumes the topic of this message");
+    Table::new(columns).rows(of_tracks.chain(of_traces)).or(empty(lang, advice))
+}
+
+/// What a traced call of a listener came to.
+fn called(lang: Lang, event: &TraceEvent) -> Markup {
+    match event.status.as_str() {
+        "success" => status(Level::Ok, lang.say("consumed")),
+        "failed" => status(Level::Critical, lang.say("the listener failed")),
+        _ => status(Level::Warning, lang.say("given to the listener, which has not returned")),
+    }
+}
+
+/// What a group has done with a message, in words. A trace of a listener says more than the group's offset.
+fn outcome(lang: Lang, track: &Track, event: Option<&TraceEvent>) -> Markup {
+    let is_offline = track.kind == "NOT_ONLINE";
+    let word = match (event, track.kind, track.passed) {
+        (Some(event), ..) => called(lang, event),
+        (None, "CONSUMED_BUT_FILTERED", _) => {
+            status(Level::Unknown, lang.say("left out by the group's filter"))
+        }
+        (None, "CONSUME_BROADCASTING", _) => {
+            status(Level::Unknown, lang.say("broadcast: each member keeps its own offset"))
+        }
+        (None, _, Some(true)) => status(Level::Ok, lang.say("consumed")),
+        (None, _, Some(false)) => status(Level::Warning, lang.say("not consumed yet")),
+        (None, "PULL", None) => {
+            status(Level::Unknown, lang.say("pulled by an application that keeps its own offset"))
+        }
+        (None, _, None) => status(Level::Unknown, lang.say("unknown: the group has no offset in the queue")),
+    };
+    html! {
+        (word)
+        @if is_offline { " " span.small { (lang.say("the group is offline now")) } }
+        @if event.is_none() && !track.reason.is_empty() && !is_offline { " " span.small { (track.reason) } }
+    }
+}
+
+/// The events of a trace with a bar for how long each took.
+fn traced(who: &Visitor, events: &[TraceEvent]) -> Markup {
+    let lang = who.lang;
+    let longest = events.iter().filter_map(|event| event.cost_ms).max().unwrap_or_default().max(1);
+    let columns = [
+        Column::text(lang.say("When")),
+        Column::text(lang.say("Event")),
+        Column::text(lang.say("group")),
+        Column::text(lang.say("Client")),
+        Column::text(lang.say("State")),
+        Column::text(lang.say("Took")),
+    ];
+    let rows = events.iter().map(|event| {
+        let kind = match event.kind {
+            "Pub" => lang.say("sent"),
+            "Sub" => lang.say("given to a listener"),
+            _ => lang.say("end of the transaction"),
+        };
+        let cost = html! { @if let Some(ms) = event.cost_ms { meter min="0" max=(longest) value=(ms) aria-label=(lang.say("Took")) {} " " (ms) " ms" } };
+        vec![
+            local(who, event.time_ms),
+            html! { (kind) },
+            html! { (event.group) },
+            html! { (event.client_host) },
+            html! { (event.status) },
+            cost,
+        ]
+    });
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("No client recorded a trace of this message")))
+}
+
+/// Properties with their names as they are stored.
+fn properties(lang: Lang, message: &MessageView) -> Markup {
+    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("value"))];
+    let rows =
+        message.properties.iter().map(|(name, value)| vec![html! { code { (name) } }, html! { (value) }]);
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("The message has no properties")))
+}
+
+fn place(lang: Lang, message: &MessageView) -> Markup {
+    let rows = [
+        ("offset id", message.offset_id.clone()),
+        ("broker", message.broker.clone()),
+        ("queue", message.queue.to_string()),
+        ("queue offset", message.queue_offset.to_string()),
+        ("log offset", message.log_offset.to_string()),
+        ("born host", message.born_host.clone()),
+        ("store host", message.store_host.clone()),
+        ("sys flag", message.sys_flag.to_string()),
+        ("flag", message.flag.to_string()),
+    ];
+    html! { dl { @for (name, value) in rows { dt { (lang.say(name)) } dd { (value) } } } }
+}
+
+/// The whole body of a message as a file.
+///
+/// # Errors
+/// [`Refusal`] when the visitor may not see bodies, or there is no such message.
+pub(crate) async fn body_file(app: &App, who: &Visitor, fields: &Fields) -> Result<Reply, Refusal> {
+    if !who.bodies {
+        return Err(Refusal::forbidden(who.lang.say("Your login does not show bodies of messages")));
+    }
+    let given = [("topic", fields.text("topic")), ("id", fields.text("id"))];
+    let message = app.typed::<MessageView>(who, ("message", "get"), &given, 0).await?;
+    let name = format!("{}.bin", file_name(&message.message_id));
+    Ok(Reply::File { name, kind: "application/octet-stream", bytes: message.bytes().to_vec() })
+}
+
+/// A text as part of the name of a file.
+pub(super) fn file_name(text: &str) -> String {
+    let kept =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+    let name: String = text.chars().take(100).map(kept).collect();
+    if name.is_empty() { now_ms().to_string() } else { name }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn bodies_are_decoded() {
-        let shown = |body: &str, hex: Option<&str>| {
-            content(Lang::Zh, &json!({"body": body, "body_hex": hex})).into_string()
-        };
-        assert!(shown("{\"a\":1}", None).contains("\n  &quot;a&quot;: 1"));
-        assert!(shown("<b>", None).contains("&lt;b&gt;"));
-        assert!(shown("\u{fffd}", Some("00ff")).contains("00 ff"));
-        assert_eq!(shown(HIDDEN, Some(HIDDEN)), "<p>您的账号无权查看消息体</p>");
+    fn track(kind: &'static str, passed: Option<bool>) -> Track {
+        Track { group: "G".to_owned(), kind, reason: "CODE:206 DESC:x".to_owned(), passed }
+    }
+
+    fn event(status: &str) -> TraceEvent {
+        TraceEvent {
+            kind: "Sub",
+            group: "G".to_owned(),
+            client_host: "c:1".to_owned(),
+            time: String::new(),
+            time_ms: 1,
+            cost_ms: Some(5),
+            status: status.to_owned(),
+            retries: 0,
+        }
     }
 
     #[test]
-    fn times_of_forms_are_in_utc_wherever_the_console_runs() {
-        let noon_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
-        for text in ["2026-01-31T12:00", "2026-01-31T12:00:00", "2026-01-31T12:00:00.000"] {
-            // Without a zone an operation takes a time for one of the machine's zone.
-            assert!(time_of(text).ends_with('Z'), "{text}");
-            assert_eq!(admin::parse_time(&time_of(text)), Some(noon_ms), "{text}");
-        }
-        for text in ["17", "", "2026-01-31T12:00:00.000Z", "2026-01-31#12:00:00:000", "T"] {
-            assert_eq!(time_of(text), text);
-        }
+    fn what_a_group_did_with_a_message_is_said_in_words() {
+        let check = |track: Track, event: Option<TraceEvent>, expected: &str| {
+            let text = outcome(Lang::En, &track, event.as_ref()).into_string();
+            assert!(text.contains(expected) && !text.contains("NOT_ONLINE"), "{text}");
+            text
+        };
+        let text = check(track("NOT_ONLINE", Some(true)), None, ">consumed</span>");
+        assert!(text.contains("the group is offline now") && !text.contains("CODE:206"), "{text}");
+        check(track("NOT_ONLINE", None), Some(event("success")), ">consumed</span>");
+        check(track("NOT_ONLINE", Some(false)), None, "not consumed yet");
+        check(track("CONSUMED", Some(true)), Some(event("failed")), "the listener failed");
+        check(track("CONSUMED_BUT_FILTERED", Some(true)), None, "left out by the group's filter");
+        check(track("UNKNOWN", None), None, "CODE:206 DESC:x");
+    }
+
+    #[test]
+    fn files_have_harmless_names() {
+        assert_eq!(file_name("a/../b\"\r\n中"), "a____b____");
     }
 }

@@ -1,14 +1,16 @@
 //! All operations of the table, each with a form: what only looks is answered below it, what changes something is previewed,
 //! and what destroys wants the name typed.
 
+use super::command;
+use super::forms::{self, Choices, in_utc, zone_field};
 use super::runtime::shown_failures;
 use crate::answers::with_failures;
 use crate::app::{App, Done, Visitor, arguments_of, find, is_file, is_offered};
 use crate::refusal::Refusal;
-use crate::request::Fields;
-use crate::view::{Page, answer, table, token};
+use crate::request::{Fields, query};
+use crate::view::{Column, Page, Table, answer, number, status, table, token};
 use crate::words::Lang;
-use admin::{Argument, Arguments, Effect, Kind, OPERATIONS, Operation};
+use admin::{Argument, Arguments, Effect, Level, OPERATIONS, Operation};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,13 +32,27 @@ fn effect(lang: Lang, effect: Effect) -> &'static str {
 /// The page of all operations, as links to their forms.
 pub(super) fn list(who: &Visitor) -> Page {
     let lang = who.lang;
-    let all =
-        OPERATIONS.into_iter().flatten().filter(|operation| is_offered(operation) && who.may(operation));
+    let is_shown = |operation: &&Operation| is_offered(operation) && who.may(operation);
+    let nouns = OPERATIONS.into_iter().map(|noun| noun.iter().filter(is_shown).collect::<Vec<_>>());
+    let columns = [lang.say("Operation"), lang.say("Effect"), lang.say("Meaning")];
+    let row = |operation: &&Operation| {
+        let Operation { noun, verb, .. } = operation;
+        let level = match operation.effect {
+            Effect::Look => Level::Unknown,
+            Effect::Change => Level::Warning,
+            Effect::Destroy => Level::Critical,
+        };
+        vec![
+            html! { a href=(format!("/op/{noun}/{verb}")) { (noun) " " (verb) } },
+            status(level, effect(lang, operation.effect)),
+            html! { (lang.about(operation)) },
+        ]
+    };
     let body = html! {
-        ul.operations { @for operation in all {
-            li { a href=(format!("/op/{}/{}", operation.noun, operation.verb)) { (operation.noun) " " (operation.verb) }
-                " " span.small { "(" (effect(lang, operation.effect)) ")" } " " (lang.about(operation)) }
-        } }
+        @for noun in nouns.filter(|noun| !noun.is_empty()) {
+            h2 { (noun[0].noun) }
+            (Table::new(columns.map(Column::text)).rows(noun.iter().map(row)))
+        }
     };
     Page::new(lang.say("Operations"), Value::Null, body)
 }
@@ -62,22 +78,26 @@ pub(super) async fn form(
     // Of a list that can be long a page is shown, as of every list.
     let is_list = ["after", "limit"].iter().all(|name| operation.arguments.iter().any(|it| it.name == *name));
     let begin = Fields::parse(&fields.with("limit", fields.get("limit").unwrap_or(ROWS))[1..]);
-    let fields = if is_list { &begin } else { fields };
+    let fields = in_utc(who, if is_list { &begin } else { fields });
+    let fields = &fields;
     let is_complete = operation.arguments.iter().all(|it| !it.is_required() || fields.get(it.name).is_some());
     let looked = match operation.effect == Effect::Look && is_complete && wants_answer(is_api, fields) {
         true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await),
         false => None,
     };
+    // A program has no use for a form.
+    let choices = if is_api { Choices::default() } else { Choices::of(app, who, operation, fields).await };
+    let form = Form { who, operation, fields, choices, name_servers: app.cluster.name_servers() };
     let done = match looked.transpose() {
         Ok(done) => done,
-        Err(refusal) => return Ok(refused(who, operation, fields, &refusal)),
+        Err(refusal) => return Ok(form.refused(&refusal)),
     };
     let data = done.as_ref().map_or(Value::Null, |done| match &done.answer {
         list @ Value::Array(_) => with_failures(list.clone(), &done.failures),
         other => other.clone(),
     });
     let body = html! {
-        (inputs(who, operation, fields, None))
+        (form.shown(None))
         @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (looked_at(who.lang, done)) }
     };
     Ok(Page::new(title(operation), data, body))
@@ -89,11 +109,6 @@ fn looked_at(lang: Lang, done: &Done) -> Markup {
         @if done.answer.is_array() { (shown_failures(&done.failures)) }
         (answer(lang, &done.answer))
     }
-}
-
-/// The form of an operation as it was filled in, below the reason why the operation was not performed.
-fn refused(who: &Visitor, operation: &Operation, fields: &Fields, refusal: &Refusal) -> Page {
-    Page::refused(title(operation), refusal, inputs(who, operation, fields, None))
 }
 
 fn title(operation: &Operation) -> String {
@@ -108,43 +123,36 @@ pub(super) async fn change(
     form: &Fields,
 ) -> Result<Page, Refusal> {
     let operation = find(noun, verb)?;
-    let arguments = arguments_of(operation, form);
+    let fields = &in_utc(who, form);
+    let arguments = arguments_of(operation, fields);
     if !who.may(operation) {
         app.note(who, &line(operation, &arguments), "refused: role")?;
         return Err(Refusal::forbidden(who.lang.say("Your role does not allow this")));
     }
-    let changed = match form.get("_step") == Some(CHANGE) {
-        true => performed(app, who, (operation, &arguments), form).await,
-        false => previewed(app, who, (operation, &arguments), form).await,
+    let choices = Choices::of(app, who, operation, fields).await;
+    let form = Form { who, operation, fields, choices, name_servers: app.cluster.name_servers() };
+    let changed = match fields.get("_step") == Some(CHANGE) {
+        true => performed(app, &form, &arguments).await,
+        false => previewed(app, &form, &arguments).await,
     };
-    Ok(changed.unwrap_or_else(|refusal| refused(who, operation, form, &refusal)))
+    Ok(changed.unwrap_or_else(|refusal| form.refused(&refusal)))
 }
 
-async fn previewed(
-    app: &App,
-    who: &Visitor,
-    (operation, arguments): (&'static Operation, &Arguments),
-    form: &Fields,
-) -> Result<Page, Refusal> {
-    let lang = who.lang;
-    let done = app.perform(who, operation, arguments, true).await?;
+async fn previewed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<Page, Refusal> {
+    let lang = form.who.lang;
+    let done = app.perform(form.who, form.operation, arguments, true).await?;
     let data = json!({"planned": done.planned, "answer": done.answer});
     let body = html! {
-        (preview(lang, &done))
-        (inputs(who, operation, form, Some(lang.say("Nothing was changed"))))
+        (preview(lang, form.operation, &done))
+        (form.shown(Some(lang.say("Nothing was changed"))))
     };
-    Ok(Page::new(title(operation), data, body))
+    Ok(Page::new(title(form.operation), data, body))
 }
 
-async fn performed(
-    app: &App,
-    who: &Visitor,
-    (operation, arguments): (&'static Operation, &Arguments),
-    form: &Fields,
-) -> Result<Page, Refusal> {
-    let lang = who.lang;
+async fn performed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<Page, Refusal> {
+    let (who, operation, lang) = (form.who, form.operation, form.who.lang);
     let wanted = name_to_type(operation, arguments);
-    if operation.effect == Effect::Destroy && form.text("_confirm") != wanted {
+    if operation.effect == Effect::Destroy && form.fields.text("_confirm") != wanted {
         let text = format!("{} {wanted} {}", lang.say("This cannot be undone. Type"), lang.say("to confirm"));
         return Err(Refusal::wrong(text));
     }
@@ -162,19 +170,58 @@ async fn performed(
     let done = outcome?;
     let body = html! {
         p.success role="status" { "✓ " (lang.say("Done")) }
-        (answer(lang, &done.answer))
-        (inputs(who, operation, form, None))
+        (answered(lang, operation, &done.answer))
+        (form.shown(None))
     };
     Ok(Page::new(title(operation), done.answer, body))
 }
 
-fn preview(lang: Lang, done: &Done) -> Markup {
+fn preview(lang: Lang, operation: &Operation, done: &Done) -> Markup {
     let planned: Vec<Value> = done.planned.iter().map(|planned| json!(planned)).collect();
     html! {
-        h2 { (lang.say("Requests that would be sent")) }
-        (table(lang, &planned))
-        h2 { (lang.say("Answer")) }
-        (answer(lang, &done.answer))
+        h2 { (lang.say("Preview")) }
+        (answered(lang, operation, &done.answer))
+        details { summary { (lang.say("Requests that would be sent")) " (" (planned.len()) ")" } (table(lang, &planned)) }
+    }
+}
+
+/// The answer of an operation; offsets that are reset as current, new and difference.
+fn answered(lang: Lang, operation: &Operation, value: &Value) -> Markup {
+    let is_reset = operation.noun == "offset" && ["reset", "skip"].contains(&operation.verb);
+    if is_reset { offsets(lang, crate::answers::rows(value)) } else { answer(lang, value) }
+}
+
+/// The offset of each queue before and after a reset.
+fn offsets(lang: Lang, rows: &[Value]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Queue")),
+        Column::number(lang.say("Current offset")),
+        Column::number(lang.say("New offset")),
+        Column::number(lang.say("Difference")),
+        Column::text(lang.say("Effect")),
+    ];
+    let signed =
+        |number: i64| format!("{}{}", if number > 0 { "+" } else { "" }, crate::view::number(number));
+    let sum: i64 = rows.iter().filter_map(|row| row["difference"].as_i64()).sum();
+    let shown = rows.iter().map(|row| {
+        let number = |name: &str, text: fn(i64) -> String| row[name].as_i64().map_or_else(|| "–".to_owned(), text);
+        let effect = match row["difference"].as_i64() {
+            None => "",
+            Some(0) => lang.say("stays"),
+            Some(1..) => lang.say("messages are skipped"),
+            Some(_) => lang.say("messages are consumed again"),
+        };
+        vec![
+            html! { (row["broker"].as_str().unwrap_or_default()) " / " (row["queue"].as_i64().unwrap_or_default()) },
+            html! { (number("current", crate::view::number)) },
+            html! { (number("offset", crate::view::number)) },
+            html! { (row["difference"].as_i64().map_or_else(|| "–".to_owned(), signed)) },
+            html! { (effect) },
+        ]
+    });
+    html! {
+        (Table::new(columns).rows(shown))
+        p { (lang.say("All queues")) ": " b { (signed(sum)) } " " (lang.say("messages")) " · " (number(rows.len() as i64)) " " (lang.say("queues")) }
     }
 }
 
@@ -224,45 +271,61 @@ fn is_secret_setting(arguments: &Arguments) -> bool {
     admin::without_secrets(setting.clone()) != setting
 }
 
-fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&str>) -> Markup {
-    let lang = who.lang;
-    let (noun, verb, is_look) = (operation.noun, operation.verb, operation.effect == Effect::Look);
-    let shown = operation.arguments.iter().filter(|it| !is_file(it));
-    html! {
-        p { (lang.about(operation)) " (" (effect(lang, operation.effect)) ")" }
-        @if let Some(note) = note { p { (note) } }
-        form.stacked method=(if is_look { "get" } else { "post" }) action=(format!("/op/{noun}/{verb}")) {
-            @if is_look { input type="hidden" name="_step" value=(LOOK); } @else { (token(who)) }
-            @for argument in shown { (input(lang, argument, fields.text(argument.name))) }
-            @if operation.effect == Effect::Destroy {
-                label { span { (confirmation(lang, operation, &arguments_of(operation, fields))) } input name="_confirm" autocomplete="off"; }
-            }
-            div.actions {
-                @if is_look { button { (lang.say("Look")) } }
-                @else {
-                    button name="_step" value="preview" { (lang.say("Preview")) }
-                    button.danger[operation.effect == Effect::Destroy] name="_step" value=(CHANGE) { (lang.say("Do it")) }
-                }
-            }
-        }
-        p.small { (lang.say("Command")) ": " code { "vostok admin " (noun) " " (verb) } }
-    }
+/// The form of an operation as it was filled in.
+struct Form<'a> {
+    who: &'a Visitor,
+    operation: &'static Operation,
+    /// The values of the form, with times in UTC.
+    fields: &'a Fields,
+    choices: Choices,
+    name_servers: &'a [String],
 }
 
-fn input(lang: Lang, argument: &Argument, value: &str) -> Markup {
-    let note = if argument.is_required() { lang.say("required") } else { lang.say("optional") };
-    html! {
-        label.check[argument.kind == Kind::Switch] {
-            @if argument.kind == Kind::Switch {
-                input type="checkbox" name=(argument.name) value="true" checked[value == "true"];
-                span { (argument.name) " - " (lang.help(argument)) }
-            } @else {
-                span { (argument.name) " - " (lang.help(argument)) " (" (note) ")" }
-                @if argument.name == "body" && argument.is_required() {
-                    textarea name=(argument.name) rows="6" required { (value) }
-                } @else {
-                    input name=(argument.name) value=(value) required[argument.is_required()] autocomplete="off"
-                        type=(if argument.name == "password" { "password" } else { "text" });
+impl Form<'_> {
+    /// The form below the reason why the operation was not performed.
+    fn refused(&self, refusal: &Refusal) -> Page {
+        Page::refused(title(self.operation), refusal, self.shown(None))
+    }
+
+    fn shown(&self, note: Option<&str>) -> Markup {
+        let Self { who, operation, fields, choices, name_servers } = self;
+        let lang = who.lang;
+        let (noun, verb, is_look) = (operation.noun, operation.verb, operation.effect == Effect::Look);
+        let arguments = arguments_of(operation, fields);
+        let shown = operation.arguments.iter().filter(|it| !is_file(it));
+        html! {
+            p { (lang.about(operation)) " (" (effect(lang, operation.effect)) ")" }
+            (self.shortcuts())
+            @if let Some(note) = note { p role="status" { (note) } }
+            form.stacked method=(if is_look { "get" } else { "post" }) action=(format!("/op/{noun}/{verb}")) {
+                (zone_field(who))
+                @if is_look { input type="hidden" name="_step" value=(LOOK); } @else { (token(who)) }
+                @for argument in shown { (forms::argument((who, operation), argument, fields.text(argument.name), choices)) }
+                @if operation.effect == Effect::Destroy {
+                    label { span { (confirmation(lang, operation, &arguments)) } input name="_confirm" autocomplete="off"; }
+                }
+                div.actions {
+                    @if is_look { button.primary { (lang.say("Look")) } }
+                    @else {
+                        button name="_step" value="preview" { (lang.say("Preview")) }
+                        button.primary.danger[operation.effect == Effect::Destroy] name="_step" value=(CHANGE) { (lang.say("Do it")) }
+                    }
+                }
+            }
+            h2 { (lang.say("The same on a command line")) }
+            pre tabindex="0" { (command::line(operation, &arguments, name_servers)) }
+        }
+    }
+
+    /// Links that fill in what is wanted most often.
+    fn shortcuts(&self) -> Markup {
+        let lang = self.who.lang;
+        let given = ["group", "topic"].map(|name| (name, self.fields.text(name)));
+        html! {
+            @if (self.operation.noun, self.operation.verb) == ("offset", "reset") {
+                div.actions {
+                    a.button href=(format!("/op/offset/reset{}", query(given.into_iter().chain([("time", "0")])))) { (lang.say("From the first message")) }
+                    a.button href=(format!("/op/offset/skip{}", query(given))) { (lang.say("To the end")) }
                 }
             }
         }
@@ -273,6 +336,33 @@ fn input(lang: Lang, argument: &Argument, value: &str) -> Markup {
 mod tests {
     use super::*;
     use crate::users::Role;
+
+    fn form_of<'a>(role: Role, operation: &'static Operation, fields: &'a Fields) -> Form<'a> {
+        let who = Box::leak(Box::new(Visitor::of_test(role)));
+        Form { who, operation, fields, choices: Choices::default(), name_servers: &[] }
+    }
+
+    #[test]
+    fn a_reset_shows_current_new_and_difference_of_each_queue() {
+        let reset = find("offset", "reset").unwrap();
+        let rows = json!([
+            {"broker": "a", "queue": 0, "current": 4, "offset": 1010, "difference": 1006},
+            {"broker": "a", "queue": 1, "current": 9, "offset": 2, "difference": -7},
+            {"broker": "b", "queue": 0, "current": null, "offset": 2, "difference": null},
+        ]);
+        let text = answered(Lang::En, reset, &rows).into_string();
+        for part in
+            ["Current offset", "New offset", ">1,010<", ">+1,006<", "messages are skipped", ">-7<", "+999"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let form = form_of(Role::Admin, reset, &Fields::parse("group=G&topic=T")).shown(None).into_string();
+        assert!(
+            form.contains("type=\"datetime-local\" name=\"time\" value=\"\""),
+            "no time is chosen: {form}"
+        );
+        assert!(form.contains("vostok admin offset reset G T TIME"), "{form}");
+    }
 
     #[test]
     fn the_log_has_no_secrets_and_destroying_wants_the_name() {
@@ -293,13 +383,13 @@ mod tests {
     #[test]
     fn only_its_own_form_performs_an_operation_that_looks() {
         let list = find("topic", "rates").unwrap();
-        let form = inputs(&Visitor::of_test(Role::Viewer), list, &Fields::default(), None).into_string();
+        let form = form_of(Role::Viewer, list, &Fields::default()).shown(None).into_string();
         assert!(form.contains("<input type=\"hidden\" name=\"_step\" value=\"look\">"), "{form}");
         assert!(wants_answer(false, &Fields::parse("topic=&_step=look")));
         assert!(!wants_answer(false, &Fields::parse("topic=T")), "a link to the form");
         assert!(wants_answer(true, &Fields::parse("topic=T")), "a program");
         let create = find("topic", "create").unwrap();
-        let form = inputs(&Visitor::of_test(Role::Admin), create, &Fields::default(), None).into_string();
+        let form = form_of(Role::Admin, create, &Fields::default()).shown(None).into_string();
         assert!(!form.contains("value=\"look\""), "{form}");
     }
 
@@ -308,7 +398,7 @@ mod tests {
         let delete = find("topic", "delete").unwrap();
         let form = Fields::parse("topic=Orders&cluster=C&_step=go&_confirm=Order");
         let why = Refusal::wrong("type the name");
-        let page = refused(&Visitor::of_test(Role::Admin), delete, &form, &why);
+        let page = form_of(Role::Admin, delete, &form).refused(&why);
         assert_eq!(
             (page.status, &page.data),
             (http::StatusCode::BAD_REQUEST, &json!({"error": "type the name"}))

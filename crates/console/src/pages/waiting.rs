@@ -1,140 +1,192 @@
 //! What waits inside brokers: delayed and timed messages, undecided transactions, popped messages.
 
 use super::list::NAMES_MS;
-use super::messages::LIMIT;
-use super::runtime::{Runtime, runtimes, shown_failures};
-use crate::answers::{now_ms, rows};
+use super::messages::local;
+use super::runtime::{runtimes, shown_failures, silent};
+use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, cell_text, columns_table, operation_link, table, taken};
+use crate::view::{
+    Column, Page, Table, ago, broker_link, card, columns_table, duration, empty, number, operation_link,
+    status, table, taken, topic_link,
+};
+use crate::words::Lang;
+use admin::{DueCount, Level, Transaction, TransactionState, Transactions, Waiting};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::names::REVIVE_PREFIX;
 
-/// Runtime figures of delay levels begin so; their values are delivered and stored offsets (`ScheduleMessageService.buildRunningStats`).
-const LEVEL: &str = "scheduleMessageOffset_";
-/// Where half messages are, and those that brokers gave up.
-const HALF: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-const GIVEN_UP: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 /// Group in whose name brokers look for popped messages that were not acknowledged (`PopAckConstants.REVIVE_GROUP`).
 const REVIVE: &str = "CID_RMQ_SYS_REVIVE_GROUP";
-/// How far back half messages are shown, ms.
-const HALF_MS: i64 = 6 * 3_600_000;
+/// Rows of a page of transactions.
+const PAGE: usize = 50;
+/// Time after which the pages are fetched again, ms.
+const LIVE_MS: u32 = 5000;
 
-/// Delay levels and timers of all masters.
+/// Delayed and timed messages of all masters, and when they are due.
 pub(super) async fn delays(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let (runtimes, failures) = runtimes(app, who).await?;
-    let mut levels = Vec::new();
-    let mut timers = Vec::new();
-    for (broker, runtime) in &runtimes {
-        let delays = app.look(who, ("broker", "config"), &[("broker", broker)], 30_000).await;
-        let delays = delays.ok().and_then(|settings| {
-            let found = rows(&settings).iter().find(|row| row["key"] == "messageDelayLevel").cloned();
-            found.map(|row| cell_text(&row["value"]))
-        });
-        levels.extend(levels_of(broker, runtime, delays.as_deref().unwrap_or_default()));
-        let figures = runtime.iter().filter(|(name, _)| name.starts_with("timer"));
-        let figures = figures.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-        let broker = [("broker".to_owned(), Value::from(broker.as_str()))];
-        timers.push(Value::Object(broker.into_iter().chain(figures).collect()));
-    }
+    let waiting = app.typed::<Vec<Waiting>>(who, ("message", "due"), &[], 0).await?;
+    let all: i64 = waiting.iter().map(|row| row.waiting).sum();
+    let next = waiting.iter().filter_map(|row| admin::parse_time(&row.next_due)).min();
+    let unknown: i64 = waiting.iter().map(|row| row.unknown).sum();
+    let timed: i64 = waiting.iter().filter(|row| row.level.is_none()).map(|row| row.waiting).sum();
     let body = html! {
-        (taken(lang))
-        (shown_failures(&failures))
-        h2 { (lang.say("Delay levels")) }
-        (columns_table(lang, &levels, &["broker", "level", "delay", "delivered_offset", "max_offset", "waiting"]))
-        h2 { (lang.say("Timed messages")) }
-        @if timers.iter().all(|row| row.as_object().is_none_or(|row| row.len() < 2)) { p { (lang.say("The brokers have no timers")) } }
-        @else { (table(lang, &timers)) }
+        (shown_failures(&silent(app)))
+        div.cards {
+            (card(lang.say("Messages that wait"), number(all), ""))
+            (card(lang.say("Timed messages"), number(timed), ""))
+            (card(lang.say("Next due"), html! { @match next { Some(ms) => (ago(lang, ms)), None => "–" } }, html! { @if let Some(ms) = next { (local(who, ms)) } }))
+        }
+        h2 { (lang.say("Due when")) }
+        (plot(lang, &due(&waiting)))
+        @if unknown > 0 { p.small { (number(unknown)) " " (lang.say("messages wait of which the time is not known: of timed messages the newest 2,000 of a broker are read")) } }
+        h2 { (lang.say("Where they wait")) }
+        (waiting_table(who, &waiting))
     };
-    let data = json!({"levels": levels, "timers": timers, "failures": failures});
-    Ok(Page::new(lang.say("Delays"), data, body))
+    let data = json!({"waiting": *waiting});
+    Ok(Page::new(lang.say("Delays"), data, body).live(LIVE_MS))
 }
 
-fn levels_of(broker: &str, runtime: &Runtime, delays: &str) -> Vec<Value> {
-    let found = runtime.iter().filter_map(|(name, value)| {
-        let level: usize = name.strip_prefix(LEVEL)?.parse().ok()?;
-        let (delivered, max) = value.split_once(',')?;
-        let (delivered, max): (i64, i64) = (delivered.trim().parse().ok()?, max.trim().parse().ok()?);
-        let delay = delays.split_whitespace().nth(level.checked_sub(1)?).unwrap_or_default();
-        Some((level, json!({"broker": broker, "level": level, "delay": delay, "delivered_offset": delivered, "max_offset": max, "waiting": max - delivered})))
-    });
-    let mut found: Vec<(usize, Value)> = found.collect();
-    found.sort_by_key(|(level, _)| *level);
-    found.into_iter().map(|(_, row)| row).collect()
+/// Messages of all brokers and levels by the span of time in which they are due.
+fn due(waiting: &[Waiting]) -> BTreeMap<i64, i64> {
+    waiting.iter().flat_map(|row| &row.due).fold(
+        BTreeMap::new(),
+        |mut spans, DueCount { within_ms, messages }| {
+            *spans.entry(*within_ms).or_default() += messages;
+            spans
+        },
+    )
 }
 
-/// Half messages, and those that brokers gave up asking about.
-pub(super) async fn transactions(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let lang = who.lang;
-    let begin = fields.get("begin").map(super::messages::time_of);
-    let begin = begin.unwrap_or_else(|| (now_ms() - HALF_MS).to_string());
-    let mut parts = Vec::new();
-    for topic in [HALF, GIVEN_UP] {
-        let given = [("topic", topic), ("begin", begin.as_str()), ("limit", LIMIT)];
-        parts.push(match app.look(who, ("message", "print-topic"), &given, 0).await {
-            Ok(found) => Ok(rows(&found).iter().map(half).collect::<Vec<Value>>()),
-            // Neither topic is there before the first message of its kind.
-            Err(refusal) if refusal.status == http::StatusCode::NOT_FOUND => Ok(Vec::new()),
-            Err(refusal) => Err(refusal),
-        });
+/// A bar for each span of time.
+fn plot(lang: Lang, spans: &BTreeMap<i64, i64>) -> Markup {
+    let most = spans.values().copied().max().unwrap_or_default();
+    if most == 0 {
+        return empty(
+            lang,
+            lang.say("No message waits for its time: send one with a delay level or a delivery time"),
+        );
     }
-    let given_up = parts.pop().unwrap_or(Ok(Vec::new()));
-    let halves = parts.pop().unwrap_or(Ok(Vec::new()));
-    let columns = ["id", "real_topic", "keys", "producer_group", "checks", "store_time", "broker"];
-    let body = html! {
-        (taken(lang))
-        form.row method="get" action="/transactions" {
-            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
-            button { (lang.say("Look")) }
-        }
-        h2 { (lang.say("Given up by the broker")) }
-        p.small { (lang.say("The producer did not decide however often it was asked; let it be asked again")) }
-        @match &given_up {
-            Ok(rows) => (list(who, rows)),
-            Err(refusal) => p.failure { "✗ " (refusal.text) },
-        }
-        h2 { (lang.say("Half messages, decided ones too")) }
-        @match &halves {
-            Ok(rows) => (columns_table(lang, rows, &columns)),
-            Err(refusal) => p.failure { "✗ " (refusal.text) },
-        }
-        p.small { (lang.say("At most 50 messages are shown")) }
-    };
-    let data = json!({"given_up": given_up.ok(), "halves": halves.ok()});
-    Ok(Page::new(lang.say("Transactions"), data, body))
-}
-
-/// What is worth knowing of a half message.
-fn half(row: &Value) -> Value {
-    let property = |name: &str| row["properties"][name].clone();
-    json!({
-        "id": row["offset_id"],
-        "real_topic": property("REAL_TOPIC"),
-        "keys": row["keys"],
-        "producer_group": property("PGROUP"),
-        "checks": property("TRANSACTION_CHECK_TIMES"),
-        "store_time": row["store_time"],
-        "broker": row["broker"],
-    })
-}
-
-fn list(who: &Visitor, rows: &[Value]) -> Markup {
-    let lang = who.lang;
     html! {
-        @if rows.is_empty() { p { (lang.say("Nothing to show")) } }
-        ul.cards { @for row in rows {
-            @let id = cell_text(&row["id"]);
+        ul.bars { @for (within_ms, messages) in spans {
+            @let span = match within_ms {
+                within_ms if *within_ms > 365 * 86_400_000 => lang.say("later").to_owned(),
+                within_ms => format!("{} {}", lang.say("within"), duration(*within_ms)),
+            };
             li {
-                a href=(format!("/message{}", query([("topic", GIVEN_UP), ("id", &id)]))) { (id) }
-                " · " (cell_text(&row["real_topic"])) " · " (cell_text(&row["producer_group"])) " · " (cell_text(&row["keys"])) " · " (cell_text(&row["store_time"])) " "
-                (operation_link(who, lang.say("Ask again"), ("message", "check-half"), &[("topic", GIVEN_UP), ("id", &id)]))
+                span { (span) }
+                svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label=(number(*messages)) { rect width=(format!("{:.1}", 100.0 * *messages as f64 / most as f64)) height="10" {} }
+                span.number { (number(*messages)) }
             }
         } }
     }
+}
+
+fn waiting_table(who: &Visitor, waiting: &[Waiting]) -> Markup {
+    let lang = who.lang;
+    let columns = [
+        Column::text(lang.say("broker")),
+        Column::text(lang.say("Delay")),
+        Column::number(lang.say("waiting")),
+        Column::text(lang.say("Next due")),
+        Column::text(lang.say("Time")),
+    ];
+    let rows = waiting.iter().filter(|row| row.waiting > 0).map(|row| {
+        let next = admin::parse_time(&row.next_due);
+        let delay = match row.level {
+            Some(level) => html! { (row.delay) " · " (lang.say("level")) " " (level) },
+            None => html! { (lang.say("timed")) },
+        };
+        vec![
+            broker_link(&row.broker, 0, ""),
+            delay,
+            html! { (number(row.waiting)) },
+            next.map_or_else(|| html! { "–" }, |ms| ago(lang, ms)),
+            next.map_or_else(|| html! { "–" }, |ms| local(who, ms)),
+        ]
+    });
+    Table::new(columns).rows(rows).or(html! { p.small { (lang.say("Nothing waits")) } })
+}
+
+/// Transactions, undecided ones first, with a row for each.
+pub(super) async fn transactions(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let lang = who.lang;
+    let found = app.typed::<Transactions>(who, ("message", "transactions"), &[], 0).await?;
+    let count = |state| found.transactions.iter().filter(|row| row.state == state).count() as i64;
+    let oldest = found.transactions.iter().filter(|row| row.state == TransactionState::Undecided);
+    let oldest = oldest.map(|row| row.born_ms).min();
+    let wanted = fields.text("q");
+    let is_wanted = |row: &&Transaction| {
+        let texts = [&row.producer_group, &row.topic, &row.message_id];
+        wanted.is_empty()
+            || texts.iter().any(|text| text.contains(wanted))
+            || row.keys.as_ref().is_some_and(|keys| keys.contains(wanted))
+    };
+    let rows: Vec<&Transaction> = found.transactions.iter().filter(is_wanted).collect();
+    let page = fields.page().min(rows.len().div_ceil(PAGE).max(1));
+    let link = |page: usize| format!("/transactions{}", fields.with("page", &page.to_string()));
+    let body = html! {
+        (shown_failures(&found.failures))
+        div.cards {
+            (card(lang.say("Undecided"), number(count(TransactionState::Undecided)), html! { @if let Some(ms) = oldest { (lang.say("oldest")) " " (ago(lang, ms)) } }))
+            (card(lang.say("Given up by the broker"), number(count(TransactionState::GivenUp)), lang.say("The producer did not decide however often it was asked; let it be asked again")))
+            (card(lang.say("Decided"), number(count(TransactionState::Decided)), lang.say("committed or rolled back")))
+        }
+        form.row method="get" action="/transactions" role="search" {
+            (crate::view::field(lang.say("Producer group, topic, key or id"), "q", wanted))
+            button { (lang.say("Search")) }
+        }
+        (list(who, &rows[(page - 1) * PAGE..rows.len().min(page * PAGE)]))
+        nav.pages aria-label=(lang.say("Page")) {
+            @if page > 1 { a rel="prev" href=(link(page - 1)) { (lang.say("Previous")) } }
+            span { (number(rows.len() as i64)) " " (lang.say("found")) }
+            @if page * PAGE < rows.len() { a rel="next" href=(link(page + 1)) { (lang.say("Next")) } }
+        }
+        p.small { (lang.say("Of each broker the newest 1,000 half messages are read")) }
+    };
+    Ok(Page::new(lang.say("Transactions"), json!(*found), body).live(LIVE_MS))
+}
+
+fn list(who: &Visitor, rows: &[&Transaction]) -> Markup {
+    let lang = who.lang;
+    let columns = [
+        Column::text(lang.say("State")),
+        Column::text(lang.say("Begun")),
+        Column::number(lang.say("Checks")),
+        Column::text(lang.say("Producer group")),
+        Column::text(lang.say("topic")),
+        Column::text(lang.say("keys")),
+        Column::text(lang.say("message id")),
+        Column::text(lang.say("broker")),
+        Column::text(lang.say("Operation")),
+    ];
+    let rows = rows.iter().map(|row| {
+        let state = match row.state {
+            TransactionState::Undecided => status(Level::Warning, lang.say("undecided")),
+            TransactionState::GivenUp => status(Level::Critical, lang.say("given up")),
+            TransactionState::Decided => status(Level::Ok, lang.say("decided")),
+        };
+        let place = [("topic", row.stored_in), ("id", row.offset_id.as_str())];
+        let again = (row.state == TransactionState::GivenUp)
+            .then(|| operation_link(who, lang.say("Ask again"), ("message", "check-half"), &place));
+        vec![
+            state,
+            ago(lang, row.born_ms),
+            html! { (row.checks) },
+            html! { (row.producer_group) },
+            topic_link(&row.topic),
+            html! { (row.keys.as_deref().unwrap_or_default()) },
+            html! { a href=(format!("/message{}", query(place))) { (row.message_id) } },
+            broker_link(&row.broker, 0, ""),
+            again.unwrap_or_default(),
+        ]
+    });
+    Table::new(columns)
+        .rows(rows)
+        .or(empty(lang, lang.say("No transaction was begun: a producer begins one with a half message")))
 }
 
 /// How far brokers are with popped messages that were not acknowledged.
@@ -180,16 +232,54 @@ pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
 mod tests {
     use super::*;
 
+    fn waiting(level: Option<i32>, counts: &[(i64, i64)]) -> Waiting {
+        let due = counts
+            .iter()
+            .map(|(within_ms, messages)| DueCount { within_ms: *within_ms, messages: *messages });
+        Waiting {
+            broker: "a".to_owned(),
+            level,
+            delay: "10s".to_owned(),
+            waiting: 1,
+            next_due: String::new(),
+            due: due.collect(),
+            unknown: 0,
+        }
+    }
+
     #[test]
-    fn what_waits_in_a_level_is_stored_and_not_delivered() {
-        let figures = [
-            ("scheduleMessageOffset_10", "0,0"),
-            ("scheduleMessageOffset_2", "3,10"),
-            ("scheduleMessageOffset_x", "1,2"),
-        ];
-        let runtime: Runtime = figures.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let rows = levels_of("a", &runtime, "1s 5s 10s");
-        assert_eq!((rows.len(), &rows[0]["delay"], &rows[0]["waiting"]), (2, &json!("5s"), &json!(7)));
-        assert_eq!((&rows[1]["level"], &rows[1]["delay"]), (&json!(10), &json!("")));
+    fn what_is_due_is_a_bar_for_each_span() {
+        let spans = due(&[waiting(Some(3), &[(10_000, 2)]), waiting(None, &[(10_000, 2), (60_000, 1)])]);
+        assert_eq!(spans, [(10_000, 4), (60_000, 1)].into());
+        let text = plot(Lang::En, &spans).into_string();
+        assert!(text.contains("within 10 s") && text.contains("rect width=\"25.0\""), "{text}");
+        assert!(plot(Lang::En, &BTreeMap::new()).into_string().contains("No message waits"));
+    }
+
+    #[test]
+    fn only_a_transaction_that_was_given_up_is_asked_about_again() {
+        let row = |state| Transaction {
+            message_id: "ID".to_owned(),
+            state,
+            topic: "T".to_owned(),
+            tags: None,
+            keys: None,
+            producer_group: "P".to_owned(),
+            checks: 3,
+            born_time: String::new(),
+            born_ms: 1000,
+            age_seconds: 1,
+            broker: "a".to_owned(),
+            stored_in: "TRANS_CHECK_MAX_TIME_TOPIC",
+            offset_id: "O".to_owned(),
+        };
+        let shown = |state| list(&Visitor::of_test(crate::users::Role::Admin), &[&row(state)]).into_string();
+        let given_up = shown(TransactionState::GivenUp);
+        assert!(
+            given_up.contains("/op/message/check-half?topic=TRANS_CHECK_MAX_TIME_TOPIC&amp;id=O"),
+            "{given_up}"
+        );
+        let undecided = shown(TransactionState::Undecided);
+        assert!(undecided.contains("undecided") && !undecided.contains("check-half"), "{undecided}");
     }
 }

@@ -188,4 +188,17 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("part of the name", "名称的一部分"),
     ("enable or disable", "enable（启用）或 disable（禁用）"),
     ("only these users, separated by commas", "仅这些用户，以逗号分隔"),
+    ("name of the cluster; the only cluster if left out", "集群名称；默认为唯一的集群"),
+    (
+        "NORMAL, FIFO, DELAY, TRANSACTION, LITE or PRIORITY; NORMAL if left out",
+        "NORMAL、FIFO、DELAY、TRANSACTION、LITE 或 PRIORITY；默认 NORMAL",
+    ),
+    ("store time up to which", "存储时间的终点（含）"),
+    ("messages of that last millisecond that are left out", "跳过该毫秒内的消息数"),
+    ("most messages; 50 if left out", "最多消息数；默认 50"),
+    (
+        "half messages of a broker that are read, the newest; 1000 if left out",
+        "每个 broker 读取的最新半消息数；默认 1000",
+    ),
+    ("most groups; 1000 if left out", "最多消费组数；默认 1000"),
 ];

@@ -2,6 +2,7 @@
 
 use crate::Session;
 use crate::doctor::bundle::{Broker, DelayLevel};
+use crate::message::delay_ms;
 use wire::body::MessageQueue;
 
 /// The topic of delayed messages; a level has the queue below its number (`ScheduleMessageService`).
@@ -32,30 +33,4 @@ pub(super) async fn gather(session: &Session, broker: &Broker) -> Option<Vec<Del
         }
     }
     Some(levels)
-}
-
-/// A delay such as `10s`, `5m`, `2h` or `1d` in milliseconds.
-fn delay_ms(text: &str) -> Option<i64> {
-    let unit = text.chars().next_back()?;
-    let count: i64 = text[..text.len() - unit.len_utf8()].parse().ok()?;
-    let unit_s = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    count.checked_mul(unit_s * 1000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_are_read_with_their_unit() {
-        let read = ["1s", "5m", "2h", "1d", "5", "", "ms"].map(delay_ms);
-        let expected = [Some(1000), Some(300_000), Some(7_200_000), Some(86_400_000), None, None, None];
-        assert_eq!(read, expected);
-    }
 }
