@@ -13,18 +13,18 @@ function morphChildren(old, fresh) {
   const keyed = new Map();
   for (const child of old.children) {
     const key = keyOf(child);
-    if (key && !keyed.has(key)) keyed.set(key, child);
+    if (key) keyed.set(key, [...(keyed.get(key) ?? []), child]);
   }
   let place = old.firstChild;
   for (const next of [...fresh.childNodes]) {
     const key = keyOf(next);
-    const same = key ? keyed.get(key) : likeness(place, next);
-    keyed.delete(key);
+    // Several rows may lead to one thing, such as the queues of a topic.
+    const same = key ? keyed.get(key)?.shift() : likeness(place, next);
     if (!same) {
       old.insertBefore(document.importNode(next, true), place);
       continue;
     }
-    if (!key) while (place !== same) place = dropped(place);
+    if (!key) while (place !== same && !keyOf(place)) place = dropped(place);
     if (same === place) place = place.nextSibling;
     else old.insertBefore(same, place);
     morph(same, next);
