@@ -7,7 +7,7 @@ use crate::common::wire_client::{pull_header, send_header};
 use crate::console::Console;
 use crate::stage::{beat, eventually, heartbeat, open, property, records};
 
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 22] = [
     "/",
     "/brokers",
     "/replication",
@@ -27,6 +27,9 @@ const PAGES: [&str; 19] = [
     "/audit",
     "/logins",
     "/group?name=CG",
+    "/groups?system=1&sort=-members",
+    "/topics?type=all&sort=-in",
+    "/topics?type=system",
 ];
 
 #[test]

@@ -9,6 +9,8 @@ use wire::names::{
     SCHEDULE_TOPIC, SELF_TEST_TOPIC, SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX,
 };
 
+/// Prefix of the trace topic and of the topics of transactions.
+const TRACE_PREFIX: &str = "RMQ_SYS_";
 /// Topics with fixed names that RocketMQ itself uses (`TopicValidator`, `TopicConfigManager.init`).
 const TOPICS: [&str; 10] = [
     BENCHMARK_TOPIC,
@@ -73,17 +75,22 @@ impl Names {
         Self(brokers.iter().flat_map(names).collect())
     }
 
+    /// Beginnings of the names of RocketMQ's own topics, in order. No beginning begins with another.
+    pub fn system_begins(&self) -> Vec<&str> {
+        let prefixes = [TRACE_PREFIX, SYSTEM_TOPIC_PREFIX];
+        let mut begins: Vec<&str> = self.0.iter().map(String::as_str).chain(TOPICS).chain(prefixes).collect();
+        begins.sort_unstable();
+        begins.dedup_by(|next, before| next.starts_with(&**before));
+        begins
+    }
+
     /// The owner of a topic.
     pub fn owner(&self, topic: &str) -> Owner {
         match topic {
             _ if topic.starts_with(RETRY_PREFIX) => Owner::Retry,
             _ if topic.starts_with(DLQ_PREFIX) => Owner::DeadLetter,
             _ if self.0.contains(topic) || TOPICS.contains(&topic) => Owner::System,
-            // The trace topic and those of transactions are written in capitals.
-            _ if topic
-                .get(..SYSTEM_TOPIC_PREFIX.len())
-                .is_some_and(|it| it.eq_ignore_ascii_case(SYSTEM_TOPIC_PREFIX)) =>
-            {
+            _ if [TRACE_PREFIX, SYSTEM_TOPIC_PREFIX].iter().any(|prefix| topic.starts_with(prefix)) => {
                 Owner::System
             }
             _ => Owner::User,
@@ -123,6 +130,17 @@ mod tests {
             .map(|it| names.owner(it));
         assert_eq!(owners[..2], [Owner::Retry, Owner::DeadLetter]);
         assert_eq!(owners[2..], [Owner::User; 5]);
+    }
+
+    #[test]
+    fn every_system_topic_begins_with_a_beginning() {
+        let names = Names(["a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"].map(str::to_owned).into());
+        let begins = names.system_begins();
+        assert!(begins.is_sorted() && begins.contains(&"DefaultCluster"), "{begins:?}");
+        assert!(!begins.contains(&"DefaultCluster_REPLY_TOPIC") && !begins.contains(&"rmq_sys_wheel_timer"));
+        for topic in TOPICS.into_iter().chain(["RMQ_SYS_TRACE_TOPIC", "rmq_sys_x", "a"]) {
+            assert!(begins.iter().any(|begin| topic.starts_with(begin)), "{topic}");
+        }
     }
 
     #[test]

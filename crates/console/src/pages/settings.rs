@@ -181,6 +181,11 @@ impl Item {
         &self.key
     }
 
+    /// Present value.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
     /// Whether the value is not the default.
     pub fn is_changed(&self) -> bool {
         match self.default {

@@ -123,6 +123,9 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         h2 { (lang.say("Damage and arrears")) }
         (damage_table(lang, &runtimes))
     };
+    let retention = retention.iter().flat_map(|(broker, items)| {
+        items.iter().map(move |item| json!({"broker": broker, "setting": item.key(), "value": item.value()}))
+    });
     let readers = readers.iter().map(|(group, lag)| {
         json!({"group": group, "diff": lag.messages, "lag_seconds": lag.time_behind.lag_seconds, "time": admin::time(lag.at_ms)})
     });
@@ -130,7 +133,7 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         let figures = DAMAGE.iter().map(|(name, _)| ((*name).to_owned(), runtime.get(*name).cloned()));
         figures.chain([("broker".to_owned(), Some(broker.clone()))]).collect::<BTreeMap<_, _>>()
     });
-    let data = json!({"space": spaces, "readers": readers.collect::<Vec<_>>(), "damage": damage.collect::<Vec<_>>(), "failures": failures});
+    let data = json!({"space": spaces, "retention": retention.collect::<Vec<_>>(), "readers": readers.collect::<Vec<_>>(), "damage": damage.collect::<Vec<_>>(), "failures": failures});
     Ok(Page::new(lang.say("Storage"), data, body).live(10_000))
 }
 

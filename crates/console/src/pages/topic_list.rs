@@ -59,6 +59,8 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let names = Names::of(app, who).await;
     let (kind, _, begins) =
         KINDS.into_iter().find(|(kind, ..)| *kind == fields.text("type")).unwrap_or(KINDS[0]);
+    let own = names.system_begins();
+    let begins = if kind == "system" { own.as_slice() } else { begins };
     let order =
         |one: &TopicRow, other: &TopicRow| compare(app, fields.get("sort").unwrap_or(USUAL), one, other);
     let wanted = Wanted { begins, is_wanted: |name: &str| is_of(kind, names.owner(name)), order: &order };
