@@ -405,12 +405,12 @@ def live(report, browser, root, kind, load):
             raise Wrong("; ".join(browser.errors)[:300])
 
     def kept():
-        browser.open(root + "topic?name=Normal&lang=en")
-        browser.value("window.link = document.querySelector('main a[href]'); link.focus(); document.querySelector('main details').open = true; scrollTo(0, 50)")
-        browser.value("window.place = scrollY; window.made = document.querySelector('main table'); window.title = document.querySelector('main h2'); 0")
-        shown = browser.value("const shown = title.textContent; title.textContent = 'changed'; shown")
-        await_true(browser, f"title.textContent === {json.dumps(shown)}")
-        kept = "document.activeElement === link && document.querySelector('main details').open && scrollY === place && made.isConnected && title.isConnected"
+        browser.open(root + "group?name=owners&lang=en")
+        browser.value("link = document.querySelector('main a[href]'); link.focus(); document.querySelector('main details').open = true; scrollTo(0, 50)")
+        browser.value("scrolled = scrollY; row = document.querySelector('main tbody tr:last-child'); heading = document.querySelector('main h2'); 0")
+        shown = browser.value("before = heading.textContent; heading.textContent = 'changed'; before")
+        await_true(browser, f"heading.textContent === {json.dumps(shown)}")
+        kept = "document.activeElement === link && document.querySelector('main details').open && scrollY === scrolled && row.isConnected"
         if not browser.value(kept):
             raise Wrong(f"not so after a refresh: {kept}")
 

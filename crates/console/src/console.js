@@ -13,18 +13,18 @@ function morphChildren(old, fresh) {
   const keyed = new Map();
   for (const child of old.children) {
     const key = keyOf(child);
-    if (key && !keyed.has(key)) keyed.set(key, child);
+    if (key) keyed.set(key, [...(keyed.get(key) ?? []), child]);
   }
   let place = old.firstChild;
   for (const next of [...fresh.childNodes]) {
     const key = keyOf(next);
-    const same = key ? keyed.get(key) : likeness(place, next);
-    keyed.delete(key);
+    // Several rows may lead to one thing, such as the queues of a topic.
+    const same = key ? keyed.get(key)?.shift() : likeness(place, next);
     if (!same) {
       old.insertBefore(document.importNode(next, true), place);
       continue;
     }
-    if (!key) while (place !== same) place = dropped(place);
+    if (!key) while (place !== same && !keyOf(place)) place = dropped(place);
     if (same === place) place = place.nextSibling;
     else old.insertBefore(same, place);
     morph(same, next);
@@ -137,7 +137,7 @@ function clock(parts) {
 const minutes = clock({ hour: "2-digit", minute: "2-digit" });
 const seconds = clock({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const days = clock({ month: "2-digit", day: "2-digit" });
-const whole = clock({ month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const whole = clock({ month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
 
 // The points as uPlot takes them: times, then values. A line ends where nothing is known for longer than figures are taken apart.
 function columns(points, names, step) {
@@ -163,7 +163,7 @@ function plotOf(figure, range) {
   const axis = { stroke: colour("--soft"), font: "12px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
   const show = (chart) => {
     const pointed = chart.cursor.idx;
-    at.textContent = pointed === null || pointed === undefined ? "" : whole(chart.data[0][pointed]);
+    at.textContent = pointed === null || pointed === undefined ? "" : (chart.scales.x.max - chart.scales.x.min > spans[1].ms + 60e3 ? whole : seconds)(chart.data[0][pointed]);
     legend.forEach((one, series) => {
       const values = chart.data[series + 1];
       const value = at.textContent ? values[pointed] : values.findLast((value) => typeof value === "number");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Length of a step in seconds and the number of steps, of each resolution.
-pub(crate) const RINGS: [(u32, usize); 3] = [(1, 600), (10, 2160), (300, 2016)];
+const RINGS: [(u32, usize); 3] = [(1, 600), (10, 2160), (300, 2016)];
 /// Time for which an object that a visitor opened is sampled each second, ms.
 const WATCHED_MS: i64 = 15_000;
 /// Time for which an object that a visitor opened is not dropped, ms.
