@@ -252,7 +252,8 @@ mod tests {
         assert_eq!(why(Some(16)), "failed as often as the group allows");
         assert_eq!(why(Some(20)), "given up by the consumer before the last retry");
         let who = Visitor::of_test(crate::users::Role::Operator);
-        let shown = |choices| table(&who, std::slice::from_ref(&letter), choices, None).render().into_string();
+        let shown =
+            |choices| table(&who, std::slice::from_ref(&letter), choices, None).render().into_string();
         let all = shown((true, true));
         assert!(all.contains("name=\"chosen a 1 7\" value=\"1\" checked"), "{all}");
         assert!(all.contains("<td data-label=\"Tags\">TagA</td>"), "{all}");
