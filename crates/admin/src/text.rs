@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 
@@ -42,6 +43,9 @@ pub(crate) fn time_to_second_in(ms: i64, zone: &TimeZone) -> String {
     in_zone(ms, zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Times in seconds from 2001 to 2286, which are no plausible milliseconds.
+const SECONDS: RangeInclusive<i64> = 1_000_000_000..=9_999_999_999;
+
 /// Forms of times that operations take.
 pub(crate) const TIME_HELP: &str = "Times: now, -1h (s, m, h or d), 2026-11-29 06:00:00 in local time (TZ), 2026-11-29T06:00:00Z or +08:00, \
     2026-11-29#06:00:00:000, or milliseconds since 1970";
@@ -59,7 +63,12 @@ pub(crate) fn parse_time_at(text: &str, now_ms: i64) -> Option<i64> {
     if text.eq_ignore_ascii_case("now") {
         return Some(now_ms);
     }
-    relative(text).map_or_else(|| parse_time(text), |ms| now_ms.checked_add(ms))
+    let time_ms = match relative(text) {
+        Some(ms) => now_ms.checked_add(ms).filter(|ms| *ms >= 0),
+        None => parse_time(text),
+    };
+    // A time in seconds would be read as one of January 1970, from which a reset repeats all messages.
+    time_ms.filter(|ms| !SECONDS.contains(ms))
 }
 
 /// Milliseconds of a signed span with a unit: `-1h`.
@@ -235,7 +244,22 @@ mod tests {
             assert_eq!(parse_time_at(text, now_ms), Some(now_ms + seconds * 1000), "{text}");
         }
         assert_eq!(parse_time_at("2023-11-14T22:13:20Z", 5), Some(now_ms));
-        for wrong in ["1h", "-h", "-", "--1h", "-1w", "-99999999999999999d", "nowish", "-\u{e9}"] {
+        for special in [0, -1, now_ms] {
+            assert_eq!(parse_time_at(&special.to_string(), now_ms), Some(special));
+        }
+        for wrong in [
+            "1h",
+            "-h",
+            "-",
+            "--1h",
+            "-1w",
+            "-30000d",
+            "-99999999999999999d",
+            "nowish",
+            "-\u{e9}",
+            // Seconds.
+            "1700000000",
+        ] {
             assert_eq!(parse_time_at(wrong, now_ms), None, "{wrong}");
         }
     }
