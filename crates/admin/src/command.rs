@@ -1,6 +1,6 @@
 //! `vostok admin NOUN VERB`: the command line, made from the table of operations.
 
-use crate::output::{Format, Look, is_empty, render_for};
+use crate::output::{Format, Look, is_empty, render_for, terminal_size};
 use crate::shell::{Access, Outcome, lang, perform};
 use crate::table::operations;
 use crate::text::TIME_HELP;
@@ -73,8 +73,7 @@ impl AdminCommand {
         match self.pause {
             Some(pause) if look.width.is_some() && self.format == Format::Table => {
                 let title = self.lang.error(&format!("Every {} s", pause.as_secs()));
-                let height =
-                    ratatui::crossterm::terminal::size().map_or(24, |(_, height)| usize::from(height));
+                let [_, height] = terminal_size();
                 print(&redrawn(&format!("{title}  {noun} {verb}"), &text, height, self.lang))
             }
             _ => print(&text),

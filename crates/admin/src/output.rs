@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
+/// Least width of a value that is wrapped beside its name.
+const VALUE_MIN: usize = 8;
+
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -44,8 +47,8 @@ impl Look {
         }
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let width = ratatui::crossterm::terminal::size().map_or(80, |(width, _)| usize::from(width).max(20));
-        Self { width: Some(width), has_colour: !is_set("NO_COLOR") && !is_dumb, lang }
+        let [width, _] = terminal_size();
+        Self { width: Some(width.max(20)), has_colour: !is_set("NO_COLOR") && !is_dumb, lang }
     }
 
     fn cell(&self, name: &str, value: &Value) -> Cell {
@@ -71,6 +74,12 @@ impl Look {
             _ => text.to_owned(),
         }
     }
+}
+
+/// Columns and rows of the terminal. A terminal that does not know its size, as in some containers, counts as 80 by 24.
+pub(crate) fn terminal_size() -> [usize; 2] {
+    let (width, height) = ratatui::crossterm::terminal::size().unwrap_or_default();
+    [(width, 80), (height, 24)].map(|(size, usual)| if size == 0 { usual } else { usize::from(size) })
 }
 
 /// Writes an answer for a pipe or a file.
@@ -126,7 +135,10 @@ fn fields(members: &[(&String, &Value)], look: &Look) -> String {
     for (name, value) in members {
         let (title, cell) = (title(name), look.cell(name, value));
         let pad = " ".repeat(first - width(&title));
-        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(first + 2));
+        // Beside long names a narrow terminal breaks lines itself: words of a few letters are not readable.
+        let room =
+            look.width.and_then(|width| width.checked_sub(first + 2)).filter(|room| *room >= VALUE_MIN);
+        let room = room.unwrap_or(usize::MAX);
         let lines = if width(&cell.text) <= room { vec![cell.text] } else { wrap(&cell.text, room) };
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { format!("{title}{pad}") } else { " ".repeat(first) };
@@ -270,5 +282,17 @@ mod tests {
         let look = Look { width: Some(50), has_colour: false, lang: Lang::En };
         let expected = "name                   a\nfirst figure of many   1\nsecond figure of many  2\nthird figure of many   3\n";
         assert_eq!(render_for(&answer, Format::Table, &look), expected);
+        let look = Look { width: Some(20), ..look };
+        let narrow =
+            render_for(&json!({"second_figure_of_many": "one two three four"}), Format::Table, &look);
+        assert_eq!(narrow, "second figure of many  one two three four\n");
+    }
+
+    #[test]
+    fn texts_of_clients_do_not_control_the_terminal() {
+        let answer = json!([{"topic": "One", "tags": "a\u{1b}[2Jb\u{9b}31m"}]);
+        let look = Look { width: Some(80), has_colour: false, lang: Lang::En };
+        assert_eq!(render_for(&answer, Format::Table, &look), "TOPIC  TAGS\nOne    a [2Jb 31m\n");
+        assert!(render(&answer, Format::Csv).contains('\u{1b}'), "programs get what is stored");
     }
 }

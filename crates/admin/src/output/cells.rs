@@ -44,7 +44,7 @@ pub(super) fn for_people(name: &str, value: &Value) -> Cell {
             let text = figure(name, number.as_f64().unwrap_or_default(), number.is_f64());
             Cell { text: text.unwrap_or_else(|| number.to_string()), level, is_number: true }
         }
-        other => Cell { text: plain(other), level, is_number: false },
+        other => Cell { text: plain(other).replace(char::is_control, " "), level, is_number: false },
     }
 }
 
