@@ -86,7 +86,7 @@ impl Front {
             ["console"] => "console",
             _ => "proxy,console",
         };
-        let port = front.probes[0].port();
+        let port = front.port();
         front.member =
             Some(Member { name: "proxy".to_owned(), roles, host: host.to_owned(), port, settings: shared });
         front
@@ -122,6 +122,11 @@ impl Front {
             self.probes.push(listens);
             self.lines.push(format!("gRPC for 5.x clients is at {listens}"));
         }
+    }
+
+    /// Port of the process in the table of members. The file of a proxy may name another port.
+    fn port(&self) -> u16 {
+        self.probes.first().map_or(GRPC_PORT, SocketAddr::port)
     }
 
     /// Whether `member` is this process.
@@ -168,6 +173,19 @@ mod tests {
             front.lines,
             ["gRPC for 5.x clients is at 127.0.0.1:18081", "Console:  http://127.0.0.1:18082/"]
         );
+    }
+
+    #[test]
+    fn a_proxy_with_a_file_alone_has_a_port() {
+        let settings = Settings {
+            grpc_port: None,
+            proxy_port: None,
+            proxy_config: Some("rmq-proxy.json".into()),
+            console: console_role::Settings::default(),
+        };
+        let mut front = Front::default();
+        front.serve_grpc(&settings, SocketAddr::from(([127, 0, 0, 1], GRPC_PORT)));
+        assert_eq!((front.probes.len(), front.port()), (0, GRPC_PORT));
     }
 
     #[test]
