@@ -456,8 +456,11 @@ async fn start_broker(
     }
     let given = match given {
         None if name_server.is_none() => {
-            config.set_source("namesrvAddr", broker::Source::Environment);
-            of_environment()?
+            let found = of_environment()?;
+            if found.is_some() {
+                config.set_source("namesrvAddr", broker::Source::Environment);
+            }
+            found
         }
         given => given,
     };
