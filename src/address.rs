@@ -1,6 +1,6 @@
 //! The address clients are given: whether they can reach it, and how to use it.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long the broker's own address may take to answer.
@@ -30,6 +30,16 @@ pub fn advice(address: SocketAddr, advertised: &str) -> Vec<String> {
 /// Docker's default bridge, 172.17.0.0/16.
 fn is_container_bridge(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.octets()[..2] == [172, 17])
+}
+
+/// Address at which this machine reaches a listener of its own.
+pub fn reached_at(listens: SocketAddr) -> SocketAddr {
+    let ip = match listens.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listens.port())
 }
 
 /// What to paste into a client, and the next three commands.

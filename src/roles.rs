@@ -13,6 +13,7 @@ use net::tls::Security;
 use net::{Budget, Limits, ReplicationTls, Workers};
 use wire::body::{format_key_values, line_of_key, parse_key_values};
 
+use crate::address::reached_at;
 use crate::{address, console_role, default_access, namesake, proxy_role, security};
 
 /// What a process can be.
@@ -392,12 +393,6 @@ fn start_controller(
     let budget = beside.map_or_else(|| Budget::new(0), |name_server| name_server.budget().clone());
     Controller::start(config, security, budget)
         .map_err(|error| Error::new("the controller does not start", error))
-}
-
-/// Where a listener of this machine is reached from this machine.
-fn reached_at(listens: SocketAddr) -> SocketAddr {
-    let ip = if listens.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listens.ip() };
-    SocketAddr::new(ip, listens.port())
 }
 
 fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Error> {

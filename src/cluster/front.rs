@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::members::Member;
+use crate::address::reached_at;
 use crate::console_role;
 
 /// Port of gRPC (`rmq-proxy.json`, `grpcServerPort`).
@@ -142,13 +143,6 @@ impl Front {
 
 fn is_free(address: SocketAddr) -> bool {
     TcpListener::bind(address).is_ok()
-}
-
-/// The address at which a listener on `listens` is reached from this machine.
-fn reached_at(listens: SocketAddr) -> SocketAddr {
-    let loopback = if listens.is_ipv4() { "127.0.0.1" } else { "::1" };
-    let ip = if listens.ip().is_unspecified() { loopback.parse().expect("an address") } else { listens.ip() };
-    SocketAddr::new(ip, listens.port())
 }
 
 #[cfg(test)]
