@@ -113,7 +113,6 @@ pub(super) const ERRORS: &[(&str, &str)] = &[
     ),
     ("expected the type of a topic as one of {}, found {}", "主题类型应为 {1} 之一，实际为 {2}"),
     ("the name server knows no broker", "NameServer 不知道任何 broker"),
-    ("{} has no setting {}, so nothing was changed there{}", "{1} 没有配置项 {2}，未在其上修改{3}"),
     ("{}; there are several: {}", "{1}；有多个：{2}"),
     ("{} more rows", "还有 {1} 行"),
     ("Every {} s", "每 {1} 秒刷新"),
