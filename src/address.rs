@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long the broker's own address may take to answer.
+/// Longest wait for a connection to the broker's own address.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Lines that say how to mend an address that clients cannot use; empty when the address is fine. `advertised` is the address as
@@ -42,7 +42,7 @@ pub fn reached_at(listens: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listens.port())
 }
 
-/// What to paste into a client, and the next three commands.
+/// Text to paste into a client, and the next three commands.
 pub fn snippet(name_server: SocketAddr) -> String {
     format!(
         "Clients:  producer.setNamesrvAddr(\"{name_server}\");   // Java, Go and others: the name server's address

@@ -24,7 +24,7 @@ const KEYS: [&str; 2] = ["ROCKETMQ_ACCESS_KEY", "ROCKETMQ_SECRET_KEY"];
 const USERS: &str = "users.json";
 const ACLS: &str = "acls.json";
 
-/// What `vostok auth` does.
+/// Subcommands of `vostok auth`.
 #[derive(Subcommand)]
 pub enum AuthCommand {
     /// Read users and acls of a running broker, of RocketMQ 5.3 or later or Vostok, into users.json and acls.json.
@@ -80,13 +80,15 @@ pub struct Access {
     /// Access key of a super user; else the environment's ROCKETMQ_ACCESS_KEY.
     #[arg(long = "ak", alias = "accessKey", value_name = "NAME")]
     access_key: Option<String>,
-    /// Its secret key; else the environment's ROCKETMQ_SECRET_KEY, which other users of the machine do not see.
+    /// Secret key of that access key; else the environment's ROCKETMQ_SECRET_KEY, which other users of the machine do
+    /// not see.
     #[arg(long = "sk", alias = "secretKey", value_name = "SECRET")]
     secret_key: Option<String>,
 }
 
 impl Access {
-    /// Lends `ask` a client that signs with these keys, and uses TLS as the environment says; `server` is one of those that are asked.
+    /// Lends `ask` a client that signs with these keys, and uses TLS as the environment says. `server` is one of the
+    /// servers to ask.
     ///
     /// # Errors
     /// One of the two keys is missing; settings of TLS cannot be used; the client cannot be started; otherwise that of

@@ -63,12 +63,12 @@ pub struct Explain {
     /// Directory of users.json and acls.json; without it config below the store of the configuration file, or ./data/config.
     #[arg(long = "in", value_name = "DIR")]
     input: Option<PathBuf>,
-    /// As with authorizationStrict=true, and as without a configuration file.
+    /// Decide as with authorizationStrict=true, and as without a configuration file.
     #[arg(long)]
     strict: bool,
 }
 
-/// What is known of the broker.
+/// Settings of the broker that decide about requests.
 struct Server {
     settings: AuthConfig,
     directory: PathBuf,

@@ -19,7 +19,7 @@ use crate::roles::Error;
 use crate::{security, words};
 use search::search;
 
-/// What `vostok config` does.
+/// Subcommands of `vostok config`.
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// List the settings of a broker with their defaults.
@@ -60,10 +60,10 @@ pub enum ConfigCommand {
     },
 }
 
-/// How the answer is written.
+/// Format of the answer.
 #[derive(Args)]
 pub struct Output {
-    /// How the answer is written.
+    /// Format of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     #[arg(skip)]
@@ -198,7 +198,7 @@ fn explain(key: &str, output: &Output) -> Result<ExitCode, Error> {
     }
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {

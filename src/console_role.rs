@@ -17,11 +17,11 @@ const PORT: u16 = 8082;
 /// Name server of a console that is told of none: that of `vostok serve` on the same machine.
 const LOCAL: &str = "127.0.0.1:9876";
 
-/// What the command line says about the console.
+/// Arguments of the command line about the console.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Settings {
-    /// Where the console listens; else 127.0.0.1:8082, which may be in use by another program: then there is no console, and
-    /// the log says so. Other machines are served only with logins (vostok console user).
+    /// Address of the console; else 127.0.0.1:8082. If another program uses that port, there is no console, and the log
+    /// says so. Other machines are served only with logins (vostok console user).
     #[arg(long = "console", value_name = "IP:PORT")]
     pub address: Option<SocketAddr>,
     /// Names under which browsers may ask the console, beside addresses and localhost.

@@ -20,7 +20,7 @@ use crate::roles::Error;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What `vostok controller` does.
+/// Subcommands of `vostok controller`.
 #[derive(Subcommand)]
 pub enum ControllerCommand {
     /// Take over what other controllers know of broker sets (ids, addresses, epochs), as those of RocketMQ, whose files Vostok

@@ -12,8 +12,8 @@ pub const REFUSAL: &str = "this server was started without a configuration file,
 /// The advice to the operator.
 pub const ADVICE: &str = "Only this machine is served. For others: start with --open, or with a file of settings (-c FILE), best with users (docs/security.md)";
 
-/// What a store of RocketMQ has one of, and a name server that was started before. A directory `config` alone is no store:
-/// `vostok auth import` makes one.
+/// Files of a store of RocketMQ, one of which each store has, and of a name server that was started before. A directory
+/// `config` alone is no store: `vostok auth import` makes one.
 const STORES: [&str; 3] = ["commitlog", "config/topics.json", "namesrv"];
 
 /// A file in `config` of a directory that was made by a start without a configuration file.

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// What somebody does first.
+/// First commands of a new user.
 const FIRST: &str = "Begin with:
   vostok serve                    everything; the console is at http://127.0.0.1:8082/
   vostok lab producer -n 127.0.0.1:9876 -t Hello -w 1 -s 128 -q 10

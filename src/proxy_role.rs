@@ -26,7 +26,7 @@ impl Running {
         }
     }
 
-    /// What is printed once the proxy serves.
+    /// Lines that are printed once the proxy serves.
     pub fn greeting(&self) -> Vec<String> {
         let remoting = self.proxy.remoting_address();
         let mut lines = vec![format!("gRPC for 5.x clients is at {}", self.proxy.address())];

@@ -16,7 +16,7 @@ use wire::body::{format_key_values, line_of_key, parse_key_values};
 use crate::address::reached_at;
 use crate::{address, console_role, default_access, namesake, proxy_role, security};
 
-/// What a process can be.
+/// Role of a process.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Name server.
@@ -43,7 +43,7 @@ impl Display for Role {
     }
 }
 
-/// What the command line says.
+/// Arguments of the command line.
 pub struct Settings {
     pub roles: Vec<Role>,
     pub data: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub struct RunningRoles {
     is_local: bool,
 }
 
-/// What the configuration files of a start say, beside the broker's settings.
+/// Contents of the configuration files of a start, beside the broker's settings.
 struct Files {
     /// The file of -c, without the keys that `security` and `controls` are made of.
     text: Vec<u8>,
@@ -165,7 +165,8 @@ impl RunningRoles {
         Ok(())
     }
 
-    /// Starts a proxy before the brokers of the name server of this process, otherwise of those that the settings name.
+    /// Starts a proxy before the brokers of the name server of this process, otherwise before the brokers of the name
+    /// servers in the settings.
     fn start_proxy(
         &self,
         settings: &Settings,
@@ -200,7 +201,7 @@ impl RunningRoles {
         console_role::start(&settings.console, home, (&given, security), is_alone)
     }
 
-    /// What is printed once everything serves: where it is and how to use it.
+    /// Text that is printed once everything serves: addresses, and how to use them.
     pub fn greeting(&self) -> String {
         let mut lines = Vec::new();
         if let Some(name_server) = &self.name_server {

@@ -8,7 +8,7 @@ use wire::body::{format_key_values, parse_key_values};
 
 use crate::roles::Error;
 
-/// Where the settings lie when no other file is named (`TlsSystemConfig`).
+/// File of the settings when no other file is named (`TlsSystemConfig`).
 const DEFAULT_FILE: &str = "/etc/rocketmq/tls.properties";
 
 /// Takes the settings of TLS out of a configuration file's text: what is left is for the roles.

@@ -49,9 +49,10 @@ pub struct Serve {
     config: Option<PathBuf>,
     #[command(flatten)]
     log: logs::Settings,
-    /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
-    /// two or four masters with a slave each, and a process for gRPC and the console. The file of -c is for all brokers, their
-    /// ports are ten apart, and the controller's is two above that of the name server unless it is given.
+    /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a
+    /// controller, or two or four masters with a slave each. A further process serves gRPC and the console. The file of
+    /// -c is for all brokers, and their ports are ten apart. The port of the controller is two above that of the name
+    /// server unless it is given.
     #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "name_servers"])]
     cluster: Option<cluster::Kind>,
     /// Give each broker of --cluster a network link of its own that can be cut: a network namespace for each, which no other

@@ -16,7 +16,7 @@ use store::{Disk, ReadOnlyDisk, RealDisk};
 /// Lines of lost messages that are printed.
 const LOST_LINES: usize = 100;
 
-/// What to do with a store.
+/// Subcommands of `vostok store`.
 #[derive(Subcommand)]
 pub enum StoreCommand {
     /// Read every file once and compare what belongs together.
@@ -102,7 +102,7 @@ enum What {
 pub struct DumpFlags {
     #[command(flatten)]
     place: Place,
-    /// What to print.
+    /// Part of the store to print.
     #[arg(default_value = "log")]
     what: What,
     /// First position of the commit log.
@@ -126,7 +126,7 @@ pub struct DumpFlags {
     /// Print bodies, as text.
     #[arg(long)]
     body: bool,
-    /// One JSON object per line.
+    /// A JSON object per line.
     #[arg(long)]
     json: bool,
 }

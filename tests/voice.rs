@@ -21,7 +21,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("replica", 0),
     ("sim", 0),
     ("store", 0),
-    ("vostok", 52),
+    ("vostok", 0),
     ("wire", 0),
 ];
 

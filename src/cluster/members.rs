@@ -1,4 +1,4 @@
-//! What the members of a local cluster are and what each is told: names, ports, settings.
+//! Members of a local cluster: names, ports and settings.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const BROKER_PORTS: u16 = 10;
 /// Which brokers a local cluster has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Kind {
-    /// One broker set of three in controller mode, which fails over by itself.
+    /// A broker set of three in controller mode, which fails over by itself.
     #[value(name = "1m2s")]
     SetOfThree,
     /// Two masters with a slave each.
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Where the members of a cluster listen and reach each other.
+/// Addresses of the members of a cluster.
 #[derive(Clone, Copy)]
 enum Hosts<'a> {
     /// All of them at one address.
@@ -86,7 +86,8 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// What a member is told about its own address, whatever is given: nothing where all have the same one.
+    /// Settings of a member about its own address, which count before given ones. Empty if all members have the same
+    /// address.
     fn own(self, host: &str) -> BTreeMap<String, String> {
         let keys: &[&str] = match self {
             Self::One(_) => &[],
@@ -114,7 +115,7 @@ pub struct Member {
     pub name: String,
     /// Roles of the process as `--roles` takes them.
     pub roles: &'static str,
-    /// Where members of the cluster reach it.
+    /// Host at which members of the cluster reach this member.
     pub host: String,
     /// Port that clients use.
     pub port: u16,
@@ -128,7 +129,7 @@ impl Member {
         self.roles == "broker"
     }
 
-    /// Where the other members reach this one.
+    /// Address at which the other members reach this member.
     pub fn address(&self) -> String {
         address(&self.host, self.port)
     }
@@ -252,7 +253,7 @@ fn defaults(kind: Kind, host: &str, role: &str) -> BTreeMap<String, String> {
     own
 }
 
-/// What makes a broker the member `number` of its set, whatever is given.
+/// Settings that make a broker the member `number` of its set. They count before given settings.
 fn decided(
     kind: Kind,
     ports: Ports,

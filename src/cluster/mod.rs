@@ -34,12 +34,12 @@ use signals::{Event, Signals};
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two lines that say who does not serve yet.
 const WAITING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a member may take to stop before it is killed.
+/// Time that a member may take to stop before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two looks at the members when no signal comes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the command line says about a local cluster.
+/// Arguments of the command line about a local cluster.
 pub struct Settings {
     /// Which brokers there are.
     pub kind: Kind,
@@ -241,7 +241,7 @@ impl Cluster {
         sentences
     }
 
-    /// Who the members are: a heading and a line for each.
+    /// Table of the members: a heading and a line for each member.
     fn table(&self, brokers: &Registered) -> String {
         let mut lines = vec![line(["MEMBER", "ROLE", "ADDRESS", "PID", "DATA"])];
         for process in &self.processes {

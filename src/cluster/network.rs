@@ -36,7 +36,7 @@ const MACHINE: u32 = 254;
 /// Name of the file in the directory of a cluster that holds its network, so that brokers keep their addresses.
 const FILE: &str = "network";
 
-/// What to do where links cannot be made.
+/// Requirements of links, for machines on which links cannot be made.
 const NEEDS: &str =
     "links need root, the program ip (iproute2), and a kernel with network namespaces, veth and bridges";
 
@@ -180,7 +180,7 @@ impl Network {
         format!("{}-{broker}", self.hub)
     }
 
-    /// What is to be done, as words for `ip`.
+    /// Commands that make the network, each as words for `ip`.
     fn commands(&self) -> Vec<Vec<String>> {
         let Self { hub, machine, subnet, brokers } = self;
         let mut lines = vec![
@@ -225,7 +225,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What `ip` prints when it is called with these words.
+/// Calls `ip` with these words and returns its output.
 fn ip(words: &[String]) -> Result<String, Error> {
     let what = format!("ip {}", words.join(" "));
     let output = Command::new("ip").args(words).output();

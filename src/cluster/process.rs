@@ -80,7 +80,7 @@ impl Process {
         !self.has_ended
     }
 
-    /// How the process ended, told once.
+    /// Returns once how the process ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.has_ended {
             return None;

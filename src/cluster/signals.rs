@@ -1,4 +1,4 @@
-//! What a process that starts others waits for: to be stopped, and the end of one of them.
+//! Signals of a process that starts others: stop, and the end of a child process.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::roles::Error;
 
-/// What a wait ended with.
+/// Event that ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// SIGTERM or SIGINT came.

@@ -1,5 +1,5 @@
-//! Where the log of `vostok serve` goes and how its lines look: standard error, or files with the names, sizes and numbers of
-//! RocketMQ's `rmq.broker.logback.xml`, `rmq.namesrv.logback.xml` and `rmq.controller.logback.xml`.
+//! Log of `vostok serve`: standard error, or files with the names, sizes and numbers of RocketMQ's
+//! `rmq.broker.logback.xml`, `rmq.namesrv.logback.xml` and `rmq.controller.logback.xml`.
 
 mod json;
 mod rotation;
@@ -18,11 +18,11 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use crate::roles::{Error, Role};
 use rotation::RotatedFile;
 
-/// What the command line says about the log.
+/// Arguments of the command line about the log.
 #[derive(Args)]
 #[group(id = "log-settings")]
 pub struct Settings {
-    /// How lines of the log look.
+    /// Format of lines of the log.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: Format,
     /// Write the log to broker.log, store.log and others in this directory, with RocketMQ's names and rotation, instead of
@@ -31,12 +31,12 @@ pub struct Settings {
     log_dir: Option<PathBuf>,
 }
 
-/// How lines of the log look.
+/// Format of lines of the log.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Lines for people.
     Text,
-    /// One JSON object a line, with the members timestamp, level, thread, target, message and those of the line.
+    /// A JSON object a line, with the members timestamp, level, thread, target, message and those of the line.
     Json,
 }
 
@@ -139,7 +139,7 @@ impl<'a> MakeWriter<'a> for LogFiles {
     }
 }
 
-/// One line on its way to its file.
+/// Line on its way to its file.
 struct Line<'a>(&'a Mutex<RotatedFile>);
 
 impl Write for Line<'_> {

@@ -96,7 +96,7 @@ impl Drop for RotatedFile {
 struct OlderFiles {
     /// Their path without number and ending.
     stem: String,
-    /// How many there are at most.
+    /// Largest number of older files.
     kept: u32,
 }
 

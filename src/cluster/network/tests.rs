@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a machine prints that has a network of its own, one of containers, and the first of those to choose from.
+/// Routes of a machine with a network, a network of containers, and the first subnet to choose from.
 const ROUTES: &str = "\
 default via 192.0.2.1 dev eth0
 192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.2
