@@ -14,7 +14,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("controller", 0),
     ("grpc", 0),
     ("host", 0),
-    ("lab", 169),
+    ("lab", 0),
     ("namesrv", 0),
     ("net", 0),
     ("proxy", 0),

@@ -65,11 +65,11 @@ pub const LAB: &[(&str, &str)] = &[
     ("Connections per broker and producer", "每个生产者到每个 broker 的连接数"),
     ("Threads that drive the connections", "驱动连接的线程数"),
     (
-        "How messages are sent. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate",
+        "Mode of sending. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate",
         "发送方式。未完成的请求数为 --threads，async 时最多 10,000；oneway 需要 --rate",
     ),
     (
-        "How groups consume: pull at the least cost, or push consumers, concurrently or in the order of each queue",
+        "Mode of consuming: pull at the least cost, or push consumers, concurrently or in the order of each queue",
         "消费方式：开销最小的 pull，或 push 消费者，并发或按队列顺序",
     ),
     ("Writes request headers as JSON instead of binary", "请求头用 JSON 而不是二进制编码"),
@@ -140,7 +140,7 @@ pub const LAB: &[(&str, &str)] = &[
         "Rust 客户端的 push 消费者，按队列顺序消费",
     ),
     (
-        "What is done to the master of a cluster of --local: kill its process and start it again, pause it, cut it off from all others, or ask the controller for another master. A partition needs root and the program ip",
+        "Fault of the master. In a cluster of --local: kill its process and start it again, pause it, cut it off from all others, or ask the controller for another master. A partition needs root and the program ip",
         "对 --local 集群的 Master 做什么：终止进程再启动、暂停、与其他成员断网，或要求 Controller 更换 Master。断网需要 root 权限和 ip 命令",
     ),
     (
@@ -149,7 +149,7 @@ pub const LAB: &[(&str, &str)] = &[
     ),
     ("A command for sh that ends the fault of --inject", "结束 --inject 故障的 sh 命令"),
     (
-        "Starts a cluster of this program on this machine for the run, with its data in the run's directory: 1m2s is a broker set of three that elects its master, 2m2s two masters with a slave each",
+        "Starts a cluster of this program on this machine for the run, with its data in the run's directory. 1m2s is a broker set of three that elects its master; 2m2s is two masters with a slave each",
         "为本次测试在本机启动本程序的集群，数据位于测试目录：1m2s 为自行选举 Master 的三个 broker，2m2s 为两个 Master 各带一个 Slave",
     ),
     ("File with the settings of all brokers of --local", "--local 集群所有 broker 的配置文件"),
@@ -199,7 +199,7 @@ pub const LAB: &[(&str, &str)] = &[
         "Longest time in seconds for filling by bytes; 600, or what the bytes take at 20 MiB a second",
         "按字节填充的最长秒数；默认 600，或以每秒 20 MiB 计所需的时间",
     ),
-    ("What follows the filling; a backlog is always drained", "填充之后的操作；堆积总会被消费完"),
+    ("Phase after the filling; a backlog is always drained", "填充之后的操作；堆积总会被消费完"),
     (
         "Longest time in seconds for the drain; 600, or the time limit of filling where that is longer",
         "消费堆积的最长秒数；默认 600，填充时限更长时取后者",
@@ -216,7 +216,7 @@ pub const LAB: &[(&str, &str)] = &[
     ("Scale of the report", "报告的规模"),
     ("Less than twenty-five minutes", "少于二十五分钟"),
     ("Some hours", "数小时"),
-    ("As long as in the original report", "与原报告相同"),
+    ("Length as in the original report", "与原报告相同"),
     ("Topic", "主题"),
     ("Creates the topic with this many queues when it does not exist", "主题不存在时以该队列数创建"),
     (
@@ -236,7 +236,7 @@ pub const LAB: &[(&str, &str)] = &[
     ),
     ("Sets TAGS to one of this many tags", "TAGS 取该个数的 tag 之一"),
     ("Compresses bodies", "压缩消息体"),
-    ("How bodies are compressed", "压缩方式"),
+    ("Compression of bodies", "压缩方式"),
     ("Compression level", "压缩级别"),
     ("Smallest body that is compressed, bytes", "需要压缩的最小消息体字节数"),
     ("Connections per broker", "每个 broker 的连接数"),
@@ -302,7 +302,7 @@ pub const LAB: &[(&str, &str)] = &[
     ),
     ("Name of this machine in reports; its host name when absent", "报告中本机的名称；默认为主机名"),
     (
-        "Also runs load for a lab that names this agent in --load-agents. Only for trusted networks",
+        "Run load, too, for a lab that names this agent in --load-agents. Only for trusted networks",
         "同时为在 --load-agents 中指定本 agent 的 lab 施加负载。仅用于可信网络",
     ),
     ("Process id of the broker; found by its port when absent", "broker 的进程 ID；默认按端口查找"),
@@ -354,14 +354,14 @@ pub const LAB: &[(&str, &str)] = &[
         "连同机器一起比较，例如云上集群与自建集群。不指定时，两次测试的自检不同则不作评判",
     ),
     (
-        "Where the page goes [default: compare.html beside B's report]",
+        "File of the page [default: compare.html beside B's report]",
         "页面的位置；默认为 B 的报告旁的 compare.html",
     ),
     ("Language of the text, and in which the page opens", "文本的语言，也是页面打开时的语言"),
     ("Most messages per second, e.g. 50k/s", "峰值每秒消息数，例如 50k/s"),
     ("Bytes of a message's body, e.g. 500 or 2k", "消息体字节数，例如 500 或 2k"),
     ("Consumer groups that read everything", "消费全部消息的消费组数"),
-    ("How long messages are kept, e.g. 72h or 3d", "消息保留时长，例如 72h 或 3d"),
+    ("Time for which messages are kept, e.g. 72h or 3d", "消息保留时长，例如 72h 或 3d"),
     ("Machines that may fail at once", "允许同时故障的机器数"),
     ("Share by which the peak grows before the plan is made anew", "重新规划之前峰值增长的比例"),
     (
@@ -374,10 +374,6 @@ pub const LAB: &[(&str, &str)] = &[
     ),
     ("Directory of the run whose safe rate is planned with", "规划所依据的测试目录，使用其安全速率"),
     ("Safe rate of one master, instead of a run's", "一个 Master 的安全速率，代替测试结果"),
-    (
-        "Directory of the files [default: plan/ in the run, else here]",
-        "文件目录；默认为测试目录下的 plan/，否则为当前目录",
-    ),
     (
         "Directory of the files, which are written only with this flag. The directory plan in that of a run adds the plan to the run's report",
         "文件目录，只有指定时才写出文件。写入测试目录下的 plan 时，规划会加入该次测试的报告",

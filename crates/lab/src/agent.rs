@@ -38,7 +38,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// an older agent would ignore that field.
 pub(crate) const PROTOCOL: u32 = 2;
 
-/// What the lab asks an agent to observe.
+/// Request of the lab to an agent: the broker to observe, or load to run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asked {
@@ -81,7 +81,7 @@ pub struct Hello {
     pub has_process: bool,
 }
 
-/// What an agent observes, and whether it runs load.
+/// Settings of an agent: the machine that it observes, and whether it runs load.
 #[derive(Clone, Debug, Default)]
 pub struct AgentOptions {
     /// Name of this machine in reports; its host name when absent.

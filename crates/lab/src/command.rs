@@ -93,7 +93,7 @@ impl Lab {
         Self { arguments: arguments.into_iter().collect(), translation: None }
     }
 
-    /// The same arguments, with help and messages about wrong flags in another language.
+    /// Returns these arguments with help and messages about wrong flags in another language.
     #[must_use]
     pub fn translated(self, translation: Translation) -> Self {
         Self { translation: Some(translation), ..self }

@@ -33,7 +33,7 @@ pub struct CompareOptions {
     pub cost: Vec<Cost>,
     /// Whether to judge also where the self-tests of the machines differ.
     pub across_machines: bool,
-    /// Where the page goes; `compare.html` in the directory of the second run when absent.
+    /// File of the page; `compare.html` in the directory of the second run when absent.
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
     pub lang: Language,
@@ -50,7 +50,7 @@ pub struct Comparison {
     pub versus: Versus,
     /// Price per million messages of the runs for which a cost was given.
     pub prices: Vec<Text>,
-    /// What more masters bring; `None` when both runs have the same number of masters.
+    /// Gain from more masters; `None` when both runs have the same number of masters.
     #[serde(default)]
     pub scale_out: Option<ScaleOut>,
 }

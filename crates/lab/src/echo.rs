@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use log::Log;
 
-/// What a limit server listens on and does.
+/// Address and behaviour of a limit server.
 #[derive(Clone, Debug)]
 pub struct EchoOptions {
     /// Address to listen on; port 0 chooses any free port.

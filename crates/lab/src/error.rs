@@ -14,7 +14,7 @@ pub enum Error {
     Flag {
         /// The flag as typed.
         flag: &'static str,
-        /// What was expected and found.
+        /// Text that was expected, and text that was found.
         why: String,
     },
     /// The cluster did not answer, or refused a request.
@@ -25,7 +25,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The run failed for the reason that the text describes.
@@ -37,9 +37,9 @@ pub enum Error {
     /// A socket or thread could not be set up.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// Action that was attempted.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

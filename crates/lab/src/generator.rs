@@ -210,7 +210,7 @@ impl Generator {
         Ok(())
     }
 
-    /// What ends the half messages of a connection; `None` when they are ordinary ones.
+    /// Transactions of a connection, which end its half messages; `None` when its messages are ordinary messages.
     fn transactions(&self, workload: &Workload, connection: u32) -> Option<Transactions> {
         let ending = || {
             Ending::new(workload.encoding(), &workload.producer_group, self.client.id())
@@ -227,7 +227,7 @@ impl Generator {
         Some(Traced { tracer, message: message.clone(), clock: self.clock })
     }
 
-    /// Where the connections to a broker lead.
+    /// Destination of the connections to a broker.
     fn destination(&self, workload: &Workload, place: &Place) -> Destination {
         match place.targets.first().filter(|_| workload.follows) {
             None => Destination::fixed(place.address),

@@ -1,8 +1,8 @@
 //! The requests of a load and the connections that send them.
 //!
 //! A request is a [`Template`] that is encoded once; per request only the parts that differ are overwritten, and these
-//! have a fixed width. A [`Slots`] table holds the requests in flight, a [`Pace`] says when the requests of an open
-//! loop are due, and a [`Connection`] is one connection: it takes all answers of a wake-up and sends the next requests in one
+//! have a fixed width. A [`Slots`] table holds the requests in flight, and a [`Pace`] gives the times at which the
+//! requests of an open loop are due. A [`Connection`] takes all answers of a wake-up and sends the next requests in one
 //! write.
 
 mod clock;

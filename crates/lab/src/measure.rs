@@ -1,4 +1,4 @@
-//! What is measured beside the load: machines by procfs, brokers by the admin protocol, and a description of both.
+//! Measurements beside the load: machines by procfs, brokers by the admin protocol, and a description of both.
 
 mod broker;
 mod collector;

@@ -1,4 +1,4 @@
-//! What every tool runs on: the runtime of its own tasks, the worker threads of its connections, and signals.
+//! Runtime of every tool: its own tasks, the worker threads of its connections, and signals.
 
 use crate::Error;
 use net::tls::Security;

@@ -29,7 +29,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub struct ScriptRun {
     /// The script, which decides about the lines.
     pub script: Script,
-    /// What the script prints first about its flags; empty for tproducer.sh.
+    /// Text that the script prints first about its flags; empty for tproducer.sh.
     pub opening: String,
     /// The load of the only cell.
     pub load: Workload,

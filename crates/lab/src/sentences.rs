@@ -1,5 +1,5 @@
-//! What verdicts say: the sentences of reports, English and Chinese side by side. The rules in [`crate::judge`] give
-//! values; only here do they become words.
+//! Sentences of reports, English and Chinese side by side. The rules in [`crate::judge`] give values, and only this
+//! module turns values into words.
 
 mod backlog;
 mod balance;

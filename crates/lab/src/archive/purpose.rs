@@ -1,4 +1,4 @@
-//! What a cell of a run is for, when it is not simply one of the run's own cells.
+//! Purpose of a cell in a run, when the cell is not simply a cell of the run's own.
 
 use super::Factors;
 
@@ -31,7 +31,7 @@ impl Purpose {
 }
 
 impl Factors {
-    /// What the cell is for; `None` for one of the run's own cells.
+    /// Purpose of the cell; `None` for a cell of the run's own.
     pub fn purpose(&self) -> Option<Purpose> {
         let name = self.more.get(PURPOSE)?;
         let all = [Purpose::Ceiling, Purpose::Probe, Purpose::Confirm, Purpose::EqualRate];

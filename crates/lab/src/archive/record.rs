@@ -62,7 +62,7 @@ pub struct Window<'a> {
     pub latency: &'a [(u64, Sparse)],
     /// Times from send to consumption of each second, with the end of the second.
     pub end_to_end: &'a [(u64, Sparse)],
-    /// How late the requests of an open loop were sent in each second, with the end of the second.
+    /// Lateness of the requests of an open loop in each second, with the end of the second.
     pub late: &'a [(u64, Sparse)],
     /// Events between the two times.
     pub events: &'a [Event],

@@ -1,4 +1,4 @@
-//! What a round of a failover run found beside its rows: `round.json` in the directory of the repeat.
+//! Findings of a round of a failover run beside its rows: `round.json` in the directory of the repeat.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct Round {
     pub connections: u32,
     /// Times without an acknowledgement that were long enough to be kept.
     pub silences: Vec<Silence>,
-    /// What was committed before the fault, and what was found after the healing.
+    /// Offsets that were committed before the fault, and offsets that were found after the healing.
     pub offsets: Vec<CommittedOffset>,
     /// Counts of messages, as in [`super::Cell::checked`], of this round alone.
     pub checked: BTreeMap<String, u64>,

@@ -96,7 +96,7 @@ pub enum TargetKind {
     Vostok,
 }
 
-/// One broker of the target.
+/// Broker of the target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrokerFile {
@@ -196,7 +196,7 @@ pub struct Roofline {
     pub cpu_crc_bytes: f64,
 }
 
-/// What distinguishes a cell from the others.
+/// Factors that distinguish a cell from the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Factors {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One second of load, summed over all load generators.
+/// Second of load, summed over all load generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadSecond {
@@ -82,7 +82,7 @@ impl LoadSecond {
     }
 }
 
-/// One second of a machine, and of the broker process on it.
+/// Second of a machine, and of the broker process on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSecond {
@@ -179,7 +179,7 @@ pub struct HostSecond {
     pub gc_pause_max_ms: f64,
 }
 
-/// One second of a broker by its own figures (request code 28, `GET_BROKER_RUNTIME_INFO`).
+/// Second of a broker by its own figures (request code 28, `GET_BROKER_RUNTIME_INFO`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrokerSecond {

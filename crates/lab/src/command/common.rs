@@ -82,10 +82,10 @@ pub struct ScenarioFlags {
     /// Threads that drive the connections.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(256))]
     pub cores: u32,
-    /// How messages are sent. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate.
+    /// Mode of sending. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate.
     #[arg(long, value_parser = choice(SENDS), default_value = "sync")]
     pub send: Send,
-    /// How groups consume: pull at the least cost, or push consumers, concurrently or in the order of each queue.
+    /// Mode of consuming: pull at the least cost, or push consumers, concurrently or in the order of each queue.
     #[arg(long, value_parser = choice(CONSUMERS), default_value = "pull")]
     pub consume: Consume,
     /// Writes request headers as JSON instead of binary.

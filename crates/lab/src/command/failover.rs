@@ -24,7 +24,7 @@ pub struct FailoverFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub common: ScenarioFlags,
-    /// What is done to the master of a cluster of --local: kill its process and start it again, pause it, cut it off from all
+    /// Fault of the master. In a cluster of --local: kill its process and start it again, pause it, cut it off from all
     /// others, or ask the controller for another master. A partition needs root and the program ip.
     #[arg(long, value_name = "FAULT", value_parser = ["leader-kill", "leader-pause", "partition", "switch"],
         conflicts_with = "inject")]
@@ -35,8 +35,8 @@ pub struct FailoverFlags {
     /// A command for sh that ends the fault of --inject.
     #[arg(long, value_name = "CMD", requires = "inject")]
     pub heal: Option<String>,
-    /// Starts a cluster of this program on this machine for the run, with its data in the run's directory: 1m2s is a broker
-    /// set of three that elects its master, 2m2s two masters with a slave each.
+    /// Starts a cluster of this program on this machine for the run, with its data in the run's directory. 1m2s is a
+    /// broker set of three that elects its master; 2m2s is two masters with a slave each.
     #[arg(long, value_name = "KIND", value_parser = ["1m2s", "2m2s"], conflicts_with_all = ["namesrv", "cluster"])]
     pub local: Option<String>,
     /// File with the settings of all brokers of --local.

@@ -184,7 +184,7 @@ pub struct BacklogFlags {
     /// Longest time in seconds for filling by bytes; 600, or what the bytes take at 20 MiB a second.
     #[arg(long, value_name = "SECONDS")]
     pub fill_seconds: Option<u32>,
-    /// What follows the filling; a backlog is always drained.
+    /// Phase after the filling; a backlog is always drained.
     #[arg(long, value_name = "drain", default_value = "drain", value_parser = ["drain"])]
     pub then: String,
     /// Longest time in seconds for the drain; 600, or the time limit of filling where that is longer.

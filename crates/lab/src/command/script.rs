@@ -136,7 +136,7 @@ pub struct SendingFlags {
     /// Compresses bodies.
     #[arg(short = 'c', long = "compressEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub compress: Bool,
-    /// How bodies are compressed.
+    /// Compression of bodies.
     #[arg(long = "ct", alias = "compressType", value_parser = choice(COMPRESSIONS), ignore_case = true, default_value = "ZLIB")]
     pub compress_type: Compression,
     /// Compression level.
@@ -184,7 +184,7 @@ impl SendingFlags {
         }
     }
 
-    /// What producer.sh and batchproducer.sh print alike about their messages.
+    /// Line about messages that producer.sh and batchproducer.sh print alike.
     fn opening(&self, run: &RunFlags) -> String {
         format!(
             "keyEnable: {}, propertySize: {}, tagCount: {}, traceEnable: {}, aclEnable: {}",

@@ -41,7 +41,7 @@ fn every_flag_of_the_script() {
     assert_eq!((flags.run.access.access_key.as_str(), flags.run.report_interval), ("A", 500));
 }
 
-/// What a tool understands of a command line, as text to compare.
+/// Command line as a tool understands it, as text to compare.
 fn understood(line: &str) -> String {
     let tool = Lab::new(line.split_whitespace().map(str::to_owned)).tool();
     format!("{:?}", tool.unwrap_or_else(|error| panic!("{line}: {error}")))

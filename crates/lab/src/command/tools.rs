@@ -72,7 +72,7 @@ pub struct AgentFlags {
     /// Name of this machine in reports; its host name when absent.
     #[arg(long)]
     pub name: Option<String>,
-    /// Also runs load for a lab that names this agent in --load-agents. Only for trusted networks.
+    /// Run load, too, for a lab that names this agent in --load-agents. Only for trusted networks.
     #[arg(long)]
     pub load: bool,
     /// Process id of the broker; found by its port when absent.
@@ -176,7 +176,7 @@ pub struct CompareFlags {
     /// nothing is judged when the self-tests of the two runs differ.
     #[arg(long)]
     across_machines: bool,
-    /// Where the page goes [default: compare.html beside B's report].
+    /// File of the page [default: compare.html beside B's report].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
@@ -204,7 +204,7 @@ pub struct PlanFlags {
     /// Consumer groups that read everything.
     #[arg(long, default_value_t = 1)]
     groups: u32,
-    /// How long messages are kept, e.g. 72h or 3d.
+    /// Time for which messages are kept, e.g. 72h or 3d.
     #[arg(long, value_name = "TIME", default_value = "72h")]
     retain: Hours,
     /// Machines that may fail at once.

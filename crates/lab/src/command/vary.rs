@@ -15,7 +15,7 @@ pub type Load = (Workload, BTreeMap<String, String>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary(Vec<Setting>);
 
-/// One value of a flag.
+/// Value of a flag.
 #[derive(Clone, Debug, PartialEq)]
 struct Setting {
     name: String,

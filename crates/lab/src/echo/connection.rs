@@ -1,4 +1,4 @@
-//! One connection of a limit server: reads what arrived, answers its frames, writes once.
+//! Connection of a limit server: reads what arrived, answers its frames, writes once.
 
 use super::answer::Answers;
 use super::log::Log;

@@ -27,7 +27,7 @@ const SERVICE: &str = "/apache.rocketmq.v2.MessagingService/";
 /// Bytes of a request that may be on the way before the server reads them, as the proxy has it.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// The same for all requests of a connection.
+/// Window for all requests of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Serves one connection until the other side closes it.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How messages are sent (`CommunicationMode`, and transactions).
+/// Mode of sending (`CommunicationMode`, and transactions).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Send {
@@ -29,7 +29,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// How messages are consumed.
+/// Mode of consuming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Consume {
@@ -42,7 +42,7 @@ pub enum Consume {
     Orderly,
 }
 
-/// Where consumers begin.
+/// First position of consumers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {

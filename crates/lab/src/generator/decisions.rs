@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use wire::header::Decision;
 
-/// What is decided about half messages, as shares between 0 and 1 (flags of tproducer.sh). All others are committed.
+/// Decisions about half messages, as shares between 0 and 1 (flags of tproducer.sh). All others are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decisions {
     /// Batch of the messages; `None` for the milliseconds at which the load starts.

@@ -126,7 +126,7 @@ impl Endpoint {
         }
     }
 
-    /// What to do about a server that cannot be called.
+    /// Advice for a server that cannot be called.
     fn unreachable(&self, failure: &Failure) -> Error {
         Error::Broken(format!(
             "{} does not answer gRPC: {failure}. --grpc takes the port of a proxy, 8081 unless it was changed; the \
@@ -145,7 +145,7 @@ impl Endpoint {
         Channel::open(stream, &format!("{scheme}://{}", self.address), headers).await
     }
 
-    /// What a client says with every call (`Signature.sign` of the Java client).
+    /// Headers of every call of a client (`Signature.sign` of the Java client).
     fn headers(&self, number: u32) -> Option<HeaderMap> {
         let mut headers = HeaderMap::new();
         let mut add = |name: &'static str, value: String| {

@@ -32,7 +32,7 @@ pub struct IntervalSample {
     pub latency: Histogram<u64>,
     /// Times from send to consumption, microseconds.
     pub end_to_end: Histogram<u64>,
-    /// How late the requests of an open loop were sent, microseconds.
+    /// Lateness of the requests of an open loop, microseconds.
     pub late: Histogram<u64>,
     /// Answer to the first of the refused requests.
     pub refusal: Option<Refusal>,

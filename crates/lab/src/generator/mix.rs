@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-/// How the requests of a size are made.
+/// Template of the requests of a size.
 #[derive(Debug)]
 enum Requests {
     Remoting(Template),

@@ -66,7 +66,7 @@ impl Reading {
     }
 }
 
-/// What received messages are compared with.
+/// Ledger and bodies of produced messages, with which received messages are compared.
 #[derive(Debug)]
 pub(super) struct Check {
     pub ledger: Arc<Ledger>,
@@ -112,7 +112,8 @@ pub(super) struct Queue {
     /// Number of pull requests sent. Only the answer to the last one counts, otherwise a message would be received
     /// twice after a request was repeated.
     asks: u32,
-    /// For every producing connection: messages below this number were settled before a received message was sent.
+    /// Number for every producing connection: messages below the number were settled before a received message was
+    /// sent.
     floors: Vec<u64>,
 }
 

@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 /// Messages of one receive at most; servers give no more.
 const BATCH: i32 = 32;
 
-/// How long a receive waits for messages.
+/// Time for which a receive waits for messages.
 const POLL: Duration = Duration::from_secs(10);
 
-/// How long received messages stay invisible to others.
+/// Time for which received messages stay invisible to others.
 const INVISIBLE: Duration = Duration::from_secs(60);
 
 /// Interval between two attempts to connect, and rest after a refusal.
@@ -42,7 +42,7 @@ const THREADS: u32 = 20;
 /// Number of the first consumer among the clients; producers have the smaller numbers.
 const FIRST: u32 = 1 << 24;
 
-/// What received messages are counted with.
+/// Function that counts received messages.
 pub(crate) type Count = dyn Fn(&[Message]) + Send + Sync;
 
 /// A consumer: its group, what it receives, and how that is counted.
@@ -220,7 +220,7 @@ impl Receiver {
         }
     }
 
-    /// One receive after the other, of one topic and broker.
+    /// Sends receives to a topic and broker, each after the answer to the receive before.
     async fn run(&self, channel: &Channel, source: &MessageQueue) -> Result<(), Failure> {
         let request = framed(&ReceiveMessageRequest {
             group: Some(Resource::named(&self.group)),

@@ -16,7 +16,7 @@ use tokio::task::spawn_local;
 /// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// What calls leave for the task that sends: the answers of one wake-up.
+/// Answers of a wake-up, which calls leave for the task that sends.
 #[derive(Default)]
 struct Arrived {
     answers: RefCell<Answers>,

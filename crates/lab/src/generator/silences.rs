@@ -27,7 +27,7 @@ struct State {
     /// Last acknowledgement of any connection.
     any_ns: u64,
     found: Vec<Silence>,
-    /// By how much [`ALL_MIN_NS`] and [`ONE_MIN_NS`] are longer by now.
+    /// Factor by which [`ALL_MIN_NS`] and [`ONE_MIN_NS`] are longer by now.
     factor: u64,
     is_over: bool,
 }

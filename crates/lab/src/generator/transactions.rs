@@ -26,7 +26,7 @@ pub(crate) struct Checks {
     pub unexpected: AtomicU64,
     pub duplicated: AtomicU64,
     zone_ms: i64,
-    /// For each message, a bit for every number of a check that arrived.
+    /// Bits for each message: a bit for every number of a check that arrived.
     seen: Mutex<HashMap<u64, u32>>,
 }
 
@@ -70,7 +70,7 @@ impl Checks {
 #[derive(Debug)]
 pub(crate) struct Transactions {
     ending: Ending,
-    /// What is decided about each message, and the count of checks; `None` to commit every message.
+    /// Decisions about messages, and the count of checks; `None` to commit every message.
     decided: Option<(Meta, Arc<Checks>)>,
 }
 

@@ -73,7 +73,7 @@ pub struct Workload {
     pub keys: bool,
     /// Bytes of additional user properties.
     pub property_size: u32,
-    /// How messages are sent.
+    /// Mode of sending.
     pub send: Send,
     /// Whether request headers are written as JSON instead of binary.
     pub json_headers: bool,
@@ -84,7 +84,7 @@ pub struct Workload {
     pub batch: u32,
     /// Requests after which the load ends, whatever their results; `None` for no end.
     pub quantity: Option<u64>,
-    /// What is decided about half messages; `None` to commit all of them.
+    /// Decisions about half messages; `None` to commit all of them.
     pub decisions: Option<Decisions>,
     /// Whether producers and push consumers write message traces.
     pub trace: bool,
@@ -98,7 +98,7 @@ pub struct Workload {
     pub consumer_threads: Option<u32>,
     /// Kind of consumer.
     pub consume: Consume,
-    /// Where consumers begin.
+    /// First position of consumers.
     pub start: Start,
     /// Whether to check that every message arrives once, unchanged and in order.
     pub checked: bool,
@@ -204,7 +204,7 @@ impl Workload {
         }
     }
 
-    /// How the requests in flight are spread over connections to all brokers.
+    /// Distribution of the requests in flight over connections to all brokers.
     pub(crate) fn spread(&self, brokers: usize) -> Spread {
         Spread::new(brokers, self.connections * self.producers, self.in_flight(), self.rate.is_some())
     }
@@ -353,7 +353,7 @@ impl Workload {
         if self.send == Send::OneWay { crate::load::ONE_WAY_BYTES_MAX } else { usize::MAX }
     }
 
-    /// How request headers are written.
+    /// Encoding of request headers.
     pub(crate) fn encoding(&self) -> Encoding {
         if self.json_headers { Encoding::Json } else { Encoding::Binary }
     }

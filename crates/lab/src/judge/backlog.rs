@@ -37,7 +37,7 @@ pub struct Stage {
 pub struct Backlog {
     /// The phases that were recorded, in order.
     pub stages: Vec<Stage>,
-    /// How the backlog was drained.
+    /// Drain of the backlog.
     pub drain: Drain,
     /// Whether everything was there before the time for filling was over; `None` when that was not waited for.
     pub filled: Option<bool>,
@@ -47,7 +47,7 @@ pub struct Backlog {
     pub repeats: usize,
 }
 
-/// How a backlog was drained.
+/// Drain of a backlog.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drain {
     /// Messages consumed per second.

@@ -3,8 +3,8 @@
 //! Each message costs up to [`OVERHEAD`] bytes beside its body (frame, header, properties, record). A term is off when
 //! it is more than 10 % below the bytes of the bodies, or more than 10 % above bodies and overhead. The expectation for
 //! a machine is the sum over all brokers on it, since masters and slaves are often placed crosswise. When the lab runs
-//! on the machine of a broker, traffic between the two goes over loopback and is counted in both directions, and the
-//! traffic of the lab with brokers on other machines passes the network of this machine too.
+//! on the machine of a broker, traffic between the two goes over loopback and is counted in both directions. The
+//! traffic of the lab with brokers on other machines passes the network of this machine, too.
 //!
 //! When several message sizes reach the same bytes per second, bandwidth is the limit, whatever the message rates are
 //! (part B of the earlier report 000 missed such a limit of 0.8 Gb/s, see docs/lab.md).
@@ -25,7 +25,7 @@ const TOLERANCE: f64 = 0.1;
 /// Spread of the bytes per second of several sizes up to which they count as one bandwidth limit.
 const ALIKE: f64 = 0.08;
 
-/// What a term of the balance measures.
+/// Quantity that a term of the balance measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Bytes that a machine received.
@@ -36,10 +36,10 @@ pub enum Quantity {
     DiskWritten,
 }
 
-/// One term of the balance: expected and measured bytes per second of one resource.
+/// Term of the balance: expected and measured bytes per second of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// What is measured.
+    /// Quantity that is measured.
     pub quantity: Quantity,
     /// Expected bytes per second, counting message bodies only.
     pub expected: f64,
@@ -155,11 +155,11 @@ pub struct BandwidthLimit {
     pub bytes: f64,
     /// The message sizes in bytes.
     pub sizes: Vec<u64>,
-    /// What the machine of a broker can do, for comparison; `None` when no such machine was observed.
+    /// Capabilities of a broker's machine, for comparison; `None` when no such machine was observed.
     pub machine: Option<MachineLimits>,
 }
 
-/// What a machine can do, in bytes per second; `None` where that is unknown.
+/// Capabilities of a machine, in bytes per second; `None` where a figure is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineLimits {
     /// Bytes in one direction of the network, or over loopback where the lab is on the same machine.

@@ -1,9 +1,11 @@
 //! R1: at which load does more load give no higher rate?
 //!
-//! A ladder is a series of cells that differ only in their load. Its ceiling is found in one of three cases: the last
-//! two steps gain less than 5 % each and their intervals confirm it; the last step stays below the best step before it;
-//! or latency has a knee, where the 99th percentile is more than three times that at half the rate. A ladder whose rate
-//! still rises has no ceiling, whatever its last rate is. The gain of a step is measured against the best step before
+//! A ladder is a series of cells that differ only in their load. A ladder has a ceiling in three cases:
+//! - The last two steps gain less than 5 % each, and their intervals confirm it.
+//! - The last step stays below the best step before it.
+//! - Latency has a knee: the 99th percentile is more than three times that at half the rate.
+//!
+//! A ladder whose rate still rises has no ceiling, whatever its last rate is. The gain of a step is measured against the best step before
 //! it, so a step that only recovers from a dip gains nothing.
 
 use super::figures::Figures;
@@ -28,7 +30,7 @@ pub struct Step<'a> {
     pub figures: &'a Figures,
 }
 
-/// What a ladder shows about its ceiling.
+/// Verdict about the ceiling of a ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ceiling {
     /// The ladder has a ceiling: more load gives no higher rate.
@@ -37,7 +39,7 @@ pub enum Ceiling {
         step: usize,
         /// Mean rate of the flat part, messages per second.
         tps: f64,
-        /// How the ceiling shows.
+        /// Sign by which the ceiling shows.
         sign: Sign,
     },
     /// The last step still gained, so the ceiling may be any rate above it.
@@ -46,19 +48,19 @@ pub enum Ceiling {
         gain: f64,
         /// Load of the last step.
         load: f64,
-        /// Steps above the last one that were run in vain.
+        /// Higher steps, all of whose cells are invalid.
         invalid: Invalid,
     },
     /// The ladder does not tell whether it has a ceiling.
     Undecided {
-        /// What is missing.
+        /// Reason for the missing ceiling.
         doubt: Doubt,
-        /// Steps above the last one that were run in vain.
+        /// Higher steps, all of whose cells are invalid.
         invalid: Invalid,
     },
 }
 
-/// How a ceiling shows. Gains are shares of the best rate before a step.
+/// Sign of a ceiling. Gains are shares of the best rate before a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
     /// The last step stays below the best before it.

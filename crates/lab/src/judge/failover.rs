@@ -1,4 +1,5 @@
-//! How long clients are without service when a master fails, and what is lost, duplicated, reordered or forgotten.
+//! Time for which clients are without service when a master fails, and messages and offsets that are lost, duplicated,
+//! reordered or forgotten.
 //!
 //! A cell of a failover run has a round in each repeat. A gap is the time between two acknowledgements. The service gap is the
 //! one that the fault made: it begins with the last acknowledgement before the fault, or with one that was under way then.
@@ -53,7 +54,7 @@ pub struct WentBack {
     pub unknown: usize,
 }
 
-/// What one fault did.
+/// Effects of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outage {
     /// Number of the round, from 1.
@@ -93,7 +94,7 @@ pub struct Outage {
 pub struct Failover {
     /// Name of the fault.
     pub fault: String,
-    /// What each fault did.
+    /// Effects of each fault.
     pub rounds: Vec<Outage>,
     /// Number of rounds that the run was meant to have.
     pub planned: usize,
@@ -230,7 +231,7 @@ impl Failover {
         self.rounds.iter().filter(|round| is_so(round)).count()
     }
 
-    /// What became of committed offsets at worst.
+    /// Worst outcome of committed offsets.
     pub fn worst_back(&self) -> WentBack {
         self.rounds.iter().fold(WentBack::default(), |worst, Outage { back, .. }| WentBack {
             queues: worst.queues.max(back.queues),

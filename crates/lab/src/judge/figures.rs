@@ -6,7 +6,7 @@ use crate::archive::{HostSecond, LoadSecond, RunFile, Sparse, Window};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What a cell reached in its steady state, over all repeats.
+/// Figures of a cell in its steady state, over all repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Messages acknowledged per second.
@@ -93,7 +93,7 @@ fn rows<'a>(windows: &'a [Window<'a>]) -> impl Iterator<Item = &'a LoadSecond> {
     windows.iter().flat_map(|window| window.load)
 }
 
-/// One value per second of load, in a list per repeat.
+/// Values of the seconds of load, in a list per repeat.
 pub fn series(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> Vec<Vec<f64>> {
     windows.iter().map(|window| window.load.iter().map(&value).collect()).collect()
 }

@@ -80,7 +80,7 @@ impl Default for Limits {
     }
 }
 
-/// What a guard watches.
+/// Quantity that a guard watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -108,7 +108,7 @@ pub enum Watch {
 /// A measured figure compared with its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
-    /// What the guard watches.
+    /// Quantity that the guard watches.
     pub watch: Watch,
     /// Name of the machine; empty for the load itself.
     pub node: String,
@@ -119,14 +119,14 @@ pub struct Guard {
     pub reading: Reading,
 }
 
-/// What a guard reads.
+/// Quantity that a guard reads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
     /// A figure and its limit, in the unit of what is watched.
     Measured {
         /// The figure.
         value: f64,
-        /// Its limit, or for what must be there the least amount.
+        /// Limit of the quantity; for a quantity that must be there, the least amount.
         limit: f64,
     },
     /// Use of the processors, as shares.
@@ -165,7 +165,7 @@ pub enum Path {
     Loopback,
 }
 
-/// What a guard without a figure would have needed.
+/// Source that a guard without a figure would have needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An agent on the machine.
@@ -247,7 +247,7 @@ pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard
     all
 }
 
-/// One guard without a figure for each broker on a machine that was not observed. Empty when no broker machine was
+/// Guards without a figure, for each broker on a machine that was not observed. Empty when no broker machine was
 /// observed: the report then says so once.
 fn unwatched(file: &RunFile) -> impl Iterator<Item = Guard> {
     let is_known =

@@ -5,7 +5,7 @@ use super::figures::Figures;
 use super::validity::{self, Reason};
 use crate::archive::{Factors, Record, RecordedCell, Window};
 
-/// One cell of a run with the verdict of rule R0.
+/// Cell of a run with the verdict of rule R0.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
     /// The cell as the run recorded it.

@@ -1,4 +1,4 @@
-//! How numbers are written in reports: always with a unit, with a thousands separator, with three significant digits.
+//! Format of numbers in reports: always with a unit, with a thousands separator, with three significant digits.
 
 use super::{Text, both};
 use client::calendar;

@@ -48,7 +48,7 @@ pub enum Step {
     NameServers { survive: u32, name_servers: u32, controllers: u32 },
 }
 
-/// Where the rate of one master comes from.
+/// Source of the rate of a master.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum Source {
@@ -62,12 +62,12 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum Reservation {
-    /// It was held for a shorter time than a safe rate must be.
+    /// The rate was held for a shorter time than a safe rate must be.
     HeldBriefly { seconds: f64, needed: f64 },
     /// No machine of a broker was observed.
     BrokersUnseen,
     /// These guards had no figures.
     NotLookedAt(Vec<Guard>),
-    /// It was measured with fewer groups or slaves than are wanted; both as (groups, slaves).
+    /// The rate was measured with fewer groups or slaves than are wanted; both as (groups, slaves).
     FewerReaders { measured: (u32, u32), wanted: (u32, u32) },
 }

@@ -20,20 +20,20 @@ pub struct ScaleOut {
     pub masters: (usize, usize),
     /// Rate per master of the larger cluster divided by the rate per master of the smaller one.
     pub efficiency: Estimate,
-    /// What the efficiency means.
+    /// Meaning of the efficiency.
     pub says: RecordedVerdict<Scaling>,
 }
 
-/// What is told of an efficiency.
+/// Meaning of an efficiency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     /// Number of masters of the smaller and of the larger cluster.
     pub masters: (usize, usize),
-    /// As [`ScaleOut::efficiency`].
+    /// Efficiency, as [`ScaleOut::efficiency`].
     pub efficiency: Estimate,
     /// Whether the ladders of the smaller and of the larger cluster were not saturated.
     pub climb: (bool, bool),
-    /// What limits the larger cluster, where its masters get in each other's way.
+    /// Bottleneck of the larger cluster, where its masters get in each other's way.
     pub shared: Option<Bottleneck>,
 }
 

@@ -1,7 +1,7 @@
 //! Self-test figures that a run disproved: the run exceeded what the machine was said to be able to do.
 //!
 //! A self-test takes some seconds. When another program used the machine then, or its cloud disk had used up its burst
-//! credit, the figures are too low, and comparisons with them are wrong: a use of 300 %, a disk that is called slow.
+//! credit, the figures are too low. Comparisons with them are wrong: a use of 300 %, a disk that is called slow.
 
 use super::stats::mean;
 use crate::archive::{Beaten, HostFile, HostSecond, Limit, Record, Roofline};

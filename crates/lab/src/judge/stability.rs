@@ -53,7 +53,7 @@ pub struct Stability {
 }
 
 impl Stability {
-    /// What the broker said it refused requests for, where refused requests are the first cause.
+    /// Reason of the broker for refused requests, where refused requests are the first cause.
     pub fn refused_for(&self) -> Option<&Cause> {
         let is_refused = self.causes.first().is_some_and(|cause| cause.kind == FLOW_CONTROL);
         self.causes.iter().find(|cause| is_refused && cause.is_refusal())
@@ -76,7 +76,7 @@ pub struct Cause {
     pub in_low: f64,
     /// Share of the other seconds in which the cause was present.
     pub in_others: f64,
-    /// How many times the cause occurred.
+    /// Number of times that the cause occurred.
     pub times: u64,
 }
 
@@ -172,7 +172,7 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     found
 }
 
-/// What a broker's own figures show that can lower a rate.
+/// Events in a broker's own figures that can lower a rate.
 fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String, usize, u64)> {
     let sent = median(&window.load.iter().map(LoadSecond::sent_bytes_rate).collect::<Vec<_>>());
     let mut found = Vec::new();
@@ -206,7 +206,7 @@ fn refusals(second: &BrokerSecond) -> BTreeMap<&str, u64> {
     causes
 }
 
-/// What a machine's figures of one second show that can lower a rate.
+/// Events in a machine's figures of a second that can lower a rate.
 fn troubles(second: &HostSecond) -> impl Iterator<Item = &'static str> {
     let signs = [
         ("full-gc", second.gc_full > 0),

@@ -142,7 +142,7 @@ pub fn sends(windows: &[Window<'_>]) -> bool {
     seconds.clone().filter(|second| second.sent > 0).count() * 2 > seconds.count()
 }
 
-/// How many repeats a window counts as: one, or for a soak one per `LONG_SECONDS`.
+/// Number of repeats that a window counts as: one, or for a soak one per `LONG_SECONDS`.
 fn repeats(window: &Window<'_>) -> usize {
     let is_soak = window.factors.is_some_and(Factors::is_soak);
     match window.load.len() {
@@ -208,7 +208,7 @@ pub(super) fn in_flight(window: &Window<'_>) -> Option<f64> {
     Some(if counted > 0.0 { counted } else { configured }).filter(|count| *count > 0.0)
 }
 
-/// How a rate changes: share per minute, the error of that share, and the minutes of observation.
+/// Change of a rate: share per minute, the error of that share, and the minutes of observation.
 #[derive(Clone, Copy)]
 struct Change {
     per_minute: f64,

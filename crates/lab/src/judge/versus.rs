@@ -3,8 +3,7 @@
 //!
 //! *Capacity* is the rate of cells in a closed loop; of a ladder only its best step counts (`ladders`). *Latency* is
 //! compared only where both runs were sent the same rate (open loop). In a closed loop the faster system is also the
-//! more loaded one, and the rate of a single thread is nothing but the round trip time (the earlier report
-//! 000 read "0.45×" as capacity, see docs/lab.md).
+//! more loaded one. The rate of a single thread is nothing but the round trip time (the earlier report 000 read "0.45×" as capacity, see docs/lab.md).
 
 mod ladders;
 mod machines;
@@ -31,7 +30,7 @@ const ALIKE: f64 = 0.05;
 /// Number of threads below which a closed loop measures the round trip time.
 const ROUND_TRIP_THREADS: u32 = 4;
 
-/// How the second run compares with the first.
+/// Verdict on the second run, compared with the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -78,7 +77,7 @@ fn repeats_to_decide(ratio: &Estimate, repeats: usize) -> usize {
     ((repeats as f64 * (half / narrow).powi(2)).ceil() as usize).max(repeats + 1)
 }
 
-/// One of two compared runs.
+/// Run of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The run to compare with.

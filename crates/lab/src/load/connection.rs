@@ -1,4 +1,4 @@
-//! One connection under load.
+//! Connection under load.
 //!
 //! All answers of a wake-up are handled together: with one reading of the clock, under one lock, and the requests that
 //! follow leave in one write. A timer task on the connection's own worker does the rest: it gives up requests without
@@ -23,7 +23,7 @@ const REST_NS: u64 = 100_000_000;
 /// and thousands of places, so it does not search on every tick.
 const LOOK_NS: u64 = 20_000_000;
 
-/// What one connection is to send.
+/// Requests that a connection is to send.
 #[derive(Debug)]
 pub struct ConnectionOptions<W> {
     /// Number of requests that the connection keeps in flight.

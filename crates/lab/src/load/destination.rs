@@ -1,4 +1,4 @@
-//! Where a connection leads: to a fixed address, or to the master of a broker set, for which name servers are asked as
+//! Destination of a connection: a fixed address, or the master of a broker set, for which name servers are asked as
 //! clients do.
 
 use client::Client;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Interval at which RocketMQ's clients ask for routes again (`ClientConfig.pollNameServerInterval`).
 const POLL: Duration = Duration::from_secs(30);
 
-/// Where a connection leads.
+/// Destination of a connection.
 #[derive(Clone, Debug)]
 pub struct Destination {
     address: SocketAddr,

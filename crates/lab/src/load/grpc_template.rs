@@ -21,7 +21,7 @@ impl GrpcTemplate {
         Self { message, targets: targets.to_vec() }
     }
 
-    /// How many queues the requests may be for; numbers of queues are below it.
+    /// Number of queues that the requests may be for; numbers of queues are below it.
     pub fn queues(&self) -> usize {
         self.targets.len()
     }

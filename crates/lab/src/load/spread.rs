@@ -1,8 +1,8 @@
 //! Spreads the requests in flight over brokers and their connections.
 //!
 //! Usually every broker has at least one request in flight. With fewer requests than brokers, each request goes to all
-//! brokers in turn, like a thread of RocketMQ's Java producer (`TopicPublishInfo.selectOneMessageQueue`): it has a
-//! connection to every broker, and one of these at a time may send.
+//! brokers in turn, like a thread of RocketMQ's Java producer (`TopicPublishInfo.selectOneMessageQueue`). A request has
+//! a connection to every broker, and one connection at a time may send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -15,7 +15,7 @@ pub struct Tally {
     micros: AtomicU64,
     micros_max: AtomicU64,
     latency: Mutex<Latency>,
-    /// How late the requests of an open loop were sent because of this process, microseconds.
+    /// Lateness of the requests of an open loop because of this process, microseconds.
     late: Mutex<Latency>,
     /// Counts at the end of the warm-up.
     from: Mutex<Option<Snapshot>>,

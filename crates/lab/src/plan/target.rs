@@ -4,16 +4,16 @@ use crate::judge::Language;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What is planned, with which rate, and where the files go.
+/// Request for a plan: the target, the rate, and the directory of the files.
 #[derive(Debug, Clone)]
 pub struct PlanOptions {
-    /// What is wanted.
+    /// Target of the plan.
     pub target: Target,
     /// Directory of the run whose safe rate is planned with.
     pub run: Option<PathBuf>,
     /// Safe rate of one master, instead of a run's.
     pub safe_tps: Option<Rate>,
-    /// Directory of the files; `plan` in the run, or else in the working directory, when absent.
+    /// Directory of the files; `None` to write no files.
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
     pub lang: Language,
@@ -28,7 +28,7 @@ pub struct Target {
     pub size: Size,
     /// Consumer groups that read everything.
     pub groups: u32,
-    /// How long messages are kept.
+    /// Time for which messages are kept.
     pub retain: Hours,
     /// Machines that may fail at once.
     pub survive: u32,

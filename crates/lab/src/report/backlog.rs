@@ -38,7 +38,7 @@ fn one(run: &Conclusion<'_>, case: &Case<'_>, backlog: &Backlog) -> Markup {
     }
 }
 
-/// One phase: how long it took, and the figures of producers and consumers in it.
+/// Row of a phase: its length, and the figures of producers and consumers in it.
 fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
     let rate = |value: f64| if value > 0.0 { numbers::count(value) } else { "–".to_owned() };
     html! {
@@ -64,7 +64,7 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
     }
 }
 
-/// How the drain ended; `None` for other phases.
+/// End of the drain; `None` for other phases.
 fn outcome(backlog: &Backlog, stage: &Stage) -> Option<Text> {
     (stage.name == "drain").then(|| {
         let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));

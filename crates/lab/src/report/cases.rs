@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 /// A column of the page's table.
 struct Column {
-    /// Its name in `cells.csv`.
+    /// Name of the column in `cells.csv`.
     name: &'static str,
     /// Heading of the column.
     title: Text,

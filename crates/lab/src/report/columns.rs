@@ -57,7 +57,7 @@ pub fn names() -> Vec<&'static str> {
     SEED_COLUMNS.into_iter().chain(MORE_COLUMNS).collect()
 }
 
-/// One row for each cell, and for each phase of a backlog. A field that was not measured is empty.
+/// Rows of the table: a row for each cell, and for each phase of a backlog. A field that was not measured is empty.
 pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
     run.cells.iter().flat_map(|case| case_rows(run, case, language)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a scenario is told to do: options of the run, and its cells with their loads.
+//! Design of a scenario: options of the run, and its cells with their loads.
 
 use super::stage::Stage;
 use crate::archive::{Factors, Purpose, SETTING};
@@ -46,7 +46,7 @@ pub struct RunOptions {
 /// A cell of a run: what distinguishes it from the others, and what each of its repeats does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellLoad {
-    /// What distinguishes the cell.
+    /// Factors that distinguish the cell.
     pub factors: Factors,
     /// The load of every repeat.
     pub load: Workload,
@@ -132,7 +132,8 @@ impl CellLoad {
     }
 }
 
-/// What distinguishes a load from others. Values that are usual are left out, except those with their own field.
+/// Factors that distinguish a load from others. Values that are usual are left out, except values with a field of their
+/// own.
 fn factors(load: &Workload) -> Factors {
     let mut more = BTreeMap::new();
     if load.sizes.0.len() > 1 {

@@ -1,8 +1,12 @@
 //! `vostok lab failover`: how long clients are without service when the master of a broker set fails, and what is lost.
 //!
-//! Each repeat of the only cell is a round. Producers send at a fixed rate in an open loop and consumers read (`steady`), the
-//! fault meets the master (`fault`), the fault ends and the cluster becomes whole again (`heal`), and in the end every
-//! message arrives (`rest`). Clients ask name servers for the master as RocketMQ's clients do.
+//! Each repeat of the only cell is a round with four stages:
+//! - `steady`: producers send at a fixed rate in an open loop, and consumers read.
+//! - `fault`: the fault meets the master.
+//! - `heal`: the fault ends and the cluster becomes whole again.
+//! - `rest`: every message arrives.
+//!
+//! Clients ask name servers for the master as RocketMQ's clients do.
 
 use super::bench::Bench;
 use super::design::{Design, FAILOVER, RunOptions};
@@ -22,7 +26,7 @@ const LAST_SECONDS: u32 = 60;
 /// A fault, and the load under which it happens.
 #[derive(Clone, Debug)]
 pub struct Failover {
-    /// What is done to the master.
+    /// Fault of the master.
     pub fault: Fault,
     /// A cluster of the lab's own; `None` for the one that the name servers know.
     pub local: Option<LocalOptions>,

@@ -18,7 +18,7 @@ const BEHIND_MAX: u64 = 1 << 20;
 /// Longest time for an election that is asked for.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// What is done to the master.
+/// Fault of the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The master's process is killed, and started again.
@@ -31,9 +31,9 @@ pub enum Fault {
     Switch,
     /// Commands do and undo it.
     Commands {
-        /// What makes the fault.
+        /// Command that makes the fault.
         inject: String,
-        /// What ends it.
+        /// Command that ends the fault.
         heal: String,
     },
 }

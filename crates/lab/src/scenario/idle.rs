@@ -1,4 +1,4 @@
-//! What a search checks before it sends anything: a guard that is broken on idle machines breaks at every rate.
+//! Check before a search sends anything: a guard that is broken on idle machines breaks at every rate.
 
 use super::bench::Bench;
 use super::probes::Probes;

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 /// First word of the last line that the cluster prints once all of its members serve.
 const SERVES: &str = "Clients:";
 
-/// What the cluster prints before the name of the network namespace in which its links can be cut.
+/// Text that the cluster prints before the name of the network namespace in which its links can be cut.
 const LINKS: &str = "A broker is cut off with: ip -n ";
 
 /// Attempts to find free ports.
@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 200;
 const PORTS_FROM: u16 = 12_000;
 const PORTS_COUNT: u16 = 18_000;
 
-/// What `vostok serve --cluster` is told.
+/// Arguments of `vostok serve --cluster`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
     /// Which brokers there are: `1m2s` or `2m2s`.

@@ -2,7 +2,7 @@
 //!
 //! Vostok changes its flush mode while it runs. RocketMQ chooses its flush threads at the start (constructor of
 //! `CommitLog`). Against RocketMQ the run therefore ends where another mode is due, and is resumed with the same
-//! `--out` after the brokers were restarted in that mode; or each mode is a run of its own, and the runs are compared.
+//! `--out` after the brokers were restarted in that mode. Or each mode is a run of its own, and the runs are compared.
 //!
 //! The replication mode depends on how each broker is started and on which brokers there are, and another cluster needs
 //! another run. Of the modes in `--repl` only the cluster's own is run; the next run gets the same `--rate`, and

@@ -3,7 +3,7 @@
 use crate::archive::{BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, Event};
 use client::Error;
 
-/// What is known of a broker since the repeat began.
+/// State of a broker since the repeat began.
 #[derive(Debug)]
 pub(super) struct Presence {
     name: String,

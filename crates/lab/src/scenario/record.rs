@@ -1,4 +1,4 @@
-//! One repeat of a cell: stages of load, recorded second by second.
+//! Repeat of a cell: stages of load, recorded second by second.
 
 use super::bench::Bench;
 use super::fault::{Victim, is_whole, master_of};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Number of checks for requests without an answer at the end of a repeat, and the time between two checks.
 const ANSWER_LOOKS: (u32, Duration) = (70, Duration::from_millis(50));
 
-/// What a repeat recorded.
+/// Record of a repeat.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub phases: Vec<Phase>,
@@ -83,7 +83,7 @@ pub(super) fn begin(directory: &CellDirectory, cell: &Cell, place: &RepeatDirect
     place.begin()
 }
 
-/// How a stage ended.
+/// End of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// The time limit was reached.
@@ -273,7 +273,7 @@ impl<'a> RunningRepeat<'a> {
         injector.heal(&fault.victim).await
     }
 
-    /// What the round found beside its rows; `None` when no fault was injected.
+    /// Findings of the round beside its rows; `None` when no fault was injected.
     async fn round(&mut self, recorded: &Recorded) -> Option<Round> {
         let Injected { victim: Victim { set, address }, fault_ms, injected_ms } = self.fault.clone()?;
         if let Err(error) = self.heal().await {
@@ -335,7 +335,7 @@ impl<'a> RunningRepeat<'a> {
     }
 }
 
-/// What is not consumed yet.
+/// Messages and requests that are not finished yet.
 pub(super) struct Waits {
     /// Messages that wait at the brokers, summed over the groups.
     pub behind: u64,

@@ -3,7 +3,7 @@
 //! A ladder of closed loops, each step with twice the requests in flight, finds the ceiling and the bottleneck. The
 //! ceiling is the mean of the ladder's flat part, because the highest of several rates is too high by chance. Then a
 //! binary search in open loops, at the concurrency of the ladder's best step, narrows the interval between a safe rate
-//! and an unsafe one; it goes above the ceiling if everything below was safe. The result is confirmed in longer repeats,
+//! and an unsafe rate. The search goes above the ceiling if everything below was safe. The result is confirmed in longer repeats,
 //! and lowered and tried again if it is not confirmed. A rate at which the load generator is the limit is not safe
 //! either, because it is unknown what the server would have done.
 //!
@@ -11,8 +11,8 @@
 //! ladder may keep every guard above the rate that the open loops found. The highest such steps are confirmed first.
 //!
 //! The rate of some servers varies, for example under a CPU quota. So a single lower step does not end the ladder, and
-//! a rate that may have been unsafe by chance is tried a second time: a rate that was safe by chance is caught by the
-//! confirmation, while an unsafe one would not be tried again.
+//! a rate that may have been unsafe by chance is tried a second time. The confirmation catches a rate that was safe by
+//! chance, while nothing else would try an unsafe rate again.
 
 use super::bench::Bench;
 use super::design::{CellLoad, Design, RunOptions};

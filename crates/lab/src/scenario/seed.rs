@@ -26,7 +26,7 @@ pub enum Scale {
     Small,
     /// Some hours.
     Medium,
-    /// As long as in the original report.
+    /// Length as in the original report.
     Full,
 }
 

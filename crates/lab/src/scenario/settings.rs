@@ -6,7 +6,7 @@ use crate::archive::{BrokerFile, FLUSH, Factors, TargetKind};
 use crate::output::say;
 use std::collections::BTreeSet;
 
-/// What Vostok answers for a setting that it accepts but does not use.
+/// Remark of Vostok on a setting that it accepts but does not use.
 const WITHOUT_EFFECT: &str = "has no effect";
 
 /// Brings the masters into the state that a cell of a run needs: swept settings and flush mode. The replication mode is

@@ -1,4 +1,4 @@
-//! What a repeat consists of: stages, each with the action that begins it and the condition that ends it.
+//! Stages of a repeat, each with the action that begins it and the condition that ends it.
 
 /// A stage of a repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Stage {
     pub name: &'static str,
     /// Longest duration in seconds.
     pub seconds: u32,
-    /// What happens at the beginning of the stage.
+    /// Action at the beginning of the stage.
     pub action: Action,
     /// Condition that ends the stage before its time limit.
     pub until: Until,

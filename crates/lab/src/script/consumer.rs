@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a consumer subscribes to, and what its listener does.
+/// Subscription of a consumer, and the action of its listener.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     /// Consumer group.

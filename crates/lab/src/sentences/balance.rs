@@ -42,7 +42,7 @@ impl Sentence for BandwidthLimit {
 }
 
 impl BandwidthLimit {
-    /// What the machine of a broker can do, for comparison.
+    /// Capabilities of a broker's machine, for comparison.
     fn hardware(&self) -> Text {
         let Some(machine) = &self.machine else {
             return both!("no machine of a broker to compare with", "没有 Broker 主机数据可供比较");

@@ -73,7 +73,7 @@ fn undecided(doubt: Doubt, Text { en, zh }: &Text) -> Text {
     }
 }
 
-/// What finds the ceiling: more load, unless steps with more load are there and must become valid first.
+/// Advice for finding the ceiling: more load, unless steps with more load are there and must become valid first.
 fn advice(invalid: &Invalid) -> Text {
     if invalid.loads.is_empty() {
         return both!("extend the ladder", "请继续加压");

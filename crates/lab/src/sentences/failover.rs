@@ -1,4 +1,4 @@
-//! What a failed master costs its clients.
+//! Sentences about the cost of a failed master for its clients.
 
 use super::{Sentence, serialized};
 use crate::judge::failover::{Failover, Gap, Outage, Spread, WentBack};
@@ -91,7 +91,7 @@ fn prefixed((name, name_zh): (&str, &str), Text { en, zh }: Text) -> Text {
     both!("{name}: {en}", "{name_zh}：{zh}")
 }
 
-/// What became of messages.
+/// Sentence about the outcome of messages.
 fn messages(all: &Failover) -> Vec<Text> {
     let count = |count: u64| numbers::count(count as f64);
     let (lost, doubled) = (count(all.lost()), count(all.sum(|round| round.doubled)));

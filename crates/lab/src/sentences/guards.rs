@@ -147,13 +147,13 @@ serialized!(Guard, |guard| {
     "reading": guard.sentence(),
 });
 
-/// What the guards without figures of a cell would have needed, with the machine. Guards that miss the same thing give
-/// one text.
+/// Sources that the guards without figures of a cell would have needed, with the machine. Guards that miss the same
+/// source give one text.
 pub fn unseen(case: &Case<'_>) -> Vec<Text> {
     not_looked_at(case.not_measured())
 }
 
-/// What guards without figures did not look at, each sentence once.
+/// Sentences about the quantities that guards without figures did not look at, each sentence once.
 pub(super) fn not_looked_at<'a>(guards: impl Iterator<Item = &'a Guard>) -> Vec<Text> {
     let mut parts: Vec<Text> = Vec::new();
     for guard in guards {

@@ -17,7 +17,8 @@ use wire::json;
 const JAVA: &str = r#"{"table":{"brokerVersionDesc":"V5_5_0"}}"#;
 const VOSTOK: &str = r#"{"table":{"vostokVersion":"0.1.0"}}"#;
 
-/// What a broker makes of a setting: the value it shows from then on, and its remark; nothing: it is gone.
+/// Effect of a value at a broker: the value that the broker shows from then on, and its remark; nothing when the value
+/// is gone.
 type Take = fn(key: &str, value: &str) -> Option<(String, &'static str)>;
 
 fn as_told(_key: &str, value: &str) -> Option<(String, &'static str)> {
@@ -140,7 +141,7 @@ fn run(address: &str, out: &Path, line: &str) -> Result<(), lab::Error> {
     lab::run(Lab::new(line.split_whitespace().map(str::to_owned)))
 }
 
-/// What a sweep of a setting ends with, at a broker that has it at 4, and what the broker was told.
+/// End of a sweep of a setting, at a broker that has the value 4, and the values that the broker was given.
 fn swept(runtime: &'static str, take: Take, (key, values): (&str, &str)) -> (String, Vec<String>) {
     let place = tempfile::tempdir().unwrap();
     let (address, brokers) = start(runtime, &[take], &[(key, "4")]);

@@ -16,11 +16,11 @@ pub const THROTTLED_FULL: f64 = 0.25;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum Reading {
-    /// Of the processors.
+    /// Reading of the processors.
     Cpu(Cpu),
-    /// Of the disk that holds the store.
+    /// Reading of the disk that holds the store.
     Disk(Disk),
-    /// Of the network.
+    /// Reading of the network.
     Network(Network),
     /// Bytes by which a slave falls further behind, beside the bytes that are sent.
     FallsBehind { growth: f64, sent: f64 },
@@ -36,7 +36,8 @@ pub enum Reading {
 pub enum Cpu {
     /// Busy time of the cores that the broker may use.
     Busy { busy: f64, cores: f64 },
-    /// Cores that the broker used and waited for, of those that it may use; cores that other programs used.
+    /// Cores that the broker used and waited for, cores that other programs used, and all cores that the broker may
+    /// use.
     Waiting { used: f64, waiting: f64, others: f64, cores: f64 },
     /// Share of the time in which a quota stopped the processes.
     Quota(f64),
@@ -123,7 +124,7 @@ impl Reading {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum Evidence {
-    /// It is used up.
+    /// The resource is used up.
     Used(Reading),
     /// More load gives no more, no resource is used up, and the bytes of bodies flow almost evenly.
     ShapedNetwork { bytes: f64, variation: f64 },

@@ -1,4 +1,4 @@
-//! How much of each resource is used.
+//! Use of each resource.
 
 use super::reading::{Cpu, Disk, Network, Reading};
 use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Window};
@@ -111,8 +111,8 @@ fn machine(
     all
 }
 
-/// Processor use of a broker machine. What other programs use does not limit the broker as long as it gets a processor
-/// when it wants one, so it is left out; the time that the broker waits for a processor counts as use.
+/// Processor use of a broker machine. The use by other programs is left out, because it does not limit a broker that
+/// gets a processor whenever it wants one. The time that the broker waits for a processor counts as use.
 fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
     let whole = f64::from(machine.host.cores.max(1));
     let others = machine.mean(|second| second.others_cores);
@@ -172,8 +172,8 @@ fn requests(machine: &Machine<'_>) -> Option<Use> {
     Some(machine.uses(Reading::Disk(Disk::Requests { done, most })))
 }
 
-/// How often a sampled thread of the broker waited for the disk. A throttled disk shows here even while other programs
-/// keep the processors busy, which the pressure figure of the whole machine counts as progress.
+/// Share of samples in which a thread of the broker waited for the disk. A throttled disk shows here even while other
+/// programs keep the processors busy, which the pressure figure of the whole machine counts as progress.
 fn blocked(machine: &Machine<'_>) -> Option<Use> {
     let share = machine.mean(|second| f64::from(u8::from(second.process_blocked > 0)));
     (share > 0.0).then(|| machine.uses(Reading::Disk(Disk::Awaited(share))))

@@ -20,7 +20,7 @@ pub enum Reason {
     EndedEarly,
     /// No message was acknowledged.
     Silence {
-        /// What the last requests were answered with, if anything is known of that.
+        /// Answers to the last requests, if any is known.
         answer: Option<String>,
     },
     /// Number of repeats in which no message was acknowledged.

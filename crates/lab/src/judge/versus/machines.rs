@@ -43,7 +43,7 @@ pub struct Apart {
     pub limit: Tested,
     /// Names of the machines of the first and of the second run.
     pub machines: (String, String),
-    /// What their self-tests found, per second.
+    /// Figures of the self-tests of both machines, per second.
     pub values: (f64, f64),
 }
 
@@ -72,7 +72,7 @@ const TESTED: [(Tested, Of); 6] = [
 ];
 
 impl Apart {
-    /// How many times one is as much as the other.
+    /// Ratio of the larger figure to the smaller figure.
     pub fn times(&self) -> f64 {
         let (one, other) = self.values;
         (one / other).max(other / one)

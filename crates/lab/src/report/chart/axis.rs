@@ -13,7 +13,7 @@ pub enum Scale {
     Linear,
     /// Logarithmic, by powers of ten.
     Log,
-    /// For shares close to 1: 0, 90 %, 99 %, 99.9 %.
+    /// Scale of shares close to 1: 0, 90 %, 99 %, 99.9 %.
     Nines,
 }
 
