@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// Exceptions of each crate today, with the root package as `vostok`. The number of a crate only falls.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 155),
+    ("admin", 0),
     ("auth", 0),
     ("broker", 0),
     ("client", 0),
-    ("console", 62),
+    ("console", 59),
     ("controller", 0),
     ("grpc", 0),
     ("host", 0),

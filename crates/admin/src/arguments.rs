@@ -4,10 +4,10 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// How an argument is given to `vostok admin`. To `mqadmin` all are given with flags.
+/// Form of an argument of `vostok admin`. In `mqadmin` all arguments have flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By its place; required.
+    /// A value without a flag; required.
     Place,
     /// `--name VALUE`; required.
     Required,
@@ -26,9 +26,9 @@ pub struct Argument {
     pub short: &'static str,
     /// Long name of `mqadmin`'s option, without the dashes.
     pub long: &'static str,
-    /// How it is given to `vostok admin`.
+    /// Form of the argument in `vostok admin`.
     pub kind: Kind,
-    /// What the value means.
+    /// Meaning of the value.
     pub help: &'static str,
 }
 
@@ -63,7 +63,7 @@ pub(crate) const fn switch(name: &'static str, (short, long): Names, help: &'sta
     Argument { name, short, long, kind: Kind::Switch, help }
 }
 
-/// One broker.
+/// A broker.
 pub(crate) const BROKER: Argument =
     optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
 /// The masters of a cluster.
@@ -71,7 +71,7 @@ pub(crate) const MASTERS: Argument = optional("cluster", ("c", "clusterName"), "
 /// All brokers of a cluster.
 pub(crate) const BROKERS: Argument = optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
 
-/// One of the clusters that have a topic.
+/// A cluster, when several clusters have a topic.
 pub(crate) const CLUSTER: Argument =
     optional("cluster", ("c", "cluster"), "only the brokers of this cluster");
 
@@ -79,7 +79,7 @@ pub(crate) const CLUSTER: Argument =
 pub(crate) const COUNT: Argument = optional("count", ("a", "amount"), "messages; 100 if left out");
 /// Bytes of a message of a test.
 pub(crate) const TEST_SIZE: Argument = optional("size", ("s", "size"), "bytes of a message; 128 if left out");
-/// Of operations that repeat themselves in `mqadmin`.
+/// Seconds between two runs of an operation that repeats itself in `mqadmin`.
 pub(crate) const INTERVAL: Argument =
     optional("interval", ("i", "interval"), "do it again after so many seconds, until interrupted");
 

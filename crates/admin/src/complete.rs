@@ -1,5 +1,5 @@
-//! What may come next on a command line: commands, options, and names that the cluster knows. The scripts of the shells
-//! ask for it with each press of the key.
+//! Completion of a command line: commands, options, and names that the cluster knows. The scripts of the shells ask for
+//! it with each press of the key.
 
 use crate::Arguments;
 use crate::mqadmin::{names_and_options, option};
@@ -28,7 +28,7 @@ pub fn completion_script(shell: Shell) -> &'static str {
     }
 }
 
-/// What the last of the words, which is not complete, may become.
+/// Completions of the last word, which may be incomplete.
 #[must_use]
 pub fn complete(command: Command, words: &[String]) -> Vec<String> {
     let server = words.iter().position(|word| ["-n", "--namesrv", "--namesrvAddr"].contains(&word.as_str()));

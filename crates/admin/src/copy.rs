@@ -9,7 +9,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use wire::json;
 
-/// What is copied: its word, the header field with its name, and the requests about it.
+/// Kind of thing to copy: its word, the header field with its name, and the requests about it.
 pub(crate) struct Copied<T> {
     pub word: &'static str,
     pub field: &'static str,

@@ -13,7 +13,7 @@ pub enum Error {
     /// The arguments are not valid; nothing was sent.
     #[error("{0}")]
     Usage(String),
-    /// What was looked for does not exist.
+    /// A name or message that does not exist.
     #[error("{0}")]
     NotFound(String),
     /// A change was made on some servers and then failed on another.

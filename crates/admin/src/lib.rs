@@ -1,4 +1,4 @@
-//! What operators do with a cluster of Vostok or Apache RocketMQ: look, change, destroy.
+//! Operations of operators on a cluster of Vostok or Apache RocketMQ: look, change, destroy.
 //!
 //! - [`OPERATIONS`]: the one table of operations. The command line, the twin of `mqadmin`, their help and
 //!   `docs/admin.md` are made from its rows.

@@ -37,7 +37,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "lite":
          optional("broker", ("b", "brokerName"), "only this broker set")], dispatch;
 };
 
-/// What is asked of brokers, and the columns of their answers: head, width, path of the member.
+/// Request to brokers, and the columns of their answers: head, width, path of the member.
 struct Question {
     code: i32,
     title: &'static str,

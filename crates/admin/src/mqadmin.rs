@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use wire::codes::response;
 
-/// Where `mqadmin` sends those whose command failed (`FAQUrl`).
+/// Text that `mqadmin` prints when a command failed (`FAQUrl`).
 const FAQ: &str =
     "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ";
 
@@ -37,14 +37,14 @@ pub fn mqadmin(words: &[String]) -> Result<u8, Error> {
     }
 }
 
-/// For completion: the names of all commands, or the options of one.
+/// Completions: the names of all commands, or the options of a command.
 pub(crate) fn names_and_options(name: Option<&str>) -> Vec<String> {
     let Some(name) = name else { return NAMES.into_iter().map(|(name, _)| name.to_owned()).collect() };
     let shorts = options(&named(name)).into_iter().map(|argument| argument.short).filter(|it| !it.is_empty());
     shorts.chain(["n", "h"]).map(|short| format!("-{short}")).collect()
 }
 
-/// For completion: the argument that an option of a command gives, if it has a value.
+/// Returns the argument that an option of a command gives, if the option has a value, for completion.
 pub(crate) fn option(name: &str, given: &str) -> Option<&'static str> {
     let options = options(&named(name)).into_iter();
     let mut valued = options.filter(|argument| argument.kind != Kind::Switch);

@@ -95,7 +95,7 @@ async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error>
     Ok(Changed { servers, key, value, remarks })
 }
 
-/// How many topics a name server changed.
+/// Number of topics that a name server changed.
 #[derive(Serialize)]
 struct Permission {
     server: String,

@@ -1,4 +1,4 @@
-//! What an operation is: a row of the table.
+//! Operations: rows of the table.
 
 use crate::request::Request;
 use crate::{Argument, Arguments, Error, Session};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use std::any::Any;
 use std::pin::Pin;
 
-/// What an operation does to the cluster.
+/// Effect of an operation on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It only reads.
+    /// The operation only reads.
     Look,
-    /// It changes something that can be changed back.
+    /// The operation changes something that can be changed back.
     Change,
-    /// It removes something that cannot be restored, or lets messages be skipped. It asks before.
+    /// The operation removes something that cannot be restored, or lets messages be skipped. It asks before.
     Destroy,
 }
 
@@ -24,18 +24,18 @@ pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Answer>, E
 /// An operation: a row of [`OPERATIONS`](crate::OPERATIONS).
 #[derive(Debug)]
 pub struct Operation {
-    /// What it is about, the first word on the command line.
+    /// Subject of the operation, the first word on the command line.
     pub noun: &'static str,
-    /// What is done, the second word on the command line.
+    /// Action on the subject, the second word on the command line.
     pub verb: &'static str,
     /// Names of `mqadmin` for it. Of several operations with one name that one is meant whose required arguments are
     /// all given, the first of the table if there are several.
     pub mqadmin: &'static [&'static str],
-    /// What it does to the cluster.
+    /// Effect on the cluster.
     pub effect: Effect,
-    /// One sentence for help and documentation.
+    /// Sentence for help and documentation.
     pub about: &'static str,
-    /// Its arguments; those by place in their order.
+    /// Arguments of the operation; arguments without a flag in their order.
     pub arguments: &'static [Argument],
     /// Performs it.
     pub(crate) call: for<'a> fn(&'a Session, &'a Arguments) -> Call<'a>,
@@ -59,7 +59,7 @@ pub trait Answer: Any + Send + Sync {
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
 
-    /// What the arguments name and was not found, as a sentence. `vostok admin` fails with it; `mqadmin` prints nothing then.
+    /// Sentence about the named thing that was not found. `vostok admin` fails with it; `mqadmin` prints nothing then.
     fn missing(&self, arguments: &Arguments) -> Option<String>;
 
     /// Removes secrets, and bodies of messages unless the reader may see them.
@@ -71,12 +71,12 @@ pub(crate) trait Typed: Serialize + Send + Sync + 'static {
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
 
-    /// As [`Answer::missing`].
+    /// Sentence of [`Answer::missing`].
     fn missing(&self, _: &Arguments) -> Option<String> {
         None
     }
 
-    /// As [`Answer::redact`]. Types with secrets or bodies of messages must implement it.
+    /// Removes secrets, see [`Answer::redact`]. Types with secrets or bodies of messages must implement it.
     fn redact(&mut self, _sees_bodies: bool) {}
 }
 

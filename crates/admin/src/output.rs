@@ -14,7 +14,7 @@ use std::io::IsTerminal as _;
 /// Least width of a value that is wrapped beside its name.
 const VALUE_MIN: usize = 8;
 
-/// How an answer is written.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Columns for people.
@@ -27,7 +27,7 @@ pub enum Format {
     Csv,
 }
 
-/// Where an answer is shown.
+/// Output device of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     /// Columns of the terminal; `None` for a pipe or file, which gets all columns without separators and colours.

@@ -18,7 +18,7 @@ pub(crate) const CONTAINS: Argument = optional("contains", ("", ""), "only names
 pub(crate) const AFTER: Argument = optional("after", ("", ""), "only names behind this one");
 pub(crate) const LIMIT: Argument = optional("limit", ("", ""), "most rows, at most 2000; 100 if left out");
 
-/// What is asked for.
+/// Filter and limit of a page.
 pub(crate) struct Page<'a> {
     contains: &'a str,
     after: &'a str,
@@ -48,7 +48,7 @@ impl<'a> Page<'a> {
         }))
     }
 
-    /// How many rows the page has at most.
+    /// Largest number of rows of the page.
     pub fn limit(&self) -> usize {
         self.limit
     }

@@ -10,7 +10,7 @@ use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::json;
 
-/// What a dry run shows of the body of a request.
+/// Form in which a dry run shows the body of a request.
 #[derive(Clone, Copy)]
 enum Shown {
     Whole,

@@ -9,9 +9,9 @@ use serde_json::json;
 use std::fmt::Write as _;
 use wire::codes::request;
 
-/// How far back queues are compared (`CheckRocksdbCqWriteProgressCommand`).
+/// Age of the oldest queues that are compared (`CheckRocksdbCqWriteProgressCommand`).
 const CHECKED_MS: i64 = 30 * 24 * 3_600_000;
-/// What a broker can export (`ExportRocksDBConfigToJsonRequestHeader.ConfigType`).
+/// Kinds of data that a broker can export (`ExportRocksDBConfigToJsonRequestHeader.ConfigType`).
 const KINDS: &str = "topics;subscriptionGroups;consumerOffsets";
 
 /// The operations on what is kept in RocksDB.

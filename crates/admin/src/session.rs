@@ -26,7 +26,7 @@ pub struct Planned {
     pub server: String,
     /// Name of the request (`RequestCode`).
     pub request: String,
-    /// Its header fields and body.
+    /// Header fields and body of the request.
     pub content: String,
 }
 
@@ -66,12 +66,12 @@ impl Session {
         Self { client, name_servers, now_ms, planned, failures, last_answered, needs_target: false }
     }
 
-    /// The same, refusing operations that name neither broker nor cluster.
+    /// Refuses operations that name neither broker nor cluster.
     pub(crate) fn without_default_cluster(self) -> Self {
         Self { needs_target: true, ..self }
     }
 
-    /// The same, remembering with other sessions which name server answered last.
+    /// Remembers with other sessions which name server answered last.
     pub(crate) fn remembering(self, last_answered: Arc<AtomicUsize>) -> Self {
         Self { last_answered, ..self }
     }
@@ -115,7 +115,7 @@ impl Session {
         self.look_within(server, request, TIMEOUT).await
     }
 
-    /// As [`Session::look`], with the longest time for the answer.
+    /// Sends a request like [`Session::look`], with the longest time for the answer.
     pub(crate) async fn look_within(
         &self,
         server: &str,
@@ -323,7 +323,7 @@ impl Session {
         Ok(chosen(self.route(topic).await?, None))
     }
 
-    /// As [`Session::brokers_of`], of one cluster alone if the arguments name one.
+    /// Brokers as in [`Session::brokers_of`], but of one cluster alone if the arguments name a cluster.
     pub(crate) async fn brokers_in(
         &self,
         topic: &str,

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name server when neither an option nor the environment names one: that of `vostok serve` on the same machine.
 const LOCAL: &str = "127.0.0.1:9876";
 
-/// How an operation reaches the cluster.
+/// Access of an operation to the cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     /// Addresses of the name servers, separated by semicolons; `None` for those of the environment.
@@ -26,7 +26,7 @@ pub(crate) struct Access {
     pub needs_target: bool,
 }
 
-/// What an operation led to.
+/// Outcome of an operation.
 pub(crate) struct Outcome {
     /// The operation's answer.
     pub answer: Box<dyn Answer>,

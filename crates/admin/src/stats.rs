@@ -1,4 +1,4 @@
-//! What operations on several nouns ask of brokers and name servers, and answer.
+//! Requests to brokers and name servers that operations on several nouns share, and their answers.
 
 use crate::request::{Request, body, for_each, split};
 use crate::{Arguments, Error, Session, lag};
@@ -22,7 +22,7 @@ pub(crate) const SILENT_MAX: usize = 3;
 pub(crate) struct Created<T> {
     /// Addresses of the brokers.
     pub brokers: Vec<String>,
-    /// What was created.
+    /// Created topic or group.
     pub config: T,
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn consumer_connection(
     connection_and_broker(session, group, broker).await.map(|(connection, _)| connection)
 }
 
-/// As [`consumer_connection`], with the address of the broker, through which the members can be asked.
+/// Connection as in [`consumer_connection`], with the address of the broker, through which the members can be asked.
 pub(crate) async fn connection_and_broker(
     session: &Session,
     group: &str,
@@ -112,7 +112,7 @@ pub(crate) async fn connection_and_broker(
     Ok((body(broker, &reply)?, broker.to_owned()))
 }
 
-/// What a member of a group says of itself, asked through a broker that it is connected to.
+/// Status that a member of a group reports, asked through a broker that the member is connected to.
 pub(crate) async fn running_info(
     session: &Session,
     broker: &str,
@@ -123,7 +123,7 @@ pub(crate) async fn running_info(
     body(broker, &session.look(broker, &ask).await?)
 }
 
-/// As [`running_info`] without stacks, for looks at many members: a member has [`MEMBER_TIMEOUT`] to answer.
+/// Status as in [`running_info`] without stacks, for looks at many members: a member has [`MEMBER_TIMEOUT`] to answer.
 pub(crate) async fn brief_running_info(
     session: &Session,
     broker: &str,
@@ -165,8 +165,8 @@ pub(crate) async fn consume_stats(
     failures.into_iter().next().map_or(Ok(stats), Err)
 }
 
-/// As [`consume_stats`], on the brokers of one cluster alone if the arguments name one; with the failures of brokers that did not
-/// answer, as long as one has offsets of the group.
+/// Statistics as in [`consume_stats`], on the brokers of one cluster alone if the arguments name a cluster. The
+/// failures of brokers that did not answer come with them, if at least one broker has offsets of the group.
 pub(crate) async fn consume_stats_in(
     session: &Session,
     (group, topic): (&str, Option<&str>),

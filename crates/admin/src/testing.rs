@@ -65,13 +65,13 @@ impl ServerAnswer {
         Some(Self { code, ..Self::default() })
     }
 
-    /// The same once so many answers wait as the barrier wants.
+    /// Answers once so many answers wait as the barrier wants.
     pub fn after(self, barrier: &Arc<Barrier>) -> Self {
         Self { barrier: Some(barrier.clone()), ..self }
     }
 }
 
-/// What the server of a name answers. `None` closes the connection instead.
+/// Answers of the server of a name. `None` closes the connection instead.
 type Answers = Arc<dyn Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync>;
 
 /// Performs a test in a session with a cluster of masters of these names.
@@ -83,7 +83,7 @@ pub(crate) fn with_cluster<T>(
     perform(brokers, Arc::new(answers), false, test)
 }
 
-/// As [`with_cluster`], in a dry run.
+/// Performs a test like [`with_cluster`], in a dry run.
 pub(crate) fn with_planning_cluster<T>(
     brokers: &[&str],
     answers: impl Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync + 'static,

@@ -1,9 +1,9 @@
 //! `vostok top`: live figures of a cluster of Vostok or Apache RocketMQ in a terminal.
 //!
-//! A *look* asks the operations of the table (`look.rs`): a call for the cluster, a few for each broker, and in turn a bounded
-//! number of topics and groups for which there is no common call; never one call for each row. Two looks make a *sample*, rows
-//! with rates (`sample.rs`). The screens (`screen.rs`) turn a sample into tables, the view (`view.rs`) is what keys change, and
-//! drawing (`draw.rs`) is a function of both. Only `terminal.rs` reads keys and the clock.
+//! A *look* asks the operations of the table (`look.rs`): a call for the cluster, a few for each broker, and in turn calls
+//! for a bounded number of topics and groups without a common call. There is never a call for each row. Two looks make a
+//! *sample*, rows with rates (`sample.rs`). The screens (`screen.rs`) turn a sample into tables. The view (`view.rs`) is the
+//! state that keys change, and drawing (`draw.rs`) is a function of both. Only `terminal.rs` reads keys and the clock.
 
 mod command;
 mod draw;

@@ -1,4 +1,4 @@
-//! How far all groups of a broker are.
+//! Progress of all groups of a broker.
 
 use crate::operation::Typed;
 use crate::request::{Request, body};

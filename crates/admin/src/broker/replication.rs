@@ -1,4 +1,4 @@
-//! How far the replicas of brokers are.
+//! Progress of the replicas of brokers.
 
 use crate::operation::Typed;
 use crate::request::{Request, body};
@@ -61,7 +61,7 @@ pub struct ReplicaStatus {
     pub bytes_per_second: i64,
 }
 
-/// How far replicas are, and the same as `mqadmin` prints it.
+/// Progress of replicas, and the text that `mqadmin` prints about it.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub struct Replicas {

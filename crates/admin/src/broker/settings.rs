@@ -21,7 +21,7 @@ const MASTER: i64 = 0;
 pub struct Settings {
     /// Settings of all servers that were asked.
     pub rows: Vec<Setting>,
-    /// For each server the line above its settings, and how many of the rows are its own.
+    /// Servers: the line above the settings of each server, and the number of its rows.
     #[serde(skip)]
     servers: Vec<(String, usize)>,
 }
@@ -63,8 +63,8 @@ impl Settings {
         }
     }
 
-    /// What to remark after a change of `key`: the servers that show no such setting pass it over without a word, those of RocketMQ
-    /// too.
+    /// Remarks after a change of `key`: servers that show no such setting ignore the change without an error, those of
+    /// RocketMQ too.
     pub(crate) fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
         let shows = |server: &str| self.rows.iter().any(|row| row.server == server && row.key == key);
         let remark = |server| format!("{server} shows no setting {key}, so nothing was changed there");
@@ -163,7 +163,7 @@ pub(super) struct Changed {
     brokers: Vec<String>,
     key: String,
     value: String,
-    /// What the brokers remark, such as that no setting has this name.
+    /// Remarks of the brokers, such as that no setting has this name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remarks: Vec<String>,
 }

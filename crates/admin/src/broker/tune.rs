@@ -1,4 +1,4 @@
-//! What is changed of a running broker beside its settings: cold reads, read-ahead, the timer's engine, positions.
+//! Changes of a running broker beside its settings: cold reads, read-ahead, the timer's engine, positions.
 
 use super::settings::{read, title};
 use crate::operation::{Written, change_each};

@@ -1,4 +1,4 @@
-//! What members of a consumer group say of themselves.
+//! Status that members of a consumer group report.
 
 use crate::operation::Written;
 use crate::text::{time_to_ms, version};
@@ -47,7 +47,7 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<W
     Ok(Written::new(rows, text))
 }
 
-/// What a member says, as data: the state of each queue and the rates of each topic as rows.
+/// Status of a member as data: the state of each queue and the rates of each topic as rows.
 fn value(client: &str, info: &ConsumerRunningInfo) -> Value {
     let queues = info.mq_table.iter().chain(&info.mq_pop_table).map(|(queue, state)| {
         let MessageQueue { topic, broker_name, queue_id } = queue;
@@ -133,7 +133,7 @@ const STATE: &str = "commitOffset cachedMsgMinOffset cachedMsgMaxOffset cachedMs
     transactionMsgMinOffset transactionMsgMaxOffset transactionMsgCount locked tryUnlockTimes \
     lastLockTimestamp droped lastPullTimestamp lastConsumeTimestamp";
 
-/// What a member says, as `ConsumerRunningInfo.formatString` writes it.
+/// Status of a member as `ConsumerRunningInfo.formatString` writes it.
 fn format_info(info: &ConsumerRunningInfo) -> String {
     let mut out = "#Consumer Properties#\n".to_owned();
     let mut line = |text: std::fmt::Arguments<'_>| {

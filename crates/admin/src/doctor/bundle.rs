@@ -1,4 +1,4 @@
-//! What was gathered of a cluster: one value, written and read as JSON, without bodies of messages and without secrets.
+//! Bundle of facts about a cluster: a value, written and read as JSON, without bodies of messages and without secrets.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use wire::body::{DepartedBroker, ReplacedBroker};
 /// Version of the bundle's form.
 pub(crate) const FORMAT: u32 = 1;
 
-/// What was gathered of a cluster at one time.
+/// Facts about a cluster, gathered at one time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundle {
@@ -37,7 +37,7 @@ pub struct Bundle {
     pub(crate) topics_left_out: usize,
     /// The consumer groups, but for those of RocketMQ's own.
     pub(crate) groups: Vec<Group>,
-    /// What the machine says on which the bundle was gathered; absent where no broker is on it.
+    /// Facts about the machine on which the bundle was gathered; absent where no broker is on it.
     pub(crate) host: Option<host::Facts>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Route {
     pub perm: i32,
 }
 
-/// What a broker says about itself.
+/// Facts that a broker reports about itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Broker {
@@ -163,7 +163,7 @@ pub(crate) struct Broker {
     pub certificate_ends_ms: Option<i64>,
 }
 
-/// What waits in an own queue of a broker, and the first of it, of which nothing is known when the broker does not give it to the tools.
+/// Waiting messages in an own queue of a broker, and the first of them if the broker gives it to the tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Head {
@@ -175,7 +175,7 @@ pub(crate) struct Head {
     pub born_ms: Option<i64>,
     /// Group of its producer, of a half message.
     pub producer_group: String,
-    /// How often its producer was asked what becomes of it.
+    /// Number of times that the producer was asked for the outcome.
     pub checks: i64,
 }
 
@@ -237,7 +237,7 @@ impl Broker {
     }
 }
 
-/// How far the slaves of a master are, by the master's account.
+/// Progress of the slaves of a master, by the master's account.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Replication {
@@ -325,9 +325,9 @@ pub(crate) struct Group {
     pub is_enabled: Option<bool>,
     /// Whether a member is connected to a broker; absent when no broker could say.
     pub is_online: Option<bool>,
-    /// How it consumes, as in `ConsumerConnection.consumeType`; empty when nobody is online.
+    /// Mode of consuming, as in `ConsumerConnection.consumeType`; empty when nobody is online.
     pub consume_type: String,
-    /// As in `ConsumerConnection.messageModel`; empty when nobody is online.
+    /// Message model, as in `ConsumerConnection.messageModel`; empty when nobody is online.
     pub model: String,
     pub connections: Vec<Connection>,
     pub members: Vec<Member>,
@@ -346,7 +346,7 @@ pub(crate) struct Lock {
     pub queue: i32,
     /// Client id of the holder.
     pub client: String,
-    /// How many milliseconds ago the holder took or renewed the lock.
+    /// Milliseconds since the holder took or renewed the lock.
     pub age_ms: i64,
 }
 
@@ -403,7 +403,7 @@ pub(crate) struct Owned {
     pub cached: i64,
 }
 
-/// How far a group is in a queue.
+/// Progress of a group in a queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
@@ -443,8 +443,7 @@ impl Progress {
     }
 }
 
-/// The settings with, for each value that may hold a secret, whether it is set and whether it is the one of RocketMQ's
-/// examples.
+/// The settings with a mark in place of each secret: set, or the key of RocketMQ's examples.
 #[must_use]
 pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let may_be_secret = |key: &str, value: &str| {
@@ -469,7 +468,7 @@ pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, S
 
 /// The secret key of RocketMQ's example files.
 const EXAMPLE_KEY: &str = "12345678";
-/// What stands for a secret that is the one of RocketMQ's example files.
+/// Text in place of a secret that is the key of RocketMQ's example files.
 pub(crate) const EXAMPLE: &str = "(key of the examples)";
 
 #[cfg(test)]

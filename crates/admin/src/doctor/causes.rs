@@ -13,7 +13,7 @@ enum Common {
     Set,
     /// The address of a server.
     Address,
-    /// Nothing: the cause concerns the whole cluster.
+    /// No subject: the cause concerns the whole cluster.
     Cluster,
 }
 

@@ -8,7 +8,7 @@ use wire::body::{PERM_READ, PERM_WRITE};
 /// Time without a pull after which the owner is said not to pull.
 const PULL_MS: i64 = 60_000;
 
-/// What is asked for.
+/// Topic, queue and group to trace.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub topic: String,
@@ -18,7 +18,7 @@ pub(super) struct Target {
     pub group: String,
 }
 
-/// What a link of the chain came to.
+/// State of a link of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Link {
@@ -26,7 +26,7 @@ pub(super) enum Link {
     Passes,
     /// The chain breaks here.
     Broken,
-    /// Nobody said.
+    /// The state was not reported.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ const CLEAN: u8 = 0;
 const FOUND: u8 = 1;
 const BLIND: u8 = 2;
 
-/// How the verdict is printed.
+/// Format of the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Text for people.
@@ -49,7 +49,7 @@ pub struct DoctorCommand {
     /// Name servers; otherwise those of NAMESRV_ADDR, otherwise 127.0.0.1:9876.
     #[arg(short, long, global = true, value_name = "HOST:PORT;...")]
     namesrv: Option<String>,
-    /// How the verdict is printed.
+    /// Format of the verdict.
     #[arg(short, long, global = true, default_value = "table")]
     output: Output,
     /// File with accessKey and secretKey; otherwise conf/tools.yml of ROCKETMQ_HOME.
@@ -58,7 +58,7 @@ pub struct DoctorCommand {
     /// Judge this bundle and ask no server.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "namesrv"])]
     bundle: Option<PathBuf>,
-    /// Also write what was gathered to a file, without bodies and secrets.
+    /// Write what was gathered to a file, too, without bodies and secrets.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Whether this machine is looked at too.

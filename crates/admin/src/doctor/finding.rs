@@ -8,7 +8,7 @@ use crate::text::time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -148,10 +148,10 @@ impl Found {
     }
 }
 
-/// What a check saw.
+/// Result of a check, with the number of things it looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// How many things there was data for. Nothing was checked when it is 0.
+    /// Number of things with data. Nothing was checked when it is 0.
     pub looked: usize,
     pub found: Vec<Found>,
 }
@@ -215,13 +215,13 @@ impl Finding {
     }
 }
 
-/// What a check came to.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
-    /// It looked and found nothing.
+    /// The check found nothing.
     Pass,
-    /// It found something.
+    /// The check found something.
     Finding,
     /// The bundle has no data for it.
     Skip,
@@ -232,13 +232,13 @@ pub enum State {
 pub struct Verdict {
     /// Name of the check.
     pub code: &'static str,
-    /// What the check came to.
+    /// Outcome of the check.
     pub state: State,
     /// Number of things that the check looked at.
     pub looked: usize,
-    /// What the check needs of the bundle.
+    /// Data that the check needs of the bundle.
     pub needs: Text,
-    /// What the check found.
+    /// Findings of the check.
     pub(crate) findings: Vec<Finding>,
 }
 

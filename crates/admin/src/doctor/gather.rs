@@ -36,10 +36,10 @@ const MASTER: i64 = 0;
 const TOPICS_MAX: usize = if cfg!(test) { 4 } else { 10_000 };
 /// Topics of a broker that are asked for at once.
 const PAGE: usize = 2000;
-/// Where brokers put half messages that they gave up, which a check looks at.
+/// Topic of half messages that brokers gave up, which a check looks at.
 const GIVEN_UP: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 
-/// What is gathered.
+/// Scope of a bundle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     /// Only this topic and its retry topic; all without it.
@@ -223,7 +223,7 @@ struct HaConnection {
     in_sync: bool,
 }
 
-/// What a broker says about itself. One that does not answer is asked nothing more.
+/// Gathers the facts that a broker reports about itself. A broker that does not answer is asked nothing more.
 async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker {
     let address = known.address.clone();
     let runtime = match session.client.broker_runtime(&address).await {
@@ -303,7 +303,7 @@ async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<T
     topics.await.into_iter().flatten().collect()
 }
 
-/// What to read of this machine when brokers of the bundle are on it: their processes and the disks of their stores.
+/// Processes and disks to read when brokers of the bundle are on this machine.
 pub(super) fn local_brokers(bundle: &Bundle) -> Option<host::Source> {
     let is_here = |broker: &&Broker| ip(&broker.address).is_some_and(host::is_own_address);
     let (mut paths, mut broker_ports) = (BTreeSet::new(), Vec::new());

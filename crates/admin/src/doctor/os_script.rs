@@ -4,21 +4,21 @@
 use host::Facts;
 use serde::Serialize;
 
-/// What a line does for a broker of Vostok.
+/// Effect of a line on a broker of Vostok.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Judgement {
     /// Vostok needs it too.
     Needed,
-    /// It changes nothing that Vostok would notice.
+    /// The line changes nothing that Vostok would notice.
     Harmless,
-    /// It costs messages, time or memory.
+    /// The line costs messages, time or memory.
     Harmful,
 }
 
 /// A line of the script.
 pub(crate) struct Line {
-    /// What the line does.
+    /// Text about the effect of the line.
     pub text: &'static str,
     /// The kernel setting that it sets, as in `sysctl`; empty for others.
     pub setting: &'static str,

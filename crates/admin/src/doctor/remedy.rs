@@ -4,7 +4,7 @@ use super::bilingual::Text;
 use crate::{Arguments, Effect, Operation, operation};
 use serde_json::{Value, json};
 
-/// What an operator should do about a finding.
+/// Remedy of a finding: the next action of an operator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remedy {
     /// Steps that no operation performs, for example to start a process or to edit a file.

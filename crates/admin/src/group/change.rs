@@ -1,4 +1,4 @@
-//! What is changed of groups: creation and deletion.
+//! Changes of groups: creation and deletion.
 
 use super::policy_text;
 use crate::operation::{Typed, Written, change_each};

@@ -104,7 +104,8 @@ impl Owners {
     }
 }
 
-/// Whether somebody waited in vain, the operator for the broker or the broker for the member. Other refusals come at once.
+/// Whether a wait timed out: that of the operator for the broker, or that of the broker for the member. Other refusals
+/// come at once.
 fn is_silent(why: &Error) -> bool {
     why.code().is_none_or(|code| code == response::CONSUME_MSG_TIMEOUT)
 }

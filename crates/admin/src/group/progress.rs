@@ -1,4 +1,4 @@
-//! How far groups are.
+//! Progress of groups.
 
 use super::owners::{Owners, QueueOwner};
 use crate::operation::Typed;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wire::codes::request;
 use wire::properties::key;
 
-/// What a listener made of a message (`ConsumeMessageDirectlyResult`).
+/// Result of a listener for a message (`ConsumeMessageDirectlyResult`).
 #[derive(Deserialize, Serialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Consumed {

@@ -68,7 +68,7 @@ impl Typed for Vec<Waiting> {
     }
 }
 
-/// What all masters that answer have waiting.
+/// Returns the waiting messages of all masters that answer.
 pub(super) async fn due(session: &Session) -> Result<Vec<Waiting>, Error> {
     let mut masters = session.members(None).await?;
     masters.retain(|member| member.id == 0);
@@ -172,7 +172,7 @@ async fn timed(session: &Session, name: &str, pending: i64) -> Waiting {
     }
 }
 
-/// Times at which timed messages are due, of those that were stored last, and whether these are all.
+/// Times at which the most recently stored timed messages are due, and whether these are all timed messages.
 async fn timed_times(session: &Session, name: &str) -> Result<(Vec<i64>, bool), Error> {
     let queue = MessageQueue::new(TIMER_TOPIC, name, 0);
     let end = session.client.max_offset(&queue).await?;

@@ -26,7 +26,7 @@ fn missing(what: &str) -> Error {
     Error::NotFound(format!("no message with {what} was found"))
 }
 
-/// What the brokers of a topic found, and the failures of the others.
+/// Returns the messages that the brokers of a topic found, and the failures of the other brokers.
 ///
 /// # Errors
 /// The first failure when no broker found a message, because one that did not answer may have it.
@@ -37,7 +37,7 @@ pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result
 /// Messages that were found, and the failures of brokers that did not answer.
 type Found = (Vec<Received>, Vec<Error>);
 
-/// As [`query`], each broker of one cluster alone if the arguments name one.
+/// Queries like [`query`], but each broker of one cluster alone if the arguments name a cluster.
 async fn query_in(
     session: &Session,
     query: &MessageQuery<'_>,
@@ -159,7 +159,7 @@ mod tests {
         bytes
     }
 
-    /// Of the brokers a and b, a does not answer. `has_message` says whether b has the message.
+    /// Answers of the brokers a and b, where a does not answer. `has_message` says whether b has the message.
     fn answers(has_message: bool) -> impl Fn(&str, &Received) -> Option<ServerAnswer> {
         move |broker, asked| match (broker, asked.code) {
             ("b", request::QUERY_MESSAGE) if has_message => ServerAnswer::bytes(stored()),

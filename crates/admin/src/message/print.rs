@@ -19,7 +19,7 @@ const LIMIT: usize = 10_000;
 #[serde(transparent)]
 pub(crate) struct Printed {
     messages: Vec<View>,
-    /// For each queue the line above its messages, and how many of the messages are its own.
+    /// Queues: the line above the messages of each queue, and the number of its messages.
     #[serde(skip)]
     queues: Vec<(String, usize)>,
     #[serde(skip)]

@@ -17,7 +17,7 @@ const GROUP: &str = "TOOLS_PRODUCER";
 /// answer is seen and not a missing one.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a message was stored; without a status after a dry run.
+/// Place at which a message was stored; without a status after a dry run.
 #[derive(Serialize)]
 pub(crate) struct Sent {
     topic: String,
@@ -29,7 +29,7 @@ pub(crate) struct Sent {
     offset_id: String,
 }
 
-/// As `SendResult.toString` writes it.
+/// Text like that of `SendResult.toString`.
 impl fmt::Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { topic, broker, queue, queue_offset, status, message_id, offset_id } = self;

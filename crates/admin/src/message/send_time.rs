@@ -1,4 +1,4 @@
-//! How long sends take.
+//! Duration of sends.
 
 use super::send::{Sent, producer, send_message, sent};
 use crate::operation::Written;

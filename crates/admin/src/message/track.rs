@@ -8,7 +8,7 @@ use std::fmt;
 use wire::body::{ConsumeType, ConsumerConnection};
 use wire::codes::response;
 
-/// What a group has done with a message.
+/// State of a message in a group.
 #[derive(Clone, Serialize)]
 pub struct Track {
     /// Name of the group.

@@ -48,7 +48,7 @@ pub struct Transaction {
     pub keys: Option<String>,
     /// Group of the producer.
     pub producer_group: String,
-    /// How often the broker asked the producer.
+    /// Number of times that the broker asked the producer.
     pub checks: i64,
     /// Time at which the producer sent the message.
     pub born_time: String,
@@ -84,7 +84,7 @@ impl Typed for Transactions {
     }
 }
 
-/// The half messages of a broker and what is known about them.
+/// Half messages of a broker, with their states.
 #[derive(Default)]
 struct Halves {
     halves: Vec<Received>,

@@ -125,17 +125,17 @@ impl View {
         }
     }
 
-    /// The same with the groups that consume the topic.
+    /// Adds the groups that consume the topic.
     pub(super) fn with_tracks(self, tracks: Vec<Track>) -> Self {
         Self { tracks, ..self }
     }
 
-    /// The same with why it is not known which groups consume the topic.
+    /// Adds the reason why it is unknown which groups consume the topic.
     pub(super) fn without_tracks(self, why: String) -> Self {
         Self { tracks_error: Some(why), ..self }
     }
 
-    /// The same with the bounds of the queue, which RocketMQ's clients add to the properties of pulled messages.
+    /// Adds the bounds of the queue, which RocketMQ's clients add to the properties of pulled messages.
     pub(super) fn with_bounds(mut self, min_offset: i64, max_offset: i64) -> Self {
         for (name, offset) in [(key::MIN_OFFSET, min_offset), (key::MAX_OFFSET, max_offset)] {
             self.properties.insert(name.to_owned(), offset.to_string());

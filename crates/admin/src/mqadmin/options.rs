@@ -3,7 +3,7 @@
 use crate::arguments::optional;
 use crate::{Argument, Arguments, Kind, Operation};
 
-/// What commands take of `mqadmin` and do not heed: short and long name of options that take a value.
+/// Options of `mqadmin` that are accepted and have no effect: short and long name of options that take a value.
 const UNHEEDED: &[(&str, &[Argument])] = &[
     ("queryMsgById", &[unheeded("u", "unitName"), unheeded("f", "bodyFormat"), unheeded("c", "cluster")]),
     ("queryMsgByKey", &[unheeded("l", "lastKey")]),
@@ -16,7 +16,7 @@ const fn unheeded(short: &'static str, long: &'static str) -> Argument {
     optional(long, (short, long), "taken for compatibility, without effect")
 }
 
-/// What was given on a command line.
+/// Arguments of a command line.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub arguments: Arguments,

@@ -180,7 +180,8 @@ async fn each(
     Ok(queues)
 }
 
-/// Where the offsets of a group in the queues of one broker set go. Only its own broker is asked, whatever the others do.
+/// Returns the new offsets of a group in the queues of a broker set. Only the set's own broker is asked, even if other
+/// brokers do not answer.
 async fn targets(
     session: &Session,
     (group, topic): (&str, &str),
@@ -202,7 +203,7 @@ async fn targets(
     Ok(queues)
 }
 
-/// Where one queue is reset to: the first message at or after a time, or an offset.
+/// Target of the reset of a queue: the first message at or after a time, or an offset.
 struct Target<'a> {
     /// The time as the operator wrote it.
     given: &'a str,

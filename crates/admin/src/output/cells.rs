@@ -5,7 +5,7 @@ use serde_json::Value;
 /// State of a value in the eyes of an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Level {
-    /// Nothing is known to be wrong.
+    /// No known fault.
     #[default]
     Plain,
     /// Something may become wrong.

@@ -26,7 +26,7 @@ pub struct TopCommand {
     /// Print the figures of one second and end.
     #[arg(long)]
     once: bool,
-    /// How the figures of --once are printed.
+    /// Format of the figures of --once.
     #[arg(short, long, default_value = "table", requires = "once")]
     output: Format,
 }

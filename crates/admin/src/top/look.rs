@@ -1,4 +1,4 @@
-//! What the operations told at one moment. Their number does not grow with that of topics and groups.
+//! Answers of the operations at one moment. The number of requests does not grow with the number of topics and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::{Arguments, Error, Health, Lag, Memory, Session, diagnose, operation}
 
 /// Time between two looks; longer when a look takes longer.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
-/// Most topics whose ends are asked in one look, of those that no group consumes.
+/// Largest number of topics without a consuming group whose ends are asked in one look.
 const TOPICS_AT_ONCE: usize = 16;
 /// Most groups whose members are asked in one look.
 const GROUPS_AT_ONCE: usize = 8;
@@ -89,7 +89,7 @@ struct Named {
     topic: String,
 }
 
-/// What was told at one moment.
+/// Answers at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
     /// Time of the look, ms since the epoch.
@@ -105,7 +105,7 @@ pub(super) struct Look {
     pub producers: Vec<Client>,
     /// Members of the groups that were asked this time.
     pub members: BTreeMap<String, Vec<Client>>,
-    /// What could not be asked.
+    /// Failures of requests.
     pub errors: Vec<String>,
 }
 

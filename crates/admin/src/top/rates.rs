@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// How long a counter that is not told any more is remembered.
+/// Time for which a counter without new values is remembered.
 const KEPT_MS: i64 = 600_000;
 
-/// What is counted.
+/// Counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// Messages stored by the broker at an address today.

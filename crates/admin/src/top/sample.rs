@@ -25,7 +25,7 @@ pub(super) struct Sample {
     pub groups: Vec<GroupRow>,
     pub queues: Vec<QueueRow>,
     pub clients: Vec<ClientRow>,
-    /// What could not be asked.
+    /// Failures of requests.
     pub errors: Vec<String>,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct TopicRow {
     /// Sum of the ends of its queues; none while they were not told.
     pub end: Option<i64>,
     pub in_tps: Option<f64>,
-    /// What all groups consume.
+    /// Rate of consumption of all groups.
     pub out_tps: Option<f64>,
     pub groups: usize,
-    /// What the groups have not consumed, all together.
+    /// Messages that the groups have not consumed, all together.
     pub lag: i64,
     /// Lag of the group furthest behind; none when it has consumed nothing yet.
     #[serde(flatten)]
@@ -56,7 +56,7 @@ pub(super) struct TopicRow {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct GroupRow {
     pub group: String,
-    /// None while the group was not asked.
+    /// Number of members; `None` while the group was not asked.
     pub members: Option<usize>,
     pub topics: usize,
     pub out_tps: Option<f64>,
@@ -90,7 +90,7 @@ pub(super) struct ClientRow {
     pub version: String,
 }
 
-/// What is remembered between looks.
+/// State that is remembered between looks.
 #[derive(Default)]
 pub(super) struct History {
     rates: Rates,

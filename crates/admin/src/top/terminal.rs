@@ -15,7 +15,7 @@ use super::view::View;
 use crate::shell::{Access, Cluster, connect};
 use crate::{Error, Health, Lang, Memory};
 
-/// How long a key is waited for before it is asked whether there is a new sample.
+/// Longest wait for a key before the next look for a new sample.
 const KEY_WAIT: Duration = Duration::from_millis(100);
 
 /// Least time between two verdicts of the doctor.

@@ -1,4 +1,4 @@
-//! What the keys change: the screen, the filter, the order of rows, the row that is marked.
+//! State that the keys change: the screen, the filter, the order of rows, the row that is marked.
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -9,21 +9,21 @@ use crate::Lang;
 /// Rows by which the page keys move.
 const PAGE: usize = 15;
 
-/// What is typed at the moment.
+/// Input that is being typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Filter,
     Command(String),
 }
 
-/// How rows are ordered: by which column, and whether against its usual direction.
+/// Order of rows: by which column, and whether against the column's usual direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sort {
     pub column: usize,
     pub is_reversed: bool,
 }
 
-/// What is seen of a sample.
+/// Visible part of a sample.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub screen: Screen,
@@ -35,7 +35,7 @@ pub(super) struct View {
     pub is_help: bool,
     /// New samples are not shown.
     pub is_paused: bool,
-    /// What was wrong with the last command; empty when nothing was.
+    /// Error of the last command; empty without one.
     pub notice: String,
     sorts: [Sort; Screen::ALL.len()],
     /// Language of titles and help.

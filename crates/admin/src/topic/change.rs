@@ -1,4 +1,4 @@
-//! What is changed of topics: creation, permission, deletion.
+//! Changes of topics: creation, permission, deletion.
 
 use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;

@@ -1,4 +1,4 @@
-//! What is read of topics.
+//! Reads of topics.
 
 use crate::operation::{Typed, Written};
 use crate::pages::Page;

@@ -1,4 +1,4 @@
-//! How much is sent to topics and consumed from them.
+//! Rates of sends to topics and of consumption from topics.
 
 use crate::operation::Typed;
 use crate::request::{Request, body};

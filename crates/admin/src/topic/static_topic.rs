@@ -31,7 +31,7 @@ struct Detail {
     epoch: i64,
     #[serde(default)]
     dirty: bool,
-    /// For each queue of the topic that the broker has, its queues on brokers, the current one last.
+    /// Queues on brokers, for each queue of the topic that the broker has. The current one is last.
     #[serde(default)]
     hosted_queues: Map<String, Value>,
 }
@@ -58,7 +58,7 @@ async fn existing(
     Ok(found)
 }
 
-/// All masters, and the names of those that the arguments mean.
+/// Returns all masters, and the names of the masters that the arguments mean.
 async fn targets(session: &Session, arguments: &Arguments) -> Result<(Vec<Member>, Vec<String>), Error> {
     let mut masters = session.members(None).await?;
     masters.retain(|member| member.id == 0);

@@ -33,12 +33,12 @@ pub(super) const FLAGS: &[(&str, &str)] = &[
         "Exit code 0: nothing found; 1: findings; 2: could not look. Nothing is changed.",
         "退出码：0 没有发现问题；1 发现问题；2 无法检查。不修改任何内容。",
     ),
-    ("How the verdict is printed", "诊断结果的输出格式"),
+    ("Format of the verdict", "诊断结果的输出格式"),
     ("Text for people", "便于阅读的文本"),
     ("JSON for programs", "供程序使用的 JSON"),
     ("Judge this bundle and ask no server", "诊断该文件中的数据，不查询服务器"),
     (
-        "Also write what was gathered to a file, without bodies and secrets",
+        "Write what was gathered to a file, too, without bodies and secrets",
         "同时把收集的数据写入文件，不含消息体和密钥",
     ),
     ("Whether this machine is looked at too", "是否同时检查本机"),
@@ -74,7 +74,7 @@ pub(super) const FLAGS: &[(&str, &str)] = &[
         "按 ? 列出按键。不修改任何内容，每次查询批量获取数据。",
     ),
     ("Print the figures of one second and end", "打印一秒内的指标后结束"),
-    ("How the figures of --once are printed", "--once 的输出格式"),
+    ("Format of the figures of --once", "--once 的输出格式"),
     (
         crate::text::TIME_HELP,
         "时间：now、-1h（单位 s、m、h、d）、本地时间（TZ）2026-11-29 06:00:00、2026-11-29T06:00:00Z 或 +08:00、2026-11-29#06:00:00:000，或毫秒时间戳",

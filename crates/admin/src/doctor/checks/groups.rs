@@ -1,4 +1,4 @@
-//! How far consumer groups are.
+//! Progress of consumer groups.
 
 use crate::command_line::quoted;
 use crate::doctor::bilingual::{Both, Text, text};

@@ -1,4 +1,4 @@
-//! What the members of consumer groups say of themselves, and how they fit together.
+//! Reports of the members of consumer groups, and whether the reports fit together.
 
 use crate::Lang;
 use crate::doctor::bilingual::{Both, Text, text};

@@ -243,7 +243,7 @@ fn level_behind(bundle: &Bundle) -> Look {
     })
 }
 
-/// Where brokers put what they gave up (`TransactionalMessageCheckService`).
+/// Topic of half messages that brokers gave up (`TransactionalMessageCheckService`).
 fn halves_given_up(bundle: &Bundle) -> Look {
     let topics = bundle.topics.iter().filter(|topic| topic.name == "TRANS_CHECK_MAX_TIME_TOPIC");
     Look::each(topics.flat_map(|topic| &topic.queues), |queue| {

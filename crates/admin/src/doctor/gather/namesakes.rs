@@ -12,7 +12,7 @@ use wire::body::ReplacedBroker;
 /// Time between two reads of a table.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What name servers tell of brokers over a time.
+/// Answers of name servers about brokers over a time.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// The name servers that do not tell whom a broker replaced.

@@ -10,7 +10,7 @@ use crate::text::{front, threads};
 const MEMBERS_MAX: usize = 16;
 /// Threads that call listeners begin so (`ConsumeMessageConcurrentlyService`, `ConsumeMessageOrderlyService`).
 const LISTENER: &str = "ConsumeMessageThread_";
-/// Where a thread waits for work.
+/// Frame of a thread that waits for work.
 const IDLE: &str = "ThreadPoolExecutor.getTask";
 
 /// The first dump of a member.
