@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const SCALES: Choice<Scale> = &[
     ("small", "Less than twenty-five minutes", Scale::Small),
     ("medium", "Some hours", Scale::Medium),
-    ("full", "As long as in the original report", Scale::Full),
+    ("full", "Length as in the original report", Scale::Full),
 ];
 
 /// Seconds of the warm-up and of the measured stage, unless flags say otherwise.
