@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
+/// Least number of columns that tell the rows of a table apart. With fewer columns each row is written as lines.
+const COLUMNS_MIN: usize = 3;
 /// Least width of a value that is wrapped beside its name.
 const VALUE_MIN: usize = 8;
 
@@ -190,8 +192,10 @@ fn table(rows: &[Map<String, Value>], look: &Look) -> String {
     };
     let columns: Vec<Column> = columns(rows).into_iter().map(column).collect();
     let (shown, left_out) = fit(&columns, look.width.unwrap_or(usize::MAX));
-    if let ([row], false) = (rows, left_out.is_empty()) {
-        return fields(&row.iter().collect::<Vec<_>>(), look);
+    let is_lost = shown.len() < COLUMNS_MIN && left_out.len() > 1;
+    if !left_out.is_empty() && (rows.len() == 1 || is_lost) {
+        let rows = rows.iter().map(|row| fields(&row.iter().collect::<Vec<_>>(), look));
+        return rows.collect::<Vec<_>>().join("\n");
     }
     let mut out = String::new();
     for line in lines(&columns, &shown, |text, level| look.paint(text, level)) {
@@ -286,6 +290,15 @@ mod tests {
         let narrow =
             render_for(&json!({"second_figure_of_many": "one two three four"}), Format::Table, &look);
         assert_eq!(narrow, "second figure of many  one two three four\n");
+    }
+
+    #[test]
+    fn rows_of_a_narrow_terminal_are_told_apart() {
+        let row = |id| json!({"cluster": "DefaultCluster", "broker": "broker-a", "id": id, "address": "127.0.0.1:1"});
+        let look = Look { width: Some(20), has_colour: false, lang: Lang::En };
+        let narrow = render_for(&json!([row(0), row(2)]), Format::Table, &look);
+        assert!(narrow.contains("id       0\n") && narrow.contains("\n\ncluster  Default"), "{narrow}");
+        assert!(narrow.lines().all(|line| width(line) <= 20) && !narrow.contains("left out"), "{narrow}");
     }
 
     #[test]
