@@ -60,7 +60,7 @@ impl ServerAnswer {
         Some(Self { fields: vec![(name, number.to_string())], ..Self::default() })
     }
 
-    /// The same with one more number in a header field.
+    /// Adds a number in a header field.
     pub fn with(mut self, name: &'static str, number: i64) -> Self {
         self.fields.push((name, number.to_string()));
         self

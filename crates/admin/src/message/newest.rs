@@ -64,7 +64,7 @@ fn key(message: &Received) -> (i64, &str, i32, i64) {
 
 impl Tail {
     /// Looks up the offsets of a span of time. Brokers before RocketMQ 5 answer with the message whose time is nearest, before or
-    /// behind (`ConsumeQueue.getOffsetInQueueByTime`), so that one more message is read, and those outside of the span are left out.
+    /// behind (`ConsumeQueue.getOffsetInQueueByTime`). So one more message is read, and messages outside of the span are left out.
     async fn open(session: &Session, queue: &MessageQueue, times: (i64, i64)) -> Result<Self, Error> {
         let client = &session.client;
         let (begin, end) = times;
