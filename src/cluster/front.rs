@@ -86,10 +86,15 @@ impl Front {
             ["console"] => "console",
             _ => "proxy,console",
         };
-        let port = front.probes[0].port();
+        let port = front.port(grpc.port());
         front.member =
             Some(Member { name: "proxy".to_owned(), roles, host: host.to_owned(), port, settings: shared });
         front
+    }
+
+    /// Port of the process: the first port that is probed. The ports of a proxy with a file of settings are in the file.
+    fn port(&self, default: u16) -> u16 {
+        self.probes.first().map_or(default, SocketAddr::port)
     }
 
     /// The lines of a cluster in networks of its own, which no browser or client reaches.
@@ -168,6 +173,20 @@ mod tests {
             front.lines,
             ["gRPC for 5.x clients is at 127.0.0.1:18081", "Console:  http://127.0.0.1:18082/"]
         );
+    }
+
+    #[test]
+    fn a_proxy_whose_ports_are_in_its_file_has_no_probe() {
+        let settings = Settings {
+            grpc_port: None,
+            proxy_port: None,
+            proxy_config: Some("proxy.json".into()),
+            console: console_role::Settings::default(),
+        };
+        let mut front = Front::default();
+        front.serve_grpc(&settings, SocketAddr::from(([127, 0, 0, 1], 8081)));
+        assert_eq!(front.port(8081), 8081);
+        assert!(front.serves());
     }
 
     #[test]
