@@ -116,5 +116,4 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ),
     ("message due", "显示各 broker 中等待投递的延时消息和定时消息的数量及到期时间"),
     ("dlq groups", "列出有死信的消费组，以及死信数量、最早和最近一条死信的时间"),
-    ("namesrv forget", "忘记一个已永久下线的 broker，使 vostok doctor 不再提示它"),
 ];
