@@ -34,7 +34,6 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
          switch("stack", ("s", "jstack"), "with the stacks of its threads")], status::status;
 };
 
-/// A connected client.
 /// A client that is connected to a broker.
 #[derive(Serialize)]
 pub struct Member {
@@ -60,7 +59,6 @@ impl From<Connection> for Member {
 }
 
 /// The members of a consumer group, and what the group wants.
-/// Members of a consumer group.
 #[derive(Serialize)]
 pub struct Consumers {
     /// `CONSUME_ACTIVELY` for pull consumers, `CONSUME_PASSIVELY` for push consumers.
@@ -165,7 +163,6 @@ struct ProducerEntry {
     last_update_timestamp: i64,
 }
 
-/// A connected producer with its group.
 /// A producer that is connected to a broker.
 #[derive(Serialize)]
 pub struct ProducerRow {

@@ -270,6 +270,11 @@ impl Session {
         }
     }
 
+    /// Whether operations answer as RocketMQ's own tool does.
+    pub(crate) fn is_mqadmin(&self) -> bool {
+        self.needs_target
+    }
+
     /// The cluster that the arguments name, otherwise the only cluster that the name server knows.
     ///
     /// # Errors

@@ -60,6 +60,12 @@ impl ServerAnswer {
         Some(Self { fields: vec![(name, number.to_string())], ..Self::default() })
     }
 
+    /// Adds a number in a header field.
+    pub fn with(mut self, name: &'static str, number: i64) -> Self {
+        self.fields.push((name, number.to_string()));
+        self
+    }
+
     /// A refusal.
     pub fn refused(code: i32) -> Option<Self> {
         Some(Self { code, ..Self::default() })

@@ -129,7 +129,7 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
         true => (topics_by_messages(broker, page, page.limit()), None),
         false => page.by_name(&|after, count, each| broker.topics.search(after, page.contains, count, each)),
     };
-    let delivered = delivered_per_second(broker);
+    let delivered = delivered_per_second(broker, &names);
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
         let message_type = config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str);
@@ -141,23 +141,20 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
             "messages": messages(name),
             "messageType": message_type,
             "inTps": broker.stats.tps(Name::TopicPutNums, name),
-            "outTps": delivered.get(name).copied().unwrap_or_default(),
+            "outTps": delivered.get(name.as_str()).copied().unwrap_or_default(),
         }))
     });
     page_body(rows, next)
 }
 
-/// Messages that are delivered to all groups per second, by topic.
-fn delivered_per_second(broker: &Broker) -> HashMap<String, f64> {
+/// Messages of topics that are delivered to all groups per second, by topic.
+fn delivered_per_second<'a>(broker: &Broker, names: &'a [String]) -> HashMap<&'a str, f64> {
     let tables = broker.stats.tables();
-    let mut rates: HashMap<String, f64> = HashMap::new();
+    let mut rates: HashMap<&str, f64> = names.iter().map(|name| (name.as_str(), 0.0)).collect();
     for key in tables.got.keys() {
-        let tps = tables.windows.read(Name::GroupGetNums, key).map_or(0.0, |read| read.minute.tps);
-        if tps > 0.0
-            && let Some((topic, _)) = key.split_once('@')
-        {
-            *rates.entry(topic.to_owned()).or_default() += tps;
-        }
+        // A read copies the samples of a counter, so only those of the page are read.
+        let Some(rate) = key.split_once('@').and_then(|(topic, _)| rates.get_mut(topic)) else { continue };
+        *rate += tables.windows.read(Name::GroupGetNums, key).map_or(0.0, |read| read.minute.tps);
     }
     rates
 }

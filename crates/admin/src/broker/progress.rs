@@ -14,11 +14,11 @@ use wire::codes::request;
 #[derive(Serialize)]
 pub struct BrokerProgress {
     diff_total: i64,
-    /// BrokerProgress of each group in each queue.
+    /// The progress of each group in each queue.
     pub queues: Vec<GroupQueue>,
 }
 
-/// BrokerProgress of a group in a queue.
+/// The progress of a group in a queue.
 #[derive(Serialize)]
 pub struct GroupQueue {
     topic: String,

@@ -182,7 +182,9 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
     let remarks =
         session.change_all(&brokers, &Request::new(request::UPDATE_BROKER_CONFIG).body(text)).await?;
-    for broker in brokers.iter().filter(|_| session.planned().is_none()) {
+    // `mqadmin` tells of success whatever the name is.
+    let is_checked = session.planned().is_none() && !session.is_mqadmin();
+    for broker in brokers.iter().filter(|_| is_checked) {
         needs_setting(session, broker, &key).await?;
     }
     Ok(Changed { brokers, key, value, remarks })
@@ -226,17 +228,34 @@ fn distance(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Received, ServerAnswer, with_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster, with_name_server};
 
-    #[test]
-    fn a_setting_that_a_broker_does_not_have_is_an_error() {
-        let answers = |_: &str, asked: &Received| match asked.code {
+    fn answers(_: &str, asked: &Received) -> Option<ServerAnswer> {
+        match asked.code {
             request::GET_BROKER_CONFIG => {
                 ServerAnswer::bytes(b"fileReservedTime=72\nlistenPort=1\n".to_vec())
             }
             request::UPDATE_BROKER_CONFIG => ServerAnswer::success(),
             _ => None,
-        };
+        }
+    }
+
+    #[test]
+    fn mqadmin_tells_of_success_whatever_the_name_is() {
+        let changed = with_name_server(answers, async |session: Session| {
+            let session = session.without_default_cluster();
+            let mut arguments = Arguments::default();
+            let address = session.name_servers[0].clone();
+            [("broker", address.as_str()), ("key", "fileReservedTme"), ("value", "24")]
+                .iter()
+                .for_each(|(name, value)| arguments.set(name, *value));
+            set(&session, &arguments).await.map(|changed| changed.key).map_err(|error| error.to_string())
+        });
+        assert_eq!(changed.as_deref(), Ok("fileReservedTme"));
+    }
+
+    #[test]
+    fn a_setting_that_a_broker_does_not_have_is_an_error() {
         let change = |key: &'static str| {
             let mut arguments = Arguments::default();
             [("broker", "a"), ("key", key), ("value", "24")]

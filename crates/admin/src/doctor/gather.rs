@@ -272,7 +272,7 @@ async fn topics(session: &Session, address: &str) -> Result<(BTreeMap<String, i3
 }
 
 /// The masters that answer: name and address.
-fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
+pub(super) fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
     bundle.brokers.iter().filter(|broker| broker.id == MASTER && broker.error.is_none())
 }
 

@@ -426,10 +426,11 @@ mod tests {
             let shown = group_with(held, properties, 0.0);
             assert_eq!(shown["queues"][0]["state"], expected, "{shown}");
             assert_eq!(shown["queues"][0]["diff"], 6);
-            let is_cause = expected != "consuming";
+            let is_cause = !matches!(expected, "consuming" | "owner-unknown");
             assert_eq!(shown["causes"].as_array().unwrap().len(), usize::from(is_cause), "{shown}");
         };
         check(None, &[], "no-owner");
+        check(None, &[("PROP_CONSUME_TYPE", "CONSUME_ACTIVELY")], "owner-unknown");
         let ordered = [("PROP_CONSUMEORDERLY", "true")];
         check(Some(json!({"locked": false, "lastPullTimestamp": at(1)})), &ordered, "not-locked");
         check(

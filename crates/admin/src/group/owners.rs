@@ -76,7 +76,7 @@ impl Owners {
     fn new(members: Vec<(Connection, Option<ConsumerRunningInfo>)>) -> Self {
         let mut owners = Self { is_complete: true, ..Self::default() };
         for (member, info) in &members {
-            owners.is_complete &= info.is_some();
+            owners.is_complete &= info.as_ref().is_some_and(tells_queues);
             let Some(ConsumerRunningInfo { mq_table, mq_pop_table, .. }) = info else { continue };
             owners.pulling.extend(mq_table.keys().map(|queue| (queue.clone(), member.clone())));
             for queue in mq_pop_table.keys() {
@@ -102,6 +102,13 @@ impl Owners {
             None => QueueOwner { owner_unknown: !self.is_complete, ..QueueOwner::default() },
         }
     }
+}
+
+/// Whether a member says which queues it has. A `DefaultMQPullConsumer` and an older `DefaultLitePullConsumer` name none
+/// (`consumerRunningInfo` of both).
+fn tells_queues(info: &ConsumerRunningInfo) -> bool {
+    let pulls = info.properties.get("PROP_CONSUME_TYPE").is_some_and(|kind| kind == "CONSUME_ACTIVELY");
+    !pulls || !info.mq_table.is_empty()
 }
 
 /// Whether a wait timed out: that of the operator for the broker, or that of the broker for the member. Other refusals

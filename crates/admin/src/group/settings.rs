@@ -56,12 +56,12 @@ pub struct GroupName {
     pub group: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     brokers: Vec<String>,
-    /// GroupFigures of a page; absent if a broker is not of Vostok.
+    /// Figures of a page; absent if a broker is not of Vostok.
     #[serde(flatten)]
     pub figures: Option<GroupFigures>,
 }
 
-/// GroupFigures of a group in a page of the groups of brokers of Vostok.
+/// Figures of a group in a page of the groups of brokers of Vostok.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct GroupFigures {
     /// Members that are connected.

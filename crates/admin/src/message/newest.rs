@@ -50,6 +50,8 @@ struct Tail {
     first: i64,
     /// Offset before which nothing was read.
     end: i64,
+    /// First and last store time that is wanted.
+    times: (i64, i64),
     /// Messages that were read and not taken, the newest last.
     read: Vec<Received>,
 }
@@ -61,17 +63,20 @@ fn key(message: &Received) -> (i64, &str, i32, i64) {
 }
 
 impl Tail {
-    async fn open(session: &Session, queue: &MessageQueue, (begin, end): (i64, i64)) -> Result<Self, Error> {
+    /// Looks up the offsets of a span of time. Brokers before RocketMQ 5 answer with the message whose time is nearest, before or
+    /// behind (`ConsumeQueue.getOffsetInQueueByTime`). So one more message is read, and messages outside of the span are left out.
+    async fn open(session: &Session, queue: &MessageQueue, times: (i64, i64)) -> Result<Self, Error> {
         let client = &session.client;
+        let (begin, end) = times;
         let first = match begin {
             i64::MIN => client.min_offset(queue).await?,
             begin => client.search_offset(queue, begin).await?,
         };
         let end = match end {
             i64::MAX => client.max_offset(queue).await?,
-            end => client.search_offset(queue, end + 1).await?,
+            end => client.search_offset(queue, end + 1).await?.saturating_add(1),
         };
-        Ok(Self { queue: queue.clone(), first, end, read: Vec::new() })
+        Ok(Self { queue: queue.clone(), first, end, times, read: Vec::new() })
     }
 
     fn is_empty(&self) -> bool {
@@ -88,9 +93,11 @@ impl Tail {
                 let messages_max = i32::try_from(self.end - offset).unwrap_or(i32::MAX);
                 let ask = PullRequest { messages_max, ..PullRequest::new(TOOLS_GROUP, &self.queue, offset) };
                 let pulled = session.client.pull(&ask).await?;
-                let end = self.end;
-                self.read
-                    .extend(pulled.messages.into_iter().filter(|it| (begin..end).contains(&it.queue_offset)));
+                let (end, times) = (self.end, self.times.0..=self.times.1);
+                let is_wanted = |it: &Received| {
+                    (begin..end).contains(&it.queue_offset) && times.contains(&it.store_timestamp)
+                };
+                self.read.extend(pulled.messages.into_iter().filter(is_wanted));
                 if pulled.next_offset <= offset {
                     break;
                 }
@@ -194,11 +201,17 @@ async fn filled(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{self, ServerAnswer};
     use client::Received;
+    use wire::codes::request;
     use wire::record;
 
     /// A message at an offset of a queue, stored at a time.
     fn message(queue: i32, queue_offset: i64, store_timestamp: i64) -> Received {
+        Received::decode(&stored(queue, queue_offset, store_timestamp)).unwrap()
+    }
+
+    fn stored(queue: i32, queue_offset: i64, store_timestamp: i64) -> Vec<u8> {
         let host = "127.0.0.1:1".parse().unwrap();
         let fields = record::Fields {
             topic: "T",
@@ -216,7 +229,9 @@ mod tests {
         };
         let mut bytes = Vec::new();
         record::encode(&fields, &mut bytes).unwrap();
-        Received { queue_offset, store_timestamp, ..Received::decode(&bytes).unwrap() }
+        bytes[20..28].copy_from_slice(&queue_offset.to_be_bytes());
+        bytes[56..64].copy_from_slice(&store_timestamp.to_be_bytes());
+        bytes
     }
 
     /// The pages of messages of two queues, as places `queue:offset`.
@@ -226,7 +241,8 @@ mod tests {
             let id = i32::try_from(id).unwrap();
             let read = (0_i64..).zip(times).map(|(offset, time)| message(id, offset, *time));
             let read = read.filter(|it| it.store_timestamp <= end).collect();
-            Tail { queue: MessageQueue::new("T", "a", id), first: 0, end: 0, read }
+            let times = (i64::MIN, i64::MAX);
+            Tail { queue: MessageQueue::new("T", "a", id), first: 0, end: 0, times, read }
         };
         let (mut shown, mut at) = (Vec::new(), (i64::MAX, 0));
         loop {
@@ -244,6 +260,33 @@ mod tests {
                 None => return shown,
             }
         }
+    }
+
+    #[test]
+    fn the_message_nearest_to_a_time_is_shown_if_it_is_wanted() {
+        let answers = |_: &str, asked: &testing::Received| match asked.code {
+            request::GET_MIN_OFFSET => ServerAnswer::number("offset", 0),
+            // A broker of RocketMQ 4 finds the message of 200 for the times 150 to 250.
+            request::SEARCH_OFFSET_BY_TIMESTAMP => ServerAnswer::number("offset", 1),
+            request::PULL_MESSAGE => {
+                let messages = [(0, 100), (1, 200), (2, 300)].map(|(offset, time)| stored(0, offset, time));
+                let found = ServerAnswer::bytes(messages.concat())?.with("nextBeginOffset", 3);
+                Some(found.with("minOffset", 0).with("maxOffset", 3).with("suggestWhichBrokerId", 0))
+            }
+            _ => None,
+        };
+        let shown = |times: &'static [(&str, &str)]| {
+            testing::with_cluster(&["a"], answers, async move |session: &Session| {
+                let mut arguments = Arguments::default();
+                arguments.set("topic", "T");
+                times.iter().for_each(|(name, time)| arguments.set(name, *time));
+                let found = newest(session, &arguments).await.unwrap().messages;
+                found.iter().map(|it| it.queue_offset).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(shown(&[("end", "200")]), [1, 1, 0, 0], "of two queues");
+        assert_eq!(shown(&[("end", "199")]), [0, 0]);
+        assert_eq!(shown(&[("begin", "201"), ("end", "240")]), [0; 0]);
     }
 
     #[test]

@@ -18,6 +18,21 @@ const OUTDATED: [(&str, &str); 8] = [
     ("haSlaveFallbehindMax", "haMaxGapNotInSync"),
 ];
 
+/// Names that `BrokerConfig` and `MessageStoreConfig` of an older release have, and those of RocketMQ 5.5.0 have not.
+const DROPPED: [&str; 11] = [
+    "batchWriteKvCqSize",
+    "commercialBigCount",
+    "commercialEnable",
+    "commercialTimerCount",
+    "commercialTransCount",
+    "filterServerNums",
+    "isEnableBatchPush",
+    "maxDelayTime",
+    "memTableFlushInterval",
+    "serverLoadBalancerEnabled",
+    "transferOffsetJsonToRocksdb",
+];
+
 fn of(names: &[(&'static str, &'static str)], key: &str) -> Option<&'static str> {
     names.iter().find(|(name, _)| *name == key).map(|(_, now)| *now)
 }
@@ -30,6 +45,12 @@ pub(super) fn present_name(key: &str) -> Option<&'static str> {
 /// Returns the present name of a setting whose older name is ignored.
 pub(super) fn successor(key: &str) -> Option<&'static str> {
     of(&OUTDATED, key)
+}
+
+/// Whether a name is one of an older release, and RocketMQ 5.5.0 has no such setting.
+pub(super) fn is_dropped(key: &str) -> bool {
+    // Settings of `TieredMessageStore`, of which each release has others.
+    DROPPED.contains(&key) || key.starts_with("tieredStore")
 }
 
 /// Returns the reason why an older name has no effect.

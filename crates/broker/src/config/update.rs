@@ -147,6 +147,10 @@ impl Update {
                     self.notes.push(format!("{name} is left out: {}", aliases::outdated(now)));
                     return Ok(());
                 }
+                if aliases::is_dropped(name) {
+                    self.notes.push(format!("{name} is left out: RocketMQ 5.5.0 has no such setting, too"));
+                    return Ok(());
+                }
                 // Java says nothing, and the operator believes that the setting counts.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
                 let near = near.unwrap_or_default();

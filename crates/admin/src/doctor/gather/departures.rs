@@ -5,7 +5,7 @@ use crate::Session;
 use crate::doctor::bundle::{Bundle, Departed, Proxy};
 use crate::request::{Request, body};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::body::ConsumerConnection;
+use wire::body::{ConsumerConnection, DepartedBroker};
 use wire::codes::request;
 
 /// Group in which proxies in cluster mode tell each other of their clients (`HeartbeatSyncer`).
@@ -15,9 +15,16 @@ const PROXIES: &str = "CID_DefaultHeartBeatSyncerTopic";
 pub(super) fn brokers(bundle: &Bundle) -> Option<Vec<Departed>> {
     let mut told = bundle.name_servers.iter().filter_map(|server| server.departed.as_ref()).peekable();
     told.peek()?;
-    let is_there = |address: &str| bundle.brokers.iter().any(|broker| broker.address == address);
+    // A name server that is no longer in namesrvAddr of a broker does not hear of its new address.
+    let is_there = |it: &DepartedBroker| {
+        bundle.brokers.iter().any(|broker| {
+            let is_successor = broker.cluster == it.cluster
+                && (broker.name.as_str(), broker.id) == (&it.broker_name, it.broker_id);
+            broker.address == it.broker_addr || is_successor
+        })
+    };
     let mut found: BTreeMap<String, Departed> = BTreeMap::new();
-    for broker in told.flatten().filter(|broker| !is_there(&broker.broker_addr)) {
+    for broker in told.flatten().filter(|broker| !is_there(broker)) {
         let departed = found.entry(broker.broker_addr.clone()).or_default();
         // A broker that was stopped may not have reached each name server.
         *departed = Departed {
@@ -27,7 +34,7 @@ pub(super) fn brokers(bundle: &Bundle) -> Option<Vec<Departed>> {
             address: broker.broker_addr.clone(),
             is_proxy: false,
             is_unregistered: departed.is_unregistered || broker.is_unregistered,
-            seen_ms: departed.seen_ms.max(bundle.taken_at_ms - broker.silent_ms),
+            seen_ms: departed.seen_ms.max(bundle.taken_at_ms.saturating_sub(broker.silent_ms)),
         };
     }
     Some(found.into_values().collect())
@@ -47,4 +54,28 @@ pub(super) async fn proxies(session: &Session, bundle: &Bundle) -> Vec<Proxy> {
         }));
     }
     found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::checks::tests::healthy;
+
+    #[test]
+    fn a_broker_that_another_name_server_knows_at_a_new_address_is_not_gone() {
+        let mut bundle = healthy();
+        let departed = |id: i64, address: &str| DepartedBroker {
+            broker_addr: address.to_owned(),
+            broker_id: id,
+            broker_name: bundle.brokers[0].name.clone(),
+            cluster: bundle.brokers[0].cluster.clone(),
+            silent_ms: 7000,
+            ..DepartedBroker::default()
+        };
+        let told = vec![departed(bundle.brokers[0].id, "10.9.9.9:10911"), departed(77, "10.9.9.8:10911")];
+        bundle.name_servers[0].departed = Some(told);
+        let found = brokers(&bundle).expect("a name server tells");
+        let [gone] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((gone.id, gone.seen_ms), (77, bundle.taken_at_ms - 7000));
+    }
 }

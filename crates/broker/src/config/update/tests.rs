@@ -205,6 +205,10 @@ fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_refused() {
     assert_eq!(update.notes.len(), 1);
     assert_eq!(update.config.sources(), "sendMessageThreadPoolNums=run-time");
     assert_eq!(update.config.shown("sendMessageThreadPoolNums"), "8");
+    let dropped = changes(&[("filterServerNums", "0"), ("maxDelayTime", "40"), ("fileReservedTime", "24")]);
+    let dropped = self::update(&defaults(), dropped).unwrap();
+    assert_eq!(dropped.written, changes(&[("fileReservedTime", "24")]));
+    assert_eq!(dropped.notes.len(), 2, "tools for RocketMQ 4 set them: {:?}", dropped.notes);
     let missed = self::update(&defaults(), changes(&[("lockInStrictMode", "true")])).unwrap();
     assert!(missed.notes[0].starts_with("lockInStrictMode has no effect: "), "{:?}", missed.notes);
     assert_eq!(missed.written, changes(&[("lockInStrictMode", "true")]));
