@@ -190,15 +190,14 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     Ok(Changed { brokers, key, value, remarks })
 }
 
-/// Checks that a RocketMQ broker has a setting that it was asked to change: the broker passes an unknown name over without a word. A
-/// broker of Vostok, which tells the sources of its settings, refuses unknown names itself.
+/// Checks that a broker has a setting that the broker was asked to change. Brokers pass an unknown name over and answer with success.
 ///
 /// # Errors
 /// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the change is made.
 async fn needs_setting(session: &Session, broker: &str, key: &str) -> Result<(), Error> {
     let Ok(reply) = ask(session, broker).await else { return Ok(()) };
     let Ok(shown) = values(broker, &reply) else { return Ok(()) };
-    if reply.text(SOURCES).is_some() || shown.is_empty() || shown.contains_key(key) {
+    if shown.is_empty() || shown.contains_key(key) {
         return Ok(());
     }
     let near = nearest(key, shown.keys()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();

@@ -186,11 +186,12 @@ mod tests {
     fn addresses_that_cannot_be_used_are_refused() {
         for key in ["namesrvAddr", "haMasterAddress", "controllerAddr"] {
             for address in
-                ["abc", "h:99999", "h:0", "host:Port", "http://h:9876", "h:9876,i:9876", "h:9876 # x"]
+                ["a b", "h:99999", "h:0", "host:Port", "http://h:9876", "h:9876,i:9876", "h:9876 # x"]
             {
                 assert_eq!(refused_names(&format!("{key}={address}\n")), [key], "{address}");
             }
             assert!(refused_names(&format!("{key}=:9876\n")).is_empty());
+            assert!(refused_names(&format!("{key}=localhost\n")).is_empty(), "the port has a default");
         }
         assert_eq!(refused_names("haMasterAddress=h:1;i:2\n"), ["haMasterAddress"]);
         for key in ["brokerIP1", "brokerIP2"] {

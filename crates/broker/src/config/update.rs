@@ -151,10 +151,10 @@ impl Update {
                     self.notes.push(format!("{name} is left out: RocketMQ 5.5.0 has no such setting, too"));
                     return Ok(());
                 }
-                // Java says nothing, and the operator believes that the setting counts.
+                // RocketMQ takes any name, and tools that set one expect success. `vostok admin` looks whether the setting is there.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
-                let near = near.unwrap_or_default();
-                return Err(NotChanged::Invalid(format!("no setting has the name {name}{near}")));
+                self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));
+                return Ok(());
             }
         }
         self.config.sources.insert(name.to_owned(), Source::RunTime);

@@ -121,8 +121,8 @@ fn mistakes_are_named() {
     for (line, says) in [
         ("producer -w 0", "expected a number of 1 to 65536"),
         ("producer -w abc", "expected a number of 1 to 65536"),
-        ("producer -n nohost", "expected HOST:PORT"),
-        ("matrix -n h:1;nohost", "expected HOST:PORT"),
+        ("producer -n host:port", "expected HOST:PORT"),
+        ("matrix -n h:1;host:", "expected HOST:PORT"),
         ("producer -n ;", "expected HOST:PORT"),
         ("agent --listen foo", "expected HOST:PORT"),
         ("matrix --agents h:1,h", "expected HOST:PORT"),

@@ -194,11 +194,12 @@ fn all_changes_of_a_request_are_made_or_none() {
 }
 
 #[test]
-fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_refused() {
+fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_left_out() {
     let unknown = changes(&[("fileReservedTime", "24"), ("autoCreateTopicEnabled", "false")]);
-    let text = "no setting has the name autoCreateTopicEnabled; did you mean autoCreateTopicEnable?";
-    let refused = self::update(&defaults(), unknown).unwrap_err();
-    assert_eq!(refused, NotChanged::Invalid(text.to_owned()), "and nothing is changed");
+    let unknown = self::update(&defaults(), unknown).unwrap();
+    assert_eq!(unknown.written, changes(&[("fileReservedTime", "24")]));
+    let text = "autoCreateTopicEnabled is no setting and is left out; did you mean autoCreateTopicEnable?";
+    assert_eq!(unknown.notes, [text]);
     let list = [("sendMessageThreadPoolNums", "8"), ("traceOn", "true")];
     let update = update(&defaults(), changes(&list)).unwrap();
     assert_eq!(update.written, changes(&[("sendMessageThreadPoolNums", "8"), ("traceOn", "true")]));
