@@ -128,7 +128,7 @@ mod tests {
     fn every_column_of_the_pages_has_a_translation() {
         let with_tables = crate::pages::SOURCES.iter().copied().filter(|it| it.contains("columns_table("));
         let named: Vec<&str> = with_tables.flat_map(columns).collect();
-        for column in ["id", "cells", "last_time", "consumer_offset"] {
+        for column in ["id", "cells", "last_heartbeat", "client_id"] {
             assert!(named.contains(&column), "{column} is not among {named:?}");
         }
         for column in named.into_iter().chain(MEMBERS.split_whitespace()) {
