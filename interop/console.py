@@ -280,6 +280,7 @@ def tasks(report, browser, root, server, load):
         browser.await_there("[href^='/message?']", browser.value("location.href"))
         browser.follow("[href^='/message?']")
         browser.shows("by keyboard")
+        browser.shows("Who consumed it")
 
     def trace():
         browser.open(root + "op/message/trace")
@@ -326,9 +327,8 @@ def tasks(report, browser, root, server, load):
             browser.await_shown("#topics [href$='/topic?name=Fresh']")
 
     def setting():
-        browser.open(root)
-        browser.follow("Brokers")
-        browser.follow("[href^='/broker?']")
+        browser.await_there("#brokers [href^='/broker?']", root)
+        browser.follow("#brokers [href^='/broker?']")
         browser.follow("All settings")
         browser.fill(q="fileReservedTime")
         browser.follow("Search")
@@ -344,9 +344,45 @@ def tasks(report, browser, root, server, load):
             raise Wrong("the topics are not sorted by their rates")
         browser.shows("Normal")
 
+    def lag():
+        browser.open(root)
+        browser.follow("Groups")
+        browser.follow("CG")
+        browser.shows("Why it lags")
+        if not browser.has("ul.findings li"):
+            raise Wrong("the page has no reason")
+
+    def behind():
+        browser.open(root)
+        browser.follow("Replication")
+        browser.shows("Furthest behind")
+
+    def due():
+        load.remoting.send("Normal", TIMER_DELAY_SEC="3000")
+        browser.open(root)
+        browser.follow("Delays")
+        browser.follow("Show timed messages")
+        browser.await_there("[href^='/message?']", browser.value("location.href"))
+        browser.follow("[href^='/message?']")
+        browser.shows("Due")
+        if not re.search(r"in [45]\d min", browser.value("document.querySelector('.cards').textContent")):
+            raise Wrong(f"not due in 50 minutes: {browser.value('document.querySelector(`.cards`).textContent')}")
+
+    def runs():
+        browser.open(root)
+        browser.follow("Lab runs")
+        browser.follow("[href='/run?id=second']")
+        browser.reach("[name=with]")
+        browser.press("f", "f")
+        browser.follow("Compare")
+        browser.shows("Ratio")
+        if browser.value("document.querySelector('td[data-label=Ratio]').textContent") != "1.5":
+            raise Wrong("the runs are not compared")
+
     for name, task in [("create a topic", create), ("create a topic of type FIFO without naming a cluster", fifo), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
                        ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner),
-                       ("raise a setting", setting), ("find the busiest topic", busiest)]:
+                       ("raise a setting", setting), ("find the busiest topic", busiest),
+                       ("why a group lags", lag), ("how far slaves are behind", behind), ("when a timed message is due", due), ("compare two runs of the lab", runs)]:
         load.remoting.beat()
         case(report, browser, f"{server}, keyboard: {name}", task)
     case(report, browser, f"{server}: the overview shows a topic that begins to get messages", live)
@@ -369,6 +405,14 @@ class Load:
         producer = self.lab("producer", "-t", "Traced", "-w", "1", "-s", "64", "-q", "1", "-m", "true").launch()
         if producer.process.wait(PATIENCE_SECONDS) != 0:
             raise RuntimeError(f"the traced message is not sent:\n{producer.text()}")
+
+    def runs(self, home):
+        """Two runs of the lab with a report of one cell each."""
+        for number, name in enumerate(("first", "second")):
+            (home / name).mkdir(parents=True)
+            cell = {"name": "1 thread", "figures": {"tps": {"mean": 200.0 + 100 * number}, "latency": {"p99_us": 1500.0}}}
+            (home / name / "run.json").write_text(json.dumps({"scenario": "matrix", "target": {"name": "vostok"}, "cells": [cell], "started_ms": 1700000000000 + number}))
+            (home / name / "report.json").write_text(json.dumps({"verdict": [], "cells": [cell]}))
 
     def leave(self):
         """Ends the member of CG, which answers no question: a page about it is an error."""
@@ -438,6 +482,27 @@ def silent(report, browser, address, kind, console):
     case(report, browser, f"{kind}: an open page turns grey when the console is gone", perform)
 
 
+def waiting(report, browser, address, kind, console):
+    """Checks that an open page does not gather requests while its console stands still."""
+
+    def perform():
+        browser.open(address)
+        await_true(browser, f"{REFRESHED} && document.querySelector('.uplot canvas') !== null")
+        counts = "open = 0; most = 0; plain = window.fetch; window.fetch = (...given) => { most = Math.max(most, ++open); return plain(...given).finally(() => open--); }; 0"
+        browser.value(counts)
+        console.pause()
+        try:
+            await_true(browser, "document.querySelector('main.stale') !== null")
+        finally:
+            console.resume()
+        most = browser.value("most")
+        # The page, its charts, health.
+        if not 1 <= most <= 3:
+            raise Wrong(f"{most} requests at once")
+
+    case(report, browser, f"{kind}: an open page gathers no requests while the console stands still", perform)
+
+
 def verdict(report, browser, root, kind, server):
     """Checks that a page which stays open shows that the servers are gone."""
     taken = "Number(document.getElementById('verdict').dataset.taken)"
@@ -464,11 +529,13 @@ def run(kind, browser, report, options, directory):
                                                     "--console", f"127.0.0.1:{port}"], [port])
 
         console = made("console", port)
+        load.runs(directory / kind / "console" / "lab")
         with load.lab("consumer", "-t", "Owned", "-g", "owners"), console:
             tasks(report, browser, f"http://127.0.0.1:{port}/", kind, load)
             load.remoting.beat()
             live(report, browser, f"http://127.0.0.1:{port}/", kind, load)
             with made("short", short) as other:
+                waiting(report, browser, f"http://127.0.0.1:{short}/?lang=en", kind, other)
                 silent(report, browser, f"http://127.0.0.1:{short}/broker?name={server.broker}&lang=en", kind, other)
             load.leave()
             if options.pages:

@@ -20,7 +20,7 @@ mod remedy;
 mod report;
 
 pub use bilingual::Text;
-pub use bundle::{Bundle, without_secrets};
+pub use bundle::{Bundle, is_hidden, without_secrets};
 pub use command::{DoctorCommand, diagnose};
 pub use finding::{Finding, Severity, State, Things, Verdict};
 pub use health::{Health, Level};

@@ -67,7 +67,7 @@ pub use dlq::DeadLetterGroup;
 pub use doctor::page as doctor_page;
 pub use doctor::{
     Bundle, Diagnosis, DoctorCommand, Finding, Fix, Health, Level, Memory, Severity, State, Text, Things,
-    Verdict, diagnose, without_secrets,
+    Verdict, diagnose, is_hidden, without_secrets,
 };
 pub use error::Error;
 pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};

@@ -59,10 +59,14 @@ impl Zone {
         self.civil(ms).strftime("%Y-%m-%dT%H:%M:%S").to_string()
     }
 
-    /// Milliseconds since 1970 of a time of a form in the zone, with or without seconds; `None` for another text.
+    /// Milliseconds since 1970 of a time of a form in the zone, with or without seconds; `None` for another text, such as a time
+    /// with an offset of its own.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<i64> {
-        let civil: DateTime = text.parse().ok().filter(|_| text.contains('T') && !text.ends_with('Z'))?;
+        // The parser passes over an offset or a zone behind the time.
+        let (_, clock) = text.split_once('T')?;
+        let is_clock = clock.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
+        let civil: DateTime = text.parse().ok().filter(|_| is_clock)?;
         Some(self.zone.to_timestamp(civil).ok()?.as_millisecond())
     }
 
@@ -88,7 +92,16 @@ mod tests {
             assert_eq!(zone.read(&zone.field(noon_ms)), Some(noon_ms));
         }
         assert_eq!(Zone::default().read("2026-01-31T12:00"), Some(noon_ms));
-        for text in ["", "17", "now", "2026-01-31", "2026-01-31T12:00:00.000Z", "T"] {
+        for text in [
+            "",
+            "17",
+            "now",
+            "2026-01-31",
+            "2026-01-31T12:00:00.000Z",
+            "2026-01-31T12:00+08:00",
+            "2026-01-31T12:00[Asia/Shanghai]",
+            "T",
+        ] {
             assert_eq!(Zone::default().read(text), None, "{text}");
         }
         for text in ["", "Mars/Shanghai", "Mars/Shanghai~99999", "<b>~1"] {

@@ -2,10 +2,19 @@
 "use strict";
 const lang = document.documentElement.lang;
 
+// Longest time for an answer, ms. A console that stands still must not gather requests.
+const PATIENCE = 15000;
+
 async function fetched(path) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+  const answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE) });
   if (!answer.ok) throw new Error(answer.status);
   return answer.json();
+}
+
+// A function that does nothing while its last call goes on.
+function single(work) {
+  let running = null;
+  return () => (running ??= work().finally(() => { running = null; }));
 }
 
 // Makes the children of an element equal to those of a newer page. Elements that stay keep focus, scroll position and selection.
@@ -86,11 +95,11 @@ if (page) {
     age.classList.toggle("failure", reason !== "");
     page.classList.toggle("stale", reason !== "");
   };
-  const refresh = async () => {
+  const refresh = single(async () => {
     const begun = Date.now();
     let answer = null;
     try {
-      answer = await fetch(location.href, { signal: AbortSignal.timeout(15000) });
+      answer = await fetch(location.href, { signal: AbortSignal.timeout(PATIENCE) });
     } catch {
       reason = age.dataset.silent;
     }
@@ -108,7 +117,7 @@ if (page) {
     }
     show();
     return Date.now() - begun;
-  };
+  });
   const loop = async () => {
     const took = document.hidden ? 0 : await refresh();
     setTimeout(loop, Math.max(Number(page.dataset.live), 5 * Math.min(took, 5000)));
@@ -194,11 +203,12 @@ function startCharts(section) {
   const { kind, name } = section.dataset;
   let ring = 0;
   let points = [];
-  let drawn = 0;
+  let [drawn, loading] = [0, 0];
   const range = () => [Date.now() - spans[ring].ms, Date.now()];
   const plots = [...section.querySelectorAll("figure.plot")].map((figure) => plotOf(figure, range));
   const load = async () => {
     const asked = ring;
+    loading += 1;
     const query = new URLSearchParams({ ring, since: points.length ? points[points.length - 1].at_ms - 1 : 0 });
     if (kind) query.set(kind, name);
     try {
@@ -210,6 +220,8 @@ function startCharts(section) {
       drawn = Date.now();
     } catch {
       // The page says that the console does not answer.
+    } finally {
+      loading -= 1;
     }
     section.classList.toggle("stale", Date.now() - drawn > 3 * spans[ring].step + 5000);
   };
@@ -223,7 +235,7 @@ function startCharts(section) {
   }));
   load();
   setInterval(() => {
-    if (!document.hidden && Date.now() - drawn >= spans[ring].step - 100) load();
+    if (!document.hidden && !loading && Date.now() - drawn >= spans[ring].step - 100) load();
   }, 1000);
 }
 
@@ -256,7 +268,7 @@ function showAge(isSilent) {
 
 if (health) {
   let isSilent = false;
-  const look = async () => {
+  const look = single(async () => {
     if (document.hidden) return;
     try {
       showHealth(await fetched("/api/v1/health"));
@@ -265,7 +277,7 @@ if (health) {
       isSilent = true;
     }
     showAge(isSilent);
-  };
+  });
   look();
   setInterval(look, 3000);
   setInterval(() => showAge(isSilent), 1000);

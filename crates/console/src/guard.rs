@@ -77,15 +77,20 @@ pub(crate) fn check_host(
     Err(Refusal::forbidden(format!("{text} --console-name {host}")))
 }
 
-/// Refuses a request for an operation that a page of another site makes, by a link or an image: without logins a browser needs no
-/// cookie for it, and one operation that looks may ask all brokers for all they have.
+/// Refuses a request that a page of another site makes, except a link to a page: without logins a browser needs no cookie for it.
+/// An operation or a file that is exported may ask all brokers for all they have, so links do not lead to those.
 pub(crate) fn check_site(lang: Lang, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
-    let is_operation = path.strip_prefix("/api/v1").unwrap_or(path).starts_with("/op/");
-    match header_text(headers, HeaderName::from_static("sec-fetch-site")) {
-        Some("cross-site") if is_operation => {
-            Err(Refusal::forbidden(lang.say("operations are not opened from pages of other sites")))
-        }
-        _ => Ok(()),
+    let header = |name| header_text(headers, HeaderName::from_static(name));
+    if header("sec-fetch-site") != Some("cross-site") {
+        return Ok(());
+    }
+    let path = path.strip_prefix("/api/v1").unwrap_or(path);
+    let is_costly = path.starts_with("/op/") || ["/dlq/export", "/message/body"].contains(&path);
+    let is_page = header("sec-fetch-mode").is_none_or(|mode| mode == "navigate")
+        && header("sec-fetch-dest").is_none_or(|dest| dest == "document");
+    match is_page && !is_costly {
+        true => Ok(()),
+        false => Err(Refusal::forbidden(lang.say("operations are not opened from pages of other sites"))),
     }
 }
 
@@ -217,6 +222,17 @@ mod tests {
             assert!(check_site(Lang::En, &HeaderMap::new(), path).is_ok(), "a program");
         }
         assert!(is_served("cross-site", "/topic"));
+        for path in ["/dlq/export", "/message/body"] {
+            assert!(!is_served("cross-site", path) && is_served("same-origin", path), "{path}");
+        }
+        let of = |mode: &str, dest: &str, path: &str| {
+            let given =
+                [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            let headers = given.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+            check_site(Lang::En, &HeaderMap::from_iter(headers), path).is_ok()
+        };
+        assert!(of("navigate", "document", "/messages") && of("navigate", "document", "/api/v1/topics"));
+        assert!(!of("no-cors", "image", "/messages") && !of("navigate", "iframe", "/messages"));
     }
 
     #[test]

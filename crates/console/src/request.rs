@@ -49,6 +49,11 @@ impl Fields {
         query(others.map(|(key, value)| (key.as_str(), value.as_str())))
     }
 
+    /// The fields as a query with one of them replaced, for the first page of a list.
+    pub fn first_with(&self, name: &str, value: &str) -> String {
+        Self::parse(&self.without(&["page", "after"])[1..]).with(name, value)
+    }
+
     /// The fields as a query with one of them replaced.
     pub fn with(&self, name: &str, value: &str) -> String {
         let others = self.0.iter().filter(|(key, value)| key != name && !value.is_empty());
@@ -118,6 +123,7 @@ mod tests {
         assert_eq!((fields.text("a"), fields.get("b"), fields.text("d")), ("%DLQ%g 1", None, "中%zz%4"));
         assert_eq!(Fields::parse(&fields.with("b", "&?")[1..]).text("b"), "&?");
         assert_eq!(Fields::parse("page=0").page(), 1);
+        assert_eq!(Fields::parse("q=a&page=3&after=x").first_with("type", "b"), "?q=a&type=b");
         assert_eq!(decode(&encode("<script>&\"'中%")), "<script>&\"'中%");
     }
 

@@ -6,7 +6,8 @@ mod table;
 
 pub(crate) use answer::{answer, cell_text, columns_table, columns_with_values, table};
 pub(crate) use parts::{
-    ago, broker_link, bytes, card, decimal, duration, empty, group_link, number, share, status, topic_link,
+    ago, broker_link, bytes, card, counted, decimal, duration, empty, group_link, number, share, status,
+    topic_link,
 };
 pub(crate) use table::{Column, Table, labelled};
 
@@ -140,8 +141,7 @@ pub(crate) fn document(
             body {
                 a.skip href="#content" { (lang.say("Skip to content")) }
                 div.side {
-                    a.brand href="/" { "Vostok" }
-                    nav aria-label=(lang.say("Pages")) { (links(lang, path)) }
+                    nav aria-label=(lang.say("Pages")) { a.brand href="/" { "Vostok" } (links(lang, path)) }
                 }
                 (top(who, path, &back, health))
                 main #content data-live=[page.live_ms] {
@@ -149,7 +149,7 @@ pub(crate) fn document(
                         h1 { (page.title) }
                         @if page.live_ms.is_some() {
                             p #age.small data-keep data-text=(lang.say("Figures are {} s old")) data-silent=(lang.say("The console does not answer")) data-login=(lang.say("Log in again")) {
-                                (lang.say("Figures taken at")) " " time { (admin::time(crate::answers::now_ms())) }
+                                (lang.say("Figures taken at")) " " (now(who))
                             }
                         }
                     }
@@ -230,9 +230,10 @@ pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
         Level::Warning => lang.say("Warning"),
         Level::Critical => lang.say("Critical"),
     };
-    let counts = [(health.critical, lang.say("critical")), (health.warnings, lang.say("warnings"))];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    let critical = (health.critical, [lang.say("critical"); 2]);
+    let warnings = (health.warnings, [lang.say("warning"), lang.say("warnings")]);
+    let counts = [critical, warnings].into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, [one, many])| counted(lang, count, one, many)).collect();
     if counts.is_empty() { word.to_owned() } else { format!("{word}: {}", counts.join(", ")) }
 }
 
@@ -260,6 +261,12 @@ pub(crate) fn field(label: &str, name: &str, value: &str) -> Markup {
 }
 
 /// When figures were taken.
-pub(crate) fn taken(lang: Lang) -> Markup {
-    html! { p.small { (lang.say("Figures taken at")) " " time { (admin::time(crate::answers::now_ms())) } } }
+pub(crate) fn taken(who: &Visitor) -> Markup {
+    html! { p.small { (who.lang.say("Figures taken at")) " " (now(who)) } }
+}
+
+/// The present time in the visitor's zone, to the second.
+fn now(who: &Visitor) -> Markup {
+    let now_ms = crate::answers::now_ms();
+    html! { time datetime=(admin::time(now_ms)) { (who.zone.field(now_ms).replace('T', " ")) } " (" (who.zone.name()) ")" }
 }

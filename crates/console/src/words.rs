@@ -47,7 +47,15 @@ impl Lang {
     /// The name of a column or member of an answer.
     pub fn column(self, name: &str) -> String {
         let plain = name.replace('_', " ");
-        self.say(&plain).to_owned()
+        if self == Self::Zh {
+            return self.say(&plain).to_owned();
+        }
+        let words = plain
+            .split(' ')
+            .map(|word| if ["ip", "tps"].contains(&word) { word.to_uppercase() } else { word.to_owned() });
+        let title = words.collect::<Vec<_>>().join(" ");
+        let mut letters = title.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
     }
 
     /// The sentence about an operation.
@@ -120,12 +128,20 @@ mod tests {
     fn every_column_of_the_pages_has_a_translation() {
         let with_tables = crate::pages::SOURCES.iter().copied().filter(|it| it.contains("columns_table("));
         let named: Vec<&str> = with_tables.flat_map(columns).collect();
-        for column in ["id", "cells", "last_time", "consumer_offset"] {
+        for column in ["id", "cells", "last_heartbeat", "client_id"] {
             assert!(named.contains(&column), "{column} is not among {named:?}");
         }
         for column in named.into_iter().chain(MEMBERS.split_whitespace()) {
             assert!(chinese(&column.replace('_', " ")).is_some(), "{column} has no Chinese text");
         }
+    }
+
+    #[test]
+    fn members_of_answers_are_titles() {
+        let titles =
+            ["last_heartbeat", "consume_tps", "client_ip", "id", ""].map(|name| Lang::En.column(name));
+        assert_eq!(titles, ["Last heartbeat", "Consume TPS", "Client IP", "Id", ""]);
+        assert_eq!(Lang::Zh.column("client_id"), chinese("client id").unwrap());
     }
 
     #[test]

@@ -459,15 +459,23 @@ pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, S
             "" | "true" | "false" => value,
             _ if !may_be_secret(&key, &value) => value,
             text if text.contains(EXAMPLE_KEY) => EXAMPLE.to_owned(),
-            _ => "(set)".to_owned(),
+            _ => SET.to_owned(),
         };
         (key, shown)
     };
     settings.into_iter().map(hide).collect()
 }
 
+/// Whether a value stands for a secret that is not shown.
+#[must_use]
+pub fn is_hidden(value: &str) -> bool {
+    [SET, EXAMPLE].contains(&value)
+}
+
 /// The secret key of RocketMQ's example files.
 const EXAMPLE_KEY: &str = "12345678";
+/// Text in place of a secret.
+const SET: &str = "(set)";
 /// Text in place of a secret that is the key of RocketMQ's example files.
 pub(crate) const EXAMPLE: &str = "(key of the examples)";
 

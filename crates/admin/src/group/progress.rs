@@ -49,8 +49,9 @@ pub struct QueueProgress {
     pub inflight: i64,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
+    /// Store time of the last consumed message, ms since the epoch; 0 without one.
     #[serde(skip)]
-    last_ms: i64,
+    pub last_ms: i64,
 }
 
 impl Typed for GroupProgress {

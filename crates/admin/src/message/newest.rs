@@ -17,6 +17,9 @@ const CHUNK: i64 = 8;
 /// Chunks that are read at most for one answer, with those of holes in queues.
 const READ_MAX: usize = 5000;
 
+/// Bodies of one answer together, bytes; at least one message is answered.
+const BYTES_MAX: usize = 32 << 20;
+
 /// Messages of a topic, the newest first, and where older messages begin.
 #[derive(Clone, Serialize)]
 pub struct Newest {
@@ -128,13 +131,15 @@ struct Page {
     end: (i64, usize),
     /// Messages of that millisecond that are still to be left out.
     left: usize,
+    /// Bytes of the bodies.
+    bytes: usize,
     messages: Vec<Received>,
     next: Option<(i64, usize)>,
 }
 
 impl Page {
     fn new(limit: usize, end: (i64, usize)) -> Self {
-        Self { limit, end, left: end.1, messages: Vec::new(), next: None }
+        Self { limit, end, left: end.1, bytes: 0, messages: Vec::new(), next: None }
     }
 
     /// Takes the next older message; false if the page is full.
@@ -143,7 +148,9 @@ impl Page {
             self.left -= 1;
             return true;
         }
-        if self.messages.len() < self.limit {
+        let has_room = self.bytes.saturating_add(message.body.len()) <= BYTES_MAX || self.messages.is_empty();
+        if self.messages.len() < self.limit && has_room {
+            self.bytes += message.body.len();
             self.messages.push(message);
             return true;
         }
@@ -287,6 +294,17 @@ mod tests {
         assert_eq!(shown(&[("end", "200")]), [1, 1, 0, 0], "of two queues");
         assert_eq!(shown(&[("end", "199")]), [0, 0]);
         assert_eq!(shown(&[("begin", "201"), ("end", "240")]), [0; 0]);
+    }
+
+    #[test]
+    fn large_bodies_end_a_page_early() {
+        let large = |offset| Received { body: vec![0; BYTES_MAX / 2], ..message(0, offset, 10 - offset) };
+        let mut page = Page::new(50, (i64::MAX, 0));
+        assert_eq!([0, 1, 2].map(|offset| page.take(large(offset))), [true, true, false]);
+        assert_eq!((page.messages.len(), page.next), (2, Some((9, 1))));
+        let mut page = Page::new(50, (i64::MAX, 0));
+        let huge = Received { body: vec![0; 2 * BYTES_MAX], ..message(0, 0, 10) };
+        assert!(page.take(huge), "a page has a message");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         found.push(Access { cluster, failures, users: users.ok(), acls: acls.ok() });
     }
     let body = html! {
-        (taken(lang))
+        (taken(who))
         @for part in &found {
             @let given = [("cluster", part.cluster.as_str())];
             h2 { (lang.say("Cluster")) " " (part.cluster) }

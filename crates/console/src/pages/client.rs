@@ -51,7 +51,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     });
     let subscribed = Table::new([Column::text(lang.say("Topic")), Column::text(lang.say("Expression"))]);
     let body = html! {
-        @if wants_stacks { (taken(lang)) }
+        @if wants_stacks { (taken(who)) }
         p { (lang.say("Group")) ": " (group_link(group)) }
         div.actions {
             a.button href=(page) { (lang.say("Compare two thread dumps")) }

@@ -57,7 +57,7 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
     let part = part(&producers, |row| row["producer_group"].as_str().unwrap_or_default(), fields, |_| true);
     let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
     let body = html! {
-        (taken(lang))
+        (taken(who))
         form.row method="get" action="/clients" {
             (field(lang.say("Group"), "group", fields.text("group")))
             (field(lang.say("Producer group"), "q", fields.text("q")))

@@ -169,18 +169,32 @@ fn reason(lang: Lang, letter: &MessageView, retry_max: Option<i64>) -> &'static 
     }
 }
 
-/// The dead letters of a group as a file with a line of JSON for each, the newest first.
+/// The dead letters of a group as a file with a line of JSON for each, the newest first. A file that is not complete ends with the
+/// address of the other letters, or the reason.
 ///
 /// # Errors
 /// [`Refusal`] when the group has none, or no broker answers.
 pub(crate) async fn export(app: &App, who: &Visitor, fields: &Fields) -> Result<Reply, Refusal> {
     let group = fields.text("group");
     let topic = format!("{DLQ_PREFIX}{group}");
-    let asked = [("topic", topic.as_str()), ("limit", EXPORT)];
+    let range = ["begin", "end", "skip"].map(|name| (name, fields.text(name)));
+    let asked = [("topic", topic.as_str()), range[0], range[1], range[2], ("limit", EXPORT)];
     let found = app.typed::<Newest>(who, ("message", "newest"), &asked, 0).await?;
-    let lines: String = found.messages.iter().map(|letter| json!(letter).to_string() + "\n").collect();
+    let lines = exported(group, fields.text("begin"), &found);
     let name = format!("dead-letters-{}.jsonl", file_name(group));
     Ok(Reply::File { name, kind: "application/x-ndjson", bytes: lines.into_bytes() })
+}
+
+/// The lines of a file with letters.
+fn exported(group: &str, begin: &str, found: &Newest) -> String {
+    let mut lines: Vec<String> = found.messages.iter().map(|letter| json!(letter).to_string()).collect();
+    if let Some((end, skip)) = found.next {
+        let (end, skip) = (end.to_string(), skip.to_string());
+        let rest = query([("group", group), ("begin", begin), ("end", &end), ("skip", &skip)]);
+        lines.push(json!({"next": format!("/dlq/export{rest}")}).to_string());
+    }
+    lines.extend(found.failures.iter().map(|failure| json!({"failure": failure}).to_string()));
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// Gives the group the chosen messages once more. Each is noted, and a failure does not keep the others.
@@ -237,6 +251,17 @@ pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
 mod tests {
     use super::*;
     use maud::Render as _;
+
+    #[test]
+    fn a_file_that_is_not_complete_says_so() {
+        let mut found = Newest { messages: vec![MessageView::default()], next: None, failures: Vec::new() };
+        assert_eq!(exported("g", "", &found).lines().count(), 1);
+        (found.next, found.failures) = (Some((17, 2)), vec!["a: silent".to_owned()]);
+        let text = exported("g&", "", &found);
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[1]["next"], "/dlq/export?group=g%26&begin=&end=17&skip=2");
+        assert_eq!(lines[2]["failure"], "a: silent");
+    }
 
     #[test]
     fn letters_are_chosen_by_their_places_and_tell_why_they_are_here() {

@@ -1,7 +1,8 @@
 //! The doctor's findings: causes, the gravest first, each with its consequences, the steps to take and the operation that helps.
 
+use super::messages::local;
 use crate::app::{App, Visitor};
-use crate::view::{group_link, operation_link};
+use crate::view::{counted, group_link, operation_link};
 use admin::{Diagnosis, Finding, Fix, State};
 use maud::{Markup, html};
 
@@ -22,16 +23,16 @@ pub(super) fn verdict(app: &App, who: &Visitor, doctor: Option<&Diagnosis>) -> M
     html! {
         @if causes.is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
         @else {
-            p.failure { "! " (causes.len()) " " (lang.say("findings")) }
+            p.failure { "! " (counted(lang, causes.len(), lang.say("finding"), lang.say("findings"))) }
             (findings(who, doctor, &causes[..causes.len().min(FIRST)]))
             @if causes.len() > FIRST {
                 details { summary { (lang.say("More")) } (findings(who, doctor, &causes[FIRST..])) }
             }
         }
         p.small {
-            (doctor.count(State::Pass)) " " (lang.say("checks passed")) ", "
+            (counted(lang, doctor.count(State::Pass), lang.say("check passed"), lang.say("checks passed"))) ", "
             (doctor.count(State::Skip)) " " (lang.say("skipped for want of data")) ". "
-            (lang.say("Figures taken at")) " " (admin::time(doctor.health.taken_at_ms)) ". "
+            (lang.say("Figures taken at")) " " (local(who, doctor.health.taken_at_ms)) ". "
             (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
         }
     }
@@ -52,7 +53,7 @@ fn findings(who: &Visitor, doctor: &Diagnosis, causes: &[usize]) -> Markup {
                     @let count = doctor.consequences(*place).count();
                     @if count > 0 {
                         details {
-                            summary { (count) " " (lang.say("consequences")) }
+                            summary { (counted(lang, count, lang.say("consequence"), lang.say("consequences"))) }
                             ul {
                                 @for finding in doctor.consequences(*place) {
                                     li { (finding.title.of(lang.into())) " " code { (finding.code) } p { (culprit(who, finding)) } }

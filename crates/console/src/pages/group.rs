@@ -112,7 +112,9 @@ fn age(lang: Lang, lag: &admin::Lag) -> String {
     match lag.lag_seconds {
         None => lang.say("unknown").to_owned(),
         Some(0) => "0 s".to_owned(),
-        Some(seconds) => format!("{}{}", if lag.lag_is_bound { "≤ " } else { "" }, duration(seconds * 1000)),
+        Some(seconds) => {
+            format!("{}{}", if lag.lag_is_bound { "≤ " } else { "" }, duration(seconds.saturating_mul(1000)))
+        }
     }
 }
 

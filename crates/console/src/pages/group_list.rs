@@ -93,7 +93,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let is_wanted = |name: &str| shows_system || !is_system_group(name);
     let part = GROUPS.part(app, who, &sorted, Wanted { begins: &[""], is_wanted, order: &order }).await?;
     let rows: Vec<Row<'_>> = part.rows.iter().map(|row| Row::new(row, &known)).collect();
-    let switch = fields.with("system", if shows_system { "" } else { "1" });
+    let switch = fields.first_with("system", if shows_system { "" } else { "1" });
     let body = html! {
         div.toolbar {
         form.row method="get" action=(GROUPS.path) role="search" {
@@ -105,7 +105,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         (operation_link(who, lang.say("Create a group"), ("group", "create"), &[]))
         }
         (shown_failures(&failures))
-        (table(lang, fields, &rows))
+        (table(lang, &part.order(fields, "name"), &rows))
         (part.links(lang, GROUPS.path, fields))
     };
     let data = json!({"found": part.found(), "groups": rows, "failures": failures});

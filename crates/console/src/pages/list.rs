@@ -58,7 +58,7 @@ enum Place {
     /// A page by its number, of so many rows that were found.
     Page { page: usize, found: usize },
     /// A part of a long list, and the name behind which the next part begins if there is one.
-    Behind { next: Option<String> },
+    Behind { next: Option<String>, is_by_name: bool },
 }
 
 impl<T: Clone + Send + Sync + 'static> List<T> {
@@ -92,7 +92,7 @@ impl<T: Clone + Send + Sync + 'static> List<T> {
             rows.retain(|row| is_wanted((self.name)(row)));
             rows.sort_by(order);
             rows.truncate(PAGE);
-            return Ok(Part { rows, place: Place::Behind { next: None } });
+            return Ok(Part { rows, place: Place::Behind { next: None, is_by_name: false } });
         }
         let limit = (PAGE + SPARE).to_string();
         let rounds_max = ROUNDS_MAX + begins.len();
@@ -106,7 +106,10 @@ impl<T: Clone + Send + Sync + 'static> List<T> {
                 let listed = app.typed::<Vec<T>>(who, self.operation, &given, NAMES_MS).await?;
                 after = walk.take(&listed, begin, &is_wanted);
                 if after.is_some() && walk.rounds == rounds_max && walk.rows.len() <= PAGE {
-                    return Ok(Part { rows: walk.rows, place: Place::Behind { next: after } });
+                    return Ok(Part {
+                        rows: walk.rows,
+                        place: Place::Behind { next: after, is_by_name: true },
+                    });
                 }
             }
         }
@@ -157,7 +160,7 @@ impl<T: Clone> Walk<T> {
         let has_more = self.rows.len() > PAGE;
         self.rows.truncate(PAGE);
         let last = self.rows.last().map(|row| (self.name)(row).to_owned());
-        Part { rows: self.rows, place: Place::Behind { next: last.filter(|_| has_more) } }
+        Part { rows: self.rows, place: Place::Behind { next: last.filter(|_| has_more), is_by_name: true } }
     }
 }
 
@@ -188,6 +191,14 @@ impl<T> Part<T> {
         }
     }
 
+    /// The fields with the order that the rows have: that of names in a long list, whatever order is asked for.
+    pub fn order(&self, fields: &Fields, by_name: &str) -> Fields {
+        match &self.place {
+            Place::Behind { is_by_name: true, .. } => Fields::parse(&fields.with("sort", by_name)[1..]),
+            _ => fields.clone(),
+        }
+    }
+
     /// Links to the parts beside this one.
     pub fn links(&self, lang: Lang, path: &str, fields: &Fields) -> Markup {
         let link = |page: usize| format!("{path}{}", fields.with("page", &page.to_string()));
@@ -201,7 +212,7 @@ impl<T> Part<T> {
                         span { (number(i64::try_from(*found).unwrap_or(i64::MAX))) " " (lang.say("found")) " · " (lang.say("Page")) " " (page) " / " (last) }
                         @if *page < last { a rel="next" href=(link(page + 1)) { (lang.say("Next")) } }
                     }
-                    Place::Behind { next } => {
+                    Place::Behind { next, .. } => {
                         @if fields.get("after").is_some() { a rel="prev" href=(format!("{path}{}", fields.with("after", ""))) { (lang.say("First page")) } }
                         @if let Some(next) = next { a rel="next" href=(format!("{path}{}", fields.with("after", next))) { (lang.say("Next")) } }
                     }
@@ -249,7 +260,10 @@ mod tests {
         assert!(!walk.goes_on(), "the page is full");
         let part = walk.end();
         assert_eq!((part.rows.len(), part.found()), (PAGE, None));
-        assert_eq!(part.place, Place::Behind { next: Some("Order49".to_owned()) });
+        assert_eq!(part.place, Place::Behind { next: Some("Order49".to_owned()), is_by_name: true });
+        let shown =
+            |part: &Part<String>| part.order(&Fields::parse("q=a&sort=-in"), "name").text("sort").to_owned();
+        assert_eq!(shown(&part), "name", "the order that the rows have");
     }
 
     #[test]
@@ -259,6 +273,6 @@ mod tests {
         told.extend(topics((0..41).map(|number| format!("Order{number:02}"))));
         assert_eq!(walk.take(&told, "%RETRY%", |_| true), None);
         let part = walk.end();
-        assert_eq!((part.rows.len(), part.place), (10, Place::Behind { next: None }));
+        assert_eq!((part.rows.len(), part.place), (10, Place::Behind { next: None, is_by_name: true }));
     }
 }

@@ -9,13 +9,14 @@ use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
-    Column, Page, Table, ago, card, empty, field, group_link, operation_link, status, topic_link,
+    Column, Page, Table, ago, card, empty, field, group_link, number, operation_link, status, topic_link,
 };
 use crate::words::Lang;
 use admin::{Level, MessageView, MessagesByKey, Newest, TraceEvent, Track};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use wire::properties::key;
 
 /// Messages of a page.
 pub(super) const PAGE: &str = "50";
@@ -138,7 +139,7 @@ fn table(who: &Visitor, messages: &[MessageView]) -> Table {
             html! { (message.keys.as_deref().unwrap_or_default()) },
             html! { (message.tags.as_deref().unwrap_or_default()) },
             html! { (message.broker) " / " (message.queue) },
-            html! { (message.queue_offset) },
+            html! { (number(message.queue_offset)) },
             html! { (body::brief(message)) },
         ]
     }))
@@ -200,6 +201,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
 fn head(who: &Visitor, message: &MessageView) -> Markup {
     let lang = who.lang;
     let (born, stored) = message.times;
+    let due = message.properties.get(key::TIMER_OUT_MS).and_then(|text| text.parse().ok());
     let none = || "–".to_owned();
     // A message that was found by its broker's id has no name of a broker set.
     let broker = if message.broker.is_empty() { &message.store_host } else { &message.broker };
@@ -207,8 +209,9 @@ fn head(who: &Visitor, message: &MessageView) -> Markup {
         div.cards {
             (card(lang.say("Topic"), topic_link(&message.topic), format!("{broker} / {}", message.queue)))
             (card(lang.say("Stored"), ago(lang, stored), local(who, stored)))
-            (card(lang.say("Sent"), html! { (stored - born) " ms" }, html! { (lang.say("before it was stored")) " · " (message.born_host) }))
+            (card(lang.say("Sent"), html! { (number(stored.saturating_sub(born))) " ms" }, html! { (lang.say("before it was stored")) " · " (message.born_host) }))
             (card(lang.say("Retries"), message.reconsume_times, ""))
+            @if let Some(due) = due { (card(lang.say("Due"), ago(lang, due), local(who, due))) }
         }
         dl {
             dt { (lang.say("message id")) } dd { code { (message.message_id) } }
@@ -405,6 +408,17 @@ mod tests {
         check(track("CONSUMED", Some(true)), Some(event("failed")), "the listener failed");
         check(track("CONSUMED_BUT_FILTERED", Some(true)), None, "left out by the group's filter");
         check(track("UNKNOWN", None), None, "CODE:206 DESC:x");
+    }
+
+    #[test]
+    fn a_timed_message_tells_when_it_is_due() {
+        let who = Visitor::of_test(crate::users::Role::Viewer);
+        let mut message = MessageView::default();
+        assert!(!head(&who, &message).into_string().contains("Due"));
+        message.properties.insert(key::TIMER_OUT_MS.to_owned(), "1769860800000".to_owned());
+        message.times = (i64::MIN, 1);
+        let text = head(&who, &message).into_string();
+        assert!(text.contains(">Due<") && text.contains("2026-01-31 12:00:00"), "{text}");
     }
 
     #[test]

@@ -68,7 +68,8 @@ impl Names {
         brokers.map_or_else(|_| Self::default(), |brokers| Self::of_brokers(&brokers))
     }
 
-    fn of_brokers(brokers: &[BrokerRow]) -> Self {
+    /// The names of the clusters and sets of brokers.
+    pub fn of_brokers(brokers: &[BrokerRow]) -> Self {
         let names = |row: &BrokerRow| {
             [row.cluster.clone(), row.broker.clone(), format!("{}_REPLY_TOPIC", row.cluster)]
         };

@@ -221,7 +221,7 @@ fn offsets(lang: Lang, rows: &[Value]) -> Markup {
     });
     html! {
         (Table::new(columns).rows(shown))
-        p { (lang.say("All queues")) ": " b { (signed(sum)) } " " (lang.say("messages")) " · " (lang.say("Queues")) ": " (number(rows.len() as i64)) }
+        p { (lang.say("All queues")) ": " (lang.say("Difference")) " " b { (signed(sum)) } " · " (lang.say("Queues")) ": " (number(rows.len() as i64)) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::brokers::broker_cells;
 use super::charts::charts;
 use super::findings::verdict;
 use super::group_list::lag_text;
-use super::names::is_system_group;
+use super::names::{Names, Owner, is_system_group};
 use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::lag::{GROUPS_MAX, Lag};
@@ -128,9 +128,11 @@ fn topic_table(lang: Lang, sample: &Sample) -> Markup {
         Column::number(lang.say("In /s")),
         Column::text(lang.say("Looked at")),
     ];
+    let names = Names::of_brokers(&sample.brokers);
     let rows = sample
         .topics
         .iter()
+        .filter(|row| names.owner(&row.topic) == Owner::User)
         .map(|row| vec![topic_link(&row.topic), html! { (decimal(row.in_tps)) }, ago(lang, row.at_ms)]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No topic gets messages now")))
 }

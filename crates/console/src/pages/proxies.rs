@@ -45,7 +45,7 @@ pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     });
     let advice = lang.say("Start a proxy in cluster mode, or use the gRPC port of a broker's own process");
     let body = html! {
-        (taken(lang))
+        (taken(who))
         p.small { (lang.say("No server lists proxies. Known are those in cluster mode that a broker hears of; no request tells of the gRPC port of a broker's own process")) }
         (shown_failures(&failures))
         h2 { (lang.say("Proxies of RocketMQ that tell each other of their clients")) }

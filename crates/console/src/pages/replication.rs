@@ -4,7 +4,9 @@ use super::runtime::{shown_failures, silent};
 use crate::app::servers::controllers;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Column, Page, Table, broker_link, bytes, card, empty, number, operation_link, status};
+use crate::view::{
+    Column, Page, Table, broker_link, bytes, card, counted, empty, number, operation_link, status,
+};
 use crate::words::Lang;
 use admin::{BrokerRow, Epoch, Epochs, InSync, Level, Metadata, Replica, ReplicaStatus, Replicas};
 use maud::{Markup, html};
@@ -144,7 +146,7 @@ fn cards(lang: Lang, all: &Collected) -> Markup {
     let count = |count: usize| number(i64::try_from(count).unwrap_or(i64::MAX));
     html! {
         div.cards {
-            (card(lang.say("Masters"), count(masters), html! { (count(all.positions.len() - masters)) " " (lang.say("slaves")) }))
+            (card(lang.say("Masters"), count(masters), counted(lang, all.positions.len() - masters, lang.say("slave"), lang.say("slaves"))))
             @match furthest {
                 Some(replica) => (card(lang.say("Furthest behind"), bytes(replica.behind_bytes.unwrap_or_default()), &replica.slave)),
                 None => (card(lang.say("Furthest behind"), "–", lang.say("No slave is connected"))),

@@ -282,7 +282,9 @@ pub(super) fn table(who: &Visitor, broker: &str, items: &[Item]) -> Markup {
     let columns = ["Setting", "Value", "Default", "Source", "Takes effect", "Change"];
     let columns = columns.map(|title| Column::text(lang.say(title)));
     let rows = items.iter().map(|item| {
-        let given = [("broker", broker), ("key", &item.key), ("value", &item.value)];
+        // A form with the words that stand for a secret would make them the secret.
+        let value = if admin::is_hidden(&item.value) { "" } else { &item.value };
+        let given = [("broker", broker), ("key", &item.key), ("value", value)];
         vec![
             html! { code.name { (item.key) } @if let Some(entry) = item.entry { p.small { (entry.text) } } },
             html! {
@@ -368,6 +370,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn the_words_for_a_secret_do_not_become_the_secret() {
+        let row = setting("tls.server.keyPassword", "planted", Some("file"));
+        let hidden = admin::without_secrets([(row.key.clone(), row.value.clone())].into());
+        let rows = [Setting { value: hidden[&row.key].clone(), ..row }];
+        let text = table(&Visitor::of_test(Role::Admin), "a", &items(Lang::En, &rows)).into_string();
+        assert!(
+            text.contains("/op/broker/set?broker=a&amp;key=tls.server.keyPassword&amp;value=\""),
+            "{text}"
+        );
+        assert!(!text.contains("planted") && !text.contains("value=%28set"), "{text}");
     }
 
     #[test]

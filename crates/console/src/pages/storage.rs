@@ -8,8 +8,8 @@ use crate::answers::now_ms;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::view::{
-    Column, Page, Table, ago, broker_link, bytes, card, duration, empty, group_link, number, operation_link,
-    share, status,
+    Column, Page, Table, ago, broker_link, bytes, card, counted, duration, empty, group_link, number,
+    operation_link, share, status,
 };
 use crate::words::Lang;
 use admin::{Level, Settings};
@@ -150,13 +150,13 @@ fn cards(lang: Lang, spaces: &[Space]) -> Markup {
             @if let Some(space) = fullest {
                 (card(lang.say("Fullest disk"), disk(space), broker_link(&space.broker, 0, "")))
             }
-            (card(lang.say("Commit logs"), bytes(spaces.iter().map(|space| space.log_bytes).sum()), html! { (spaces.len()) " " (lang.say("brokers")) }))
+            (card(lang.say("Commit logs"), bytes(spaces.iter().map(|space| space.log_bytes).sum()), counted(lang, spaces.len(), lang.say("broker"), lang.say("brokers"))))
             @match first {
                 Some((hours, space)) => { (card(lang.say("First full in"), hours_text(hours), broker_link(&space.broker, 0, ""))) }
                 None => { (card(lang.say("First full in"), "–", lang.say("No log grows"))) }
             }
             @if refusing > 0 {
-                (card(lang.say("Refuse messages"), status(Level::Critical, lang.say("for want of space")), html! { (refusing) " " (lang.say("brokers")) }))
+                (card(lang.say("Refuse messages"), status(Level::Critical, lang.say("for want of space")), counted(lang, refusing, lang.say("broker"), lang.say("brokers"))))
             }
         }
     }

@@ -74,12 +74,12 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         nav.tabs aria-label=(lang.say("Type")) { @for (name, title, _) in KINDS {
-            a.button href=(format!("{}{}", TOPICS.path, fields.with("type", name))) aria-current=[(name == kind).then_some("true")] { (lang.say(title)) }
+            a.button href=(format!("{}{}", TOPICS.path, fields.first_with("type", name))) aria-current=[(name == kind).then_some("true")] { (lang.say(title)) }
         } }
         (operation_link(who, lang.say("Create a topic"), ("topic", "create"), &[]))
         }
         (shown_failures(&failures))
-        (table(app, lang, fields, &part.rows))
+        (table(app, lang, &part.order(fields, "name"), &part.rows))
         (part.links(lang, TOPICS.path, fields))
     };
     let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});

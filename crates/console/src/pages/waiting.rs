@@ -3,20 +3,21 @@
 use super::list::NAMES_MS;
 use super::messages::local;
 use super::runtime::{runtimes, shown_failures, silent};
-use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
-    Column, Page, Table, ago, broker_link, card, columns_table, duration, empty, number, operation_link,
-    status, table, taken, topic_link,
+    Column, Page, Table, ago, broker_link, card, duration, empty, number, operation_link, status, topic_link,
 };
 use crate::words::Lang;
-use admin::{DueCount, Level, Transaction, TransactionState, Transactions, Waiting};
+use admin::{
+    BrokerRow, DueCount, GroupProgress, Level, QueueProgress, Transaction, TransactionState, Transactions,
+    Waiting,
+};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::names::REVIVE_PREFIX;
+use wire::names::{REVIVE_PREFIX, TIMER_TOPIC};
 
 /// Group in whose name brokers look for popped messages that were not acknowledged (`PopAckConstants.REVIVE_GROUP`).
 const REVIVE: &str = "CID_RMQ_SYS_REVIVE_GROUP";
@@ -44,6 +45,7 @@ pub(super) async fn delays(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         (plot(lang, &due(&waiting)))
         @if unknown > 0 { p.small { (number(unknown)) " " (lang.say("messages wait of which the time is not known: of timed messages the newest 2,000 of a broker are read")) } }
         h2 { (lang.say("Where they wait")) }
+        div.actions { a.button href=(format!("/messages{}", query([("topic", TIMER_TOPIC)]))) { (lang.say("Show timed messages")) } }
         (waiting_table(who, &waiting))
     };
     let data = json!({"waiting": *waiting});
@@ -192,40 +194,79 @@ fn list(who: &Visitor, rows: &[&Transaction]) -> Markup {
 /// How far brokers are with popped messages that were not acknowledged.
 pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
-    let clusters: BTreeSet<&str> = rows(&brokers).iter().filter_map(|row| row["cluster"].as_str()).collect();
-    let (mut revive, mut refused) = (Vec::new(), Vec::new());
+    let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let clusters: BTreeSet<&str> = brokers.iter().map(|row| row.cluster.as_str()).collect();
+    let (mut revived, mut refused) = (Vec::new(), Vec::new());
     for cluster in clusters {
         let topic = format!("{REVIVE_PREFIX}{cluster}");
-        match app.look(who, ("group", "progress"), &[("group", REVIVE), ("topic", &topic)], 2000).await {
-            Ok(progress) => revive.extend(rows(&progress["queues"]).to_vec()),
+        let given = [("group", REVIVE), ("topic", topic.as_str())];
+        match app.typed::<GroupProgress>(who, ("group", "progress"), &given, 2000).await {
+            Ok(progress) => revived.push(progress),
+            // A broker makes the topic with the first message that is popped.
+            Err(refusal) if refusal.status == http::StatusCode::NOT_FOUND => {}
             Err(refusal) => refused.push(format!("{cluster}: {}", refusal.text)),
         }
     }
     let (runtimes, mut failures) = runtimes(app, who).await?;
     failures.extend(refused);
-    let figures: Vec<Value> = runtimes
+    failures.extend(revived.iter().flat_map(|progress| progress.failures.clone()));
+    let queues: Vec<&QueueProgress> = revived.iter().flat_map(|progress| &progress.queues).collect();
+    let is_of_pops =
+        |name: &str| ["pop", "revive"].iter().any(|part| name.to_ascii_lowercase().contains(part));
+    let figures: Vec<(&str, &str, &str)> = runtimes
         .iter()
-        .flat_map(|(broker, runtime)| {
-            let found = runtime.iter().filter(|(name, _)| {
-                let name = name.to_ascii_lowercase();
-                name.contains("pop") || name.contains("revive")
-            });
-            found.map(move |(name, value)| json!({"broker": broker, "name": name, "value": value}))
-        })
+        .flat_map(|(broker, runtime)| runtime.iter().map(move |(name, value)| (&**broker, &**name, &**value)))
+        .filter(|(_, name, _)| is_of_pops(name))
         .collect();
-    let columns = ["topic", "broker", "queue", "broker_offset", "consumer_offset", "diff", "last_time"];
+    let waiting = queues.iter().map(|row| row.diff.max(0)).fold(0, i64::saturating_add);
     let body = html! {
-        (taken(lang))
         (shown_failures(&failures))
+        div.cards { (card(lang.say("Not yet looked at"), number(waiting), lang.say("notes about popped messages"))) }
         h2 { (lang.say("Revive: bringing back what was not acknowledged")) }
-        (columns_table(lang, &revive, &columns))
+        (revive_table(lang, &queues))
         p.small { (lang.say("What a member has popped and not acknowledged stands on the member's page")) }
         h2 { (lang.say("Figures of the brokers")) }
-        (table(lang, &figures))
+        (figure_table(lang, &figures))
     };
-    let data = json!({"revive": revive, "figures": figures, "failures": failures});
-    Ok(Page::new(lang.say("Pops"), data, body))
+    let named =
+        figures.iter().map(|(broker, name, value)| json!({"broker": broker, "name": name, "value": value}));
+    let data = json!({"revive": queues, "figures": named.collect::<Vec<_>>(), "failures": failures});
+    Ok(Page::new(lang.say("Pops"), data, body).live(LIVE_MS))
+}
+
+fn revive_table(lang: Lang, queues: &[&QueueProgress]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Topic")),
+        Column::text(lang.say("Queue")),
+        Column::number(lang.say("Not yet looked at")),
+        Column::number(lang.say("Offset / end")),
+        Column::text(lang.say("Last message")),
+    ];
+    let rows = queues.iter().map(|row| {
+        vec![
+            topic_link(&row.topic),
+            html! { (broker_link(&row.broker, 0, "")) " / " (row.queue) },
+            html! { (number(row.diff)) },
+            html! { (number(row.consumer_offset)) " / " (number(row.broker_offset)) },
+            ago(lang, row.last_ms),
+        ]
+    });
+    let advice = lang.say("No message was popped: consumers of RocketMQ 5 pop messages over gRPC, others where the group's mode is POP");
+    Table::new(columns).rows(rows).or(empty(lang, advice))
+}
+
+/// Figures of brokers by the names that the brokers give them.
+fn figure_table(lang: Lang, figures: &[(&str, &str, &str)]) -> Markup {
+    let columns = [
+        Column::text(lang.say("Broker")),
+        Column::text(lang.say("Figure")),
+        Column::number(lang.say("Value")),
+    ];
+    let rows = figures.iter().map(|(broker, name, value)| {
+        let shown = value.parse().map_or_else(|_| (*value).to_owned(), number);
+        vec![broker_link(broker, 0, ""), html! { code { (name) } }, html! { (shown) }]
+    });
+    Table::new(columns).rows(rows).or(html! { p.small { (lang.say("The brokers tell no figures of pops")) } })
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub(crate) fn columns_table(lang: Lang, rows: &[Value], columns: &[&str]) -> Mar
         return html! { p.small { (lang.say("Nothing to show")) } };
     }
     html! {
-        div.scroll tabindex="0" role="region" aria-label=(lang.say("Answer")) {
+        div.scroll tabindex="0" role="group" aria-label=(lang.say("Answer")) {
             table {
                 thead { tr { @for name in columns { th.number[rows.iter().any(|row| row[*name].is_number())] scope="col" { (lang.column(name)) } } } }
                 tbody {

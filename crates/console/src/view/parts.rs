@@ -20,6 +20,12 @@ pub(crate) fn number(number: i64) -> String {
     text
 }
 
+/// A number with the noun that fits: `1 finding`, `2 findings`. Chinese has one form.
+pub(crate) fn counted(lang: Lang, count: usize, one: &str, many: &str) -> String {
+    let noun = if count == 1 && lang == Lang::En { one } else { many };
+    format!("{} {noun}", number(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
 /// A rate or mean: one digit behind the point below 100, no digit above.
 pub(crate) fn decimal(value: f64) -> String {
     if value.abs() < 99.95 { format!("{value:.1}") } else { number(value.round() as i64) }
@@ -126,6 +132,10 @@ mod tests {
     fn numbers_have_separators_and_units() {
         let numbers = [0, 999, 1000, 1_234_567, -1000, i64::MIN].map(number);
         assert_eq!(numbers, ["0", "999", "1,000", "1,234,567", "-1,000", "-9,223,372,036,854,775,808"]);
+        assert_eq!(
+            [0, 1, 2000].map(|it| counted(Lang::En, it, "finding", "findings")),
+            ["0 findings", "1 finding", "2,000 findings"]
+        );
         let decimals = [0.0, 0.04, 99.94, 99.96, 1_118_372.4].map(decimal);
         assert_eq!(decimals, ["0.0", "0.0", "99.9", "100", "1,118,372"]);
         let sizes = [0, 999, 1536, 1 << 30, 51 << 30, 5 << 50].map(bytes);

@@ -37,7 +37,7 @@ impl Column {
             (Some("descending"), _) | (None, false) => key.to_owned(),
             _ => falling,
         };
-        Self { sort: Some((format!("{path}{}", fields.with("sort", &next)), order)), ..self }
+        Self { sort: Some((format!("{path}{}", fields.first_with("sort", &next)), order)), ..self }
     }
 }
 
@@ -79,7 +79,7 @@ impl Render for Table {
     fn render(&self) -> Markup {
         let label = self.columns.first().map_or("", |column| &column.label);
         html! {
-            div.scroll tabindex="0" role="region" aria-label=(label) {
+            div.scroll tabindex="0" role="group" aria-label=(label) {
                 table {
                     thead { tr { @for Column { label, is_number, sort } in &self.columns {
                         th.number[*is_number] scope="col" aria-sort=[sort.as_ref().and_then(|it| it.1)] {
@@ -110,6 +110,7 @@ mod tests {
         };
         let number = |query: &str| link(query, Column::number("In"));
         assert_eq!(number("q=a"), ("/topics?q=a&sort=in".to_owned(), Some("descending")));
+        assert_eq!(number("page=3&after=x&sort=in").0, "/topics?sort=-in", "the first page");
         assert_eq!(number("sort=in"), ("/topics?sort=-in".to_owned(), Some("ascending")));
         assert_eq!(number("sort=name"), ("/topics?sort=-in".to_owned(), None));
         assert_eq!(link("sort=name", Column::text("In")), ("/topics?sort=in".to_owned(), None));
