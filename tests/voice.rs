@@ -10,7 +10,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("auth", 0),
     ("broker", 0),
     ("client", 0),
-    ("console", 58),
+    ("console", 0),
     ("controller", 0),
     ("grpc", 0),
     ("host", 0),

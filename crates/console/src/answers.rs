@@ -1,11 +1,11 @@
-//! What modules share that read answers of operations.
+//! Helpers shared by the modules that read answers of operations.
 
 use admin::Operation;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What stands for what a visitor may not see.
+/// Text in place of a value that the visitor may not see.
 pub(crate) const HIDDEN: &str = "(not shown)";
 
 /// The time in ms since the epoch.

@@ -30,7 +30,7 @@ const ADMIN_NOUNS: [&str; 9] =
 /// Arguments that name files and directories of the machine on which the console runs.
 const FILE_ARGUMENTS: [&str; 4] = ["directory", "file", "password-file", "path"];
 
-/// How the console is served.
+/// Settings of the console.
 #[derive(Clone)]
 pub struct Config {
     /// Address and port on which browsers are served.
@@ -45,7 +45,7 @@ pub struct Config {
     pub tls: Option<Arc<ServerTls>>,
 }
 
-/// Who made a request.
+/// Author of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub name: String,
@@ -54,7 +54,7 @@ pub(crate) struct Visitor {
     pub bodies: bool,
     pub address: IpAddr,
     pub cookie: String,
-    /// Without it nothing is changed.
+    /// CSRF token. Every request that changes something must carry the token.
     pub token: String,
     pub lang: Lang,
     /// Time zone of the browser; UTC until its script has told.
@@ -85,7 +85,7 @@ impl Visitor {
     }
 }
 
-/// What an operation led to.
+/// Result of an operation.
 pub(crate) struct Done {
     pub answer: Value,
     /// The requests that a dry run did not send.
@@ -94,7 +94,7 @@ pub(crate) struct Done {
     pub failures: Vec<String>,
 }
 
-/// What all requests of the console share: cluster, logins, sessions, audit, live figures.
+/// State shared by all requests of the console: cluster, logins, sessions, audit, live figures.
 pub(crate) struct App {
     pub cluster: Cluster,
     pub config: Config,

@@ -18,7 +18,7 @@ enum What {
     User {
         /// Name of the user.
         name: String,
-        /// What the user may do.
+        /// Role of the user.
         #[arg(long, value_enum, default_value = "viewer")]
         role: Role,
         /// Show the user bodies of messages.

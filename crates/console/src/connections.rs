@@ -29,7 +29,7 @@ const LIFE: Duration = Duration::from_secs(600);
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, as when there are too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What a connection above the limit is told.
+/// Response to a connection above the limit.
 const BUSY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 25\r\n\r\nToo many open connections";
 

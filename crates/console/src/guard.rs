@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What a report of the lab may do: show itself with its own style and script, as a page of an origin of its own, which has no session
-/// of the console and reaches nothing.
+/// Content security policy of a report of the lab. The report runs its own style and script on an origin of its own, which has no
+/// session of the console and reaches no server.
 pub(crate) const REPORT_POLICY: HeaderValue = HeaderValue::from_static(
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
      form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -119,7 +119,7 @@ pub(crate) fn own_path(text: &str) -> Option<&str> {
 pub(crate) struct Tokens(hmac::Key);
 
 impl Tokens {
-    /// With a secret of this process.
+    /// Creates tokens that are signed with a secret of this process.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }

@@ -19,7 +19,7 @@ const OPENED_MAX: usize = 32;
 /// Time over which an object counts as busy, ms.
 const BUSY_MS: f64 = 3_600_000.0;
 
-/// What has a past.
+/// Kind of an object whose past is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     /// The whole cluster, without a name.

@@ -39,7 +39,7 @@ const fn modes(name: &'static str, text: &'static str, arguments: &'static [&'st
     Kind { name, text, arguments, is_failover: false }
 }
 
-/// What can be started.
+/// Runs that the console can start.
 pub(crate) const KINDS: [Kind; 6] = [
     failover("kill", "Failover of 1m2s: kill the master", &["--local", "1m2s", "--fault", "leader-kill"]),
     failover("pause", "Failover of 1m2s: pause the master", &["--local", "1m2s", "--fault", "leader-pause"]),
@@ -161,7 +161,8 @@ impl Lab {
 }
 
 impl Run {
-    /// How the run ended; `None` while it goes on. With its end the data of its cluster goes, of which the report needs nothing.
+    /// Exit status of the run; `None` while the run goes on. When the run has ended, the data of its cluster is removed, because the
+    /// report does not need the data.
     fn outcome(&mut self) -> Option<ExitStatus> {
         if self.outcome.is_none() {
             self.outcome = self.process.try_wait().ok().flatten();

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 /// Groups that are remembered; those with the fewest messages to read are forgotten.
 pub(crate) const GROUPS_MAX: usize = 500;
 
-/// How far a group was behind at a time.
+/// Lag of a group at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lag {
     pub at_ms: i64,

@@ -17,8 +17,8 @@ pub(crate) const TOPICS_COUNTED: usize = 1000;
 const TOPICS_AT_ONCE: usize = 20;
 /// Topics that are remembered with their rates: those with the most messages.
 const TOPICS_MAX: usize = 200;
-/// Age from which on the rate of a topic is not shown, ms: while somebody watches, all topics are looked at within this time as far
-/// as there are no more than 180,000 of brokers of Vostok, 1000 in 20 s, or 7200 of others, 20 in 10 s.
+/// Age in ms from which on the rate of a topic is not shown. While a page is open, the console samples 1000 topics of Vostok's brokers
+/// in 20 s, and 20 topics of other brokers in 10 s. So the rates of 180,000 topics of Vostok, or of 7200 others, stay below this age.
 const TOPIC_MS_MAX: i64 = 3_600_000;
 
 /// Live figures.
@@ -53,7 +53,7 @@ pub(crate) struct Sample {
     pub at: String,
     pub in_tps: f64,
     pub out_tps: f64,
-    /// As `cluster list` has them, with rates of the last second.
+    /// Rows of `cluster list`, with rates of the last second.
     pub brokers: Vec<BrokerRow>,
     /// The ten topics with the most messages per second when each was last looked at.
     pub topics: Vec<BusyTopic>,

@@ -3,11 +3,11 @@
 use http::StatusCode;
 use wire::codes::response;
 
-/// What servers answer about things that do not exist.
+/// Response codes of servers for objects that do not exist.
 const MISSING: [i32; 3] =
     [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST, response::QUERY_NOT_FOUND];
 
-/// What to do where the brokers refuse the console.
+/// Advice for a console that the brokers refuse.
 pub(crate) const KEYS: &str = "where brokers ask for authentication, start the console with --console-keys FILE, a file with accessKey and secretKey";
 
 /// Why a request is not served, in words for the person who made it.

@@ -1,4 +1,4 @@
-//! What a browser sent: names with values from queries and forms, cookies; and the encoding of both for links.
+//! Parsed parts of a request: names with values from queries and forms, cookies. Also encodes both for links.
 
 use http::{HeaderMap, header};
 use std::fmt::Write as _;

@@ -34,7 +34,7 @@ const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 const SESSION: &str = "vostok_console";
 const ZONE: &str = "vostok_zone";
 const LANGUAGE: &str = "vostok_lang";
-/// How long browsers may keep a file whose address changes with its content.
+/// Cache policy of a file whose address changes with its content.
 const KEPT: header::HeaderValue = header::HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// Answers a request.
@@ -131,7 +131,7 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
     }
 }
 
-/// Who made a request, and whether that is somebody who may come in.
+/// Finds the visitor of a request, and whether the visitor is admitted.
 fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visitor, bool)> {
     let given = cookie(headers, SESSION).filter(|value| value.len() == 64);
     let cookie = given.map_or_else(|| random_hex(32), |value| Ok(value.to_owned()))?;

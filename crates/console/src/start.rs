@@ -105,7 +105,7 @@ impl RunningConsole {
         self.address
     }
 
-    /// How browsers ask: `http` or `https`.
+    /// Scheme of the address for browsers: `http` or `https`.
     #[must_use]
     pub fn scheme(&self) -> &'static str {
         self.scheme

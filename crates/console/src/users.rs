@@ -19,15 +19,15 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Time after which a session ends, ms.
 const SESSION_MS: i64 = 12 * 3_600_000;
 
-/// What a user may do.
+/// Role of a user. Each role includes the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
     /// Looks.
     Viewer,
-    /// Also changes topics, groups, offsets and messages.
+    /// Looks, and changes topics, groups, offsets and messages.
     Operator,
-    /// Also destroys, and changes servers, their settings, users and acls.
+    /// Does everything: destroys, and changes servers, their settings, users and acls.
     Admin,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn random_hex(count: usize) -> io::Result<String> {
     Ok(hex(&bytes))
 }
 
-/// Who logged in, by the value of the session's cookie.
+/// Users that are logged in, by the value of the session cookie.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<String, (String, i64)>);
 

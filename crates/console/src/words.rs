@@ -28,7 +28,7 @@ impl Lang {
         text.unwrap_or_default().split(',').find_map(|code| Self::of(code.trim())).unwrap_or(Self::En)
     }
 
-    /// Its code in HTML.
+    /// Code of the language in HTML.
     pub fn code(self) -> &'static str {
         match self {
             Self::En => "en",

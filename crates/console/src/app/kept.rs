@@ -60,7 +60,7 @@ impl Kept {
     }
 }
 
-/// How many values there are in a value, the value itself among them, as [`VALUES_MAX`] counts.
+/// Number of values in a value, including the value itself, in the unit of [`VALUES_MAX`].
 fn count(value: &Value) -> usize {
     let inner: usize = match value {
         Value::Array(items) => items.iter().map(count).sum(),

@@ -101,7 +101,7 @@ fn server_settings(lang: Lang, settings: &Settings) -> Markup {
     Table::new(columns).rows(rows).or(html! {})
 }
 
-/// One broker, by the name of its set or its address: load, replication, what is changed of its settings.
+/// Page of a broker, by the name of its set or its address: load, replication, changed settings.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, name) = (who.lang, fields.text("name"));
     let given = [("broker", name)];

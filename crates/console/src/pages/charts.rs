@@ -156,7 +156,7 @@ fn shown(lang: Lang, (kind, name): (Kind, &str), pasts: &[Vec<Point>; 3]) -> Mar
     }
 }
 
-/// One plot: title, legend with the last values, and lines without axes until `console.js` draws a chart in their place.
+/// Markup of a plot: title, legend with the last values, and lines without axes, which `console.js` replaces by a chart.
 fn figure(lang: Lang, plot: &Plot, kind: Kind, (drawn, past): (usize, &[Point])) -> Markup {
     let title = lang.say(plot.title);
     let places = plot.figures.iter().map(|(name, _)| place(kind, name));

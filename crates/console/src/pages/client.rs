@@ -1,4 +1,4 @@
-//! One member of a consumer group as it sees itself, and two of its thread dumps compared.
+//! Page of a member of a consumer group: the state that the member tells, and two of its thread dumps compared.
 
 use crate::answers::rows;
 use crate::app::{App, Visitor};

@@ -1,4 +1,4 @@
-//! One consumer group: why it lags, its queues with their owners, its members and where their time goes.
+//! Page of a consumer group: why the group lags, its queues with their owners, its members and where their time goes.
 
 use super::charts::charts;
 use super::runtime::shown_failures;
@@ -56,7 +56,7 @@ fn values(settings: &[Value]) -> Vec<(&'static str, String)> {
     found.collect()
 }
 
-/// One group: why it lags, its queues, members, subscriptions and settings.
+/// Page of a group: why the group lags, its queues, members, subscriptions and settings.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, name) = (who.lang, fields.text("name"));
     let given = [("group", name)];

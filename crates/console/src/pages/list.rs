@@ -52,7 +52,7 @@ pub(super) struct Wanted<'a, T, W> {
     pub order: &'a (dyn Fn(&T, &T) -> Ordering + Send + Sync),
 }
 
-/// Where a part lies in its list.
+/// Position of a part in its list.
 #[derive(Debug, PartialEq)]
 enum Place {
     /// A page by its number, of so many rows that were found.
@@ -183,7 +183,7 @@ pub(super) fn part<T: Clone>(
 }
 
 impl<T> Part<T> {
-    /// How many rows were found at all; `None` in a long list.
+    /// Number of rows in all parts; `None` in a long list.
     pub fn found(&self) -> Option<usize> {
         match self.place {
             Place::Page { found, .. } => Some(found),

@@ -30,8 +30,8 @@ pub(crate) fn login(who: &Visitor, fields: &Fields, failure: Option<&str>) -> Re
     Reply::Page(Page::new(lang.say("Log in"), Value::Null, body))
 }
 
-/// Begins a session. An address with many attempts waits before its password is looked at: a wrong one costs as little time of
-/// the processor as a right one, and no more is learnt from it than from one a second.
+/// Begins a session. An address with many attempts waits before its password is checked. So an address can try one password a
+/// second, and a wrong password costs no more processor time than a right password.
 pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Reply, Refusal> {
     let name = form.text("name").to_owned();
     let turn = app.failures.record_failure(now_ms(), who.address, &name, None);

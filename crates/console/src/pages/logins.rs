@@ -11,7 +11,7 @@ use maud::html;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-/// Who asks, and the token for changes by programs.
+/// Page with the user of the session, and the token for changes by programs.
 pub(super) fn session(who: &Visitor) -> Result<Page, Refusal> {
     let Visitor { name, role, bodies, token, .. } = who;
     let data = json!({"user": name, "role": role, "bodies": bodies, "token": token});

@@ -61,7 +61,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     Ok(if is_following { page.live(FOLLOW_MS) } else { page })
 }
 
-/// What the form asks for; `None` while it asks for nothing.
+/// Finds the messages that the form asks for; `None` for an empty form.
 async fn found(app: &App, who: &Visitor, by: &str, given: &Fields) -> Option<Result<Arc<Newest>, Refusal>> {
     let (topic, value) = (given.get("topic")?, given.text("value"));
     let range = ["begin", "end", "skip"].map(|name| (name, given.text(name)));
@@ -166,7 +166,7 @@ pub(super) fn pages(lang: Lang, fields: &Fields, next: Option<(i64, usize)>) -> 
     }
 }
 
-/// One message.
+/// Page of a message.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, topic, id) = (who.lang, fields.text("topic"), fields.text("id"));
     let message =
@@ -263,7 +263,7 @@ fn consumption(who: &Visitor, message: &MessageView, events: &[TraceEvent]) -> M
     Table::new(columns).rows(of_tracks.chain(of_traces)).or(empty(lang, advice))
 }
 
-/// What a traced call of a listener came to.
+/// State of a traced call of a listener.
 fn called(lang: Lang, event: &TraceEvent) -> Markup {
     match event.status.as_str() {
         "success" => status(Level::Ok, lang.say("consumed")),
@@ -272,7 +272,7 @@ fn called(lang: Lang, event: &TraceEvent) -> Markup {
     }
 }
 
-/// What a group has done with a message, in words. A trace of a listener says more than the group's offset.
+/// Consumption of a message by a group, in words. A trace of a listener says more than the group's offset.
 fn outcome(lang: Lang, track: &Track, event: Option<&TraceEvent>) -> Markup {
     let is_offline = track.kind == "NOT_ONLINE";
     let word = match (event, track.kind, track.passed) {

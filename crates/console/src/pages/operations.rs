@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// Rows of a list unless the visitor asks for more.
 const ROWS: &str = "100";
-/// What a form says in `_step` to have its operation performed.
+/// Values of the field `_step` of a form: look at an operation first, or perform the operation.
 const LOOK: &str = "look";
 const CHANGE: &str = "go";
 
@@ -230,12 +230,12 @@ fn first_given<'a>(operation: &Operation, arguments: &'a Arguments) -> Option<&'
     operation.arguments.iter().find_map(|argument| arguments.get(argument.name))
 }
 
-/// What has to be typed before something is destroyed: the first argument that is given.
+/// Text that has to be typed before something is destroyed: the first argument that is given.
 fn name_to_type<'a>(operation: &Operation, arguments: &'a Arguments) -> &'a str {
     first_given(operation, arguments).unwrap_or(operation.verb)
 }
 
-/// What a form says has to be typed. Before anything is filled in nobody knows the name.
+/// Sentence of a form about the text that has to be typed. An empty form has no name to show.
 fn confirmation(lang: Lang, operation: &Operation, arguments: &Arguments) -> Markup {
     let needs_name = operation.arguments.iter().any(Argument::is_required);
     html! {

@@ -44,7 +44,7 @@ impl Collected {
     }
 }
 
-/// Positions of all brokers, in-sync sets and elections of those that have controllers.
+/// Page with the positions of all brokers, and the in-sync sets and elections of broker sets with controllers.
 pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let mut all = Collected { failures: silent(app), ..Collected::default() };
@@ -169,7 +169,7 @@ fn positions_of(lang: Lang, all: &[(BrokerRow, Arc<Replicas>)]) -> Markup {
     position_table(lang, rows.collect()).or(empty(lang, advice))
 }
 
-/// How far the slaves of a master are, or how far a slave is.
+/// Positions of the slaves of a master, or the position of a slave.
 pub(super) fn positions(lang: Lang, rows: &[ReplicaStatus]) -> Markup {
     let none = html! { p.small { (lang.say("No slave is connected")) } };
     position_table(lang, rows.iter().map(|row| (None, row)).collect()).or(none)

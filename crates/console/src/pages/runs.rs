@@ -138,7 +138,7 @@ pub(super) fn change(app: &App, who: &Visitor, form: &Fields) -> Result<String, 
     Ok("/runs".to_owned())
 }
 
-/// One run: its verdict, its pages, its cells beside those of another run.
+/// Page of a run: verdict, pages, and cells beside the cells of another run.
 pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, id, other) = (who.lang, fields.text("id"), fields.text("with"));
     let run = directory(app, id)?;

@@ -1,4 +1,4 @@
-//! What several pages ask of all masters: runtime figures, one request to each.
+//! Runtime figures of all masters for several pages, with one request to each master.
 
 use super::list::NAMES_MS;
 use crate::app::{App, Visitor};
@@ -60,7 +60,7 @@ pub(super) fn number(runtime: &Runtime, name: &str) -> i64 {
     runtime.get(name).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// What was refused, above what is shown all the same.
+/// Failures of servers, above the part of the page that the other servers answered.
 pub(super) fn shown_failures(failures: &[String]) -> Markup {
     html! { @for failure in failures { p.failure role="alert" { "✗ " (failure) } } }
 }

@@ -132,7 +132,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
 /// Group of all other settings.
 const OTHER: &str = "Other settings";
 
-/// What the documentation says about a setting.
+/// Documentation of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     default: &'static str,

@@ -56,7 +56,7 @@ struct Space {
 }
 
 impl Space {
-    /// Without messages there is no growth.
+    /// Computes the storage of a broker. A broker without messages has no growth.
     fn of(broker: &str, runtime: &Runtime, now_ms: i64) -> Self {
         let log_bytes = figure(runtime, "commitLogMaxOffset") - figure(runtime, "commitLogMinOffset");
         let oldest_ms = figure(runtime, "earliestMessageTimeStamp").max(0);

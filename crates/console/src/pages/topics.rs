@@ -1,4 +1,4 @@
-//! One topic with all that belongs to it: rates, groups, queues, route.
+//! Page of a topic: rates, groups, queues, route.
 
 use super::charts::charts;
 use super::list::NAMES_MS;
@@ -20,7 +20,7 @@ use serde_json::json;
 /// Namespace of the name servers in which ordered topics have their queues (`NamesrvUtil`).
 const ORDERED: &str = "ORDER_TOPIC_CONFIG";
 
-/// One topic: rates, groups with their lag, queues, route.
+/// Page of a topic: rates, groups with their lag, queues, route.
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, name) = (who.lang, fields.text("name"));
     let given = [("topic", name)];
@@ -121,8 +121,8 @@ fn is_ordered(order: Result<(), Refusal>) -> Result<bool, Refusal> {
     }
 }
 
-/// Links to the forms that change a topic: one for all masters of the cluster, if they have it with the same settings; otherwise
-/// one for each broker of the route, because a form for all would give them the settings of the first.
+/// Links to the forms that change a topic. If all masters of the cluster have the same settings of the topic, one form changes all
+/// masters. Otherwise each broker of the route has a form, because a common form would give all brokers the settings of the first.
 fn change_links(
     who: &Visitor,
     name: &str,
@@ -156,8 +156,8 @@ fn is_alike(route: &[RouteRow], brokers: &[BrokerRow]) -> bool {
     !masters.is_empty() && masters.iter().all(has_topic) && route.iter().all(is_same)
 }
 
-/// The settings of a topic in a row of its route, as arguments of the operation that changes them, topic and place first: it sets
-/// all of them, and what is left out of its form becomes the default.
+/// Settings of a topic in a row of its route, as arguments of the operation that changes the topic, topic and place first. The
+/// operation sets all settings, so a setting that the form leaves out becomes the default.
 fn values(
     name: &str,
     place: (&'static str, String),

@@ -1,4 +1,4 @@
-//! What waits inside brokers: delayed and timed messages, undecided transactions, popped messages.
+//! Pages of messages that wait inside brokers: delayed and timed messages, undecided transactions, popped messages.
 
 use super::list::NAMES_MS;
 use super::messages::local;
@@ -191,7 +191,7 @@ fn list(who: &Visitor, rows: &[&Transaction]) -> Markup {
         .or(empty(lang, lang.say("No transaction was begun: a producer begins one with a half message")))
 }
 
-/// How far brokers are with popped messages that were not acknowledged.
+/// Page with the progress of brokers in reviving popped messages that were not acknowledged.
 pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await?;
