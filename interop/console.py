@@ -19,6 +19,7 @@ import socket
 import subprocess
 from pathlib import Path
 from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.request import urlopen
 
 from interop import metrics
 from tests.kit import downloads, ports, servers
@@ -222,6 +223,11 @@ def pages(report, browser, root, server, options):
         if wrong:
             raise Wrong("; ".join(wrong)[:600])
 
+    def download():
+        with urlopen(address, timeout=PATIENCE_SECONDS) as answer:
+            if "attachment" not in answer.headers.get("Content-Disposition", "") or not answer.read():
+                raise Wrong(f"{address} is no file to download: {answer.headers}")
+
     while waiting:
         address = waiting.pop(0)
         if "/op/" in address:
@@ -229,6 +235,9 @@ def pages(report, browser, root, server, options):
                 continue
             forms -= 1
         opened += 1
+        if re.search("/(export|body)$", urlsplit(address).path):
+            case(report, browser, f"{server}: {urlsplit(address).path} is a file", download)
+            continue
         case(report, browser, f"{server}: {urlsplit(address).path}", perform)
         for link in browser.value("[...document.querySelectorAll('main a[href], nav a[href]')].map(it => it.getAttribute('href'))"):
             found = urljoin(address, link).split("#")[0]

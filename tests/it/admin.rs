@@ -106,9 +106,8 @@ fn brokers_and_name_servers_show_and_change_their_settings() {
     let figures = admin(&stage, "broker status --broker broker-a");
     assert!(names(&figures, "name").contains(&"msgPutTotalTodayNow".to_owned()));
     admin(&stage, "broker set maxMessageSize 1000 --broker {b}");
-    let mistyped = admin(&stage, "broker set maxMesageSize 1000 --broker {b}");
-    let remarks = mistyped.to_string();
-    assert!(remarks.contains("maxMessageSize"), "the nearest known one is named: {remarks}");
+    let (code, why) = refused(&stage, "admin", "broker set maxMesageSize 1000 --broker {b}");
+    assert!(code == 1 && why.contains("did you mean maxMessageSize?"), "{why}");
     let settings = admin(&stage, "broker config --broker {b}");
     let size = settings.as_array().unwrap().iter().find(|row| row["key"] == "maxMessageSize").unwrap();
     assert_eq!(size["value"], "1000");

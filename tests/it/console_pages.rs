@@ -1,5 +1,6 @@
 //! The pages of the console: each is served in both languages and as JSON; dead letters are given to their group once more.
 
+use std::collections::BTreeSet;
 use wire::codes::request;
 use wire::id::OffsetId;
 
@@ -66,19 +67,24 @@ fn every_page_is_served_in_both_languages_and_as_json() {
 }
 
 #[test]
-fn a_search_by_time_finds_the_messages_of_all_queues() {
+fn pages_of_messages_begin_with_the_newest_of_all_queues() {
     let console = Console::start(tempfile::tempdir().unwrap());
     let mut connection = open(console.server.setup().broker());
     // More than a page shows in the first queue, and one before all of them in another.
     connection.stored(&send_header("Orders", 3), b"the first of all");
     std::iter::repeat_n((), 60).for_each(|()| _ = connection.stored(&send_header("Orders", 0), b"many"));
-    let found = eventually("the topic is known", || {
-        let found = console.ask("/api/v1/messages?topic=Orders&by=time", &[], None).body;
-        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
-        Some(found).filter(serde_json::Value::is_array)
-    });
-    let found = found.as_array().unwrap();
-    assert!(found.len() == 50 && found.iter().any(|row| row["body"] == "the first of all"), "{found:?}");
+    let page = |range: &str| -> serde_json::Value {
+        let found = console.ask(&format!("/api/v1/messages?topic=Orders{range}"), &[], None).body;
+        serde_json::from_str(&found).unwrap_or_default()
+    };
+    let newest = eventually("the topic is known", || Some(page("")).filter(|it| it["messages"].is_array()));
+    let older = page(&format!("&end={}&skip={}", newest["next"][0], newest["next"][1]));
+    let rows = |page: &serde_json::Value| page["messages"].as_array().cloned().unwrap_or_default();
+    assert_eq!((rows(&newest).len(), rows(&older).len()), (50, 11));
+    let all = [rows(&newest), rows(&older)].concat();
+    let places: BTreeSet<String> = all.iter().map(|row| row["offset_id"].to_string()).collect();
+    assert!(places.len() == 61 && all.iter().any(|row| row["body"] == "the first of all"), "{all:?}");
+    assert!(older["next"].is_null(), "{older}");
 }
 
 #[test]
@@ -106,12 +112,16 @@ fn chosen_dead_letters_are_given_to_their_group_once_more() {
         Some(console.ask("/api/v1/dlq?group=CG", &[], None).body).filter(|it| it.contains("left out"))
     });
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    let letter = listed["found"].as_array().unwrap().iter().find(|row| row["body"] == "given up").unwrap();
+    let letter = listed["messages"].as_array().unwrap().iter().find(|row| row["body"] == "given up").unwrap();
     let broker = letter["broker"].as_str().unwrap();
     let session = console.session("/dlq?group=CG");
     let form = format!("group=CG&chosen+{broker}+{}+{}=1", letter["queue"], letter["queue_offset"]);
     let answer = console.post("/dlq", &session, &form);
-    assert!(answer.status == 200 && answer.body.contains("done: "), "{}", answer.body);
+    assert!(
+        answer.status == 200 && answer.body.contains("1 / 1 were given to the group once more"),
+        "{}",
+        answer.body
+    );
     let again = records(&connection.pull(&pull_header("CG", "%RETRY%CG", 0, 0)));
     assert_eq!(again.iter().map(|record| record.1.as_slice()).collect::<Vec<_>>(), [b"given up"]);
     assert_eq!(property(&again[0].2, "RETRY_TOPIC"), Some("Hard"));

@@ -153,8 +153,9 @@ fn pages_of_all_masters_name_those_that_do_not_answer() {
         (data(&console, "/live")["brokers"].as_array()?.len() == 2).then_some(())
     });
     for path in ["/storage", "/delays", "/pops", "/clients", "/proxies"] {
-        let failures = data(&console, path)["failures"].to_string();
-        assert!(failures.contains(&format!("b {nobody}: ")), "{path}: {failures}");
+        let data = data(&console, path);
+        let failures = data["failures"].to_string();
+        assert!(failures.contains(&format!("b {nobody}: ")), "{path}: {data}");
     }
 }
 

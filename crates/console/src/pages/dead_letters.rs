@@ -97,15 +97,16 @@ async fn groups(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         ]
     });
     let advice = lang.say("No group gave a message up: a message comes here when its listener has failed as often as the group allows");
+    let failures = silent(app);
     let body = html! {
-        (shown_failures(&silent(app)))
+        (shown_failures(&failures))
         (Table::new(columns).rows(rows).or(empty(lang, advice)))
         form.row method="get" action="/dlq" role="search" {
             (picker(lang.say("Group"), "group", "", &Choices::groups(app, who).await))
             button { (lang.say("Find")) }
         }
     };
-    Ok(Page::new(lang.say("Dead letters"), json!({"groups": *groups}), body))
+    Ok(Page::new(lang.say("Dead letters"), json!({"groups": *groups, "failures": failures}), body))
 }
 
 /// Chooses all letters of the page: a checkbox of `console.js`, or a link where no script runs.

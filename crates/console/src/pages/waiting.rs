@@ -34,8 +34,9 @@ pub(super) async fn delays(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let next = waiting.iter().filter_map(|row| admin::parse_time(&row.next_due)).min();
     let unknown: i64 = waiting.iter().map(|row| row.unknown).sum();
     let timed: i64 = waiting.iter().filter(|row| row.level.is_none()).map(|row| row.waiting).sum();
+    let failures = silent(app);
     let body = html! {
-        (shown_failures(&silent(app)))
+        (shown_failures(&failures))
         div.cards {
             (card(lang.say("Messages that wait"), number(all), ""))
             (card(lang.say("Timed messages"), number(timed), ""))
@@ -48,7 +49,7 @@ pub(super) async fn delays(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         div.actions { a.button href=(format!("/messages{}", query([("topic", TIMER_TOPIC)]))) { (lang.say("Show timed messages")) } }
         (waiting_table(who, &waiting))
     };
-    let data = json!({"waiting": *waiting});
+    let data = json!({"waiting": *waiting, "failures": failures});
     Ok(Page::new(lang.say("Delays"), data, body).live(LIVE_MS))
 }
 
