@@ -192,7 +192,7 @@ impl Auth {
     /// Authenticates a gRPC request.
     ///
     /// # Errors
-    /// As [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
+    /// Errors of [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
     /// [`AuthError::Credential`] and [`AuthError::Context`] for invalid credentials.
     pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
         self.identify(Request::Message(metadata.message), || {

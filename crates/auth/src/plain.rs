@@ -51,7 +51,7 @@ impl PlainAcl {
     /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL`].
     ///
     /// # Errors
-    /// As [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
+    /// Errors of [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
     pub fn reload(&self) -> Result<bool, PlainError> {
         self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }

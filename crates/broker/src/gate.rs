@@ -122,7 +122,7 @@ impl Gate {
     /// Reads users and rules below the store's directory.
     ///
     /// # Errors
-    /// As [`Auth::open`] and [`PlainAcl::open`].
+    /// Errors of [`Auth::open`] and [`PlainAcl::open`].
     pub fn open(config: &Config) -> Result<Self, StartError> {
         let (root, files) = (&config.store.root, config.plain_files());
         let auth = Auth::open(&config.auth, &root.join("config"), &files)?;

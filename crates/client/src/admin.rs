@@ -89,7 +89,7 @@ impl Client {
     /// Addresses of all masters of a cluster; of all clusters when `cluster` is empty.
     ///
     /// # Errors
-    /// As for [`Client::cluster_info`].
+    /// Errors of [`Client::cluster_info`].
     pub async fn masters(&self, cluster: &str) -> Result<BTreeSet<String>, Error> {
         let info = self.cluster_info().await?;
         let groups = info.broker_addr_table.into_values();

@@ -81,7 +81,7 @@ impl Client {
     /// Returns the route of a topic. Asks a name server only for an unknown route.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`].
+    /// Errors of [`Client::fetch_route`].
     pub async fn route(&self, topic: &str) -> Result<Arc<Route>, Error> {
         match self.known_route(topic) {
             Some(route) => Ok(route),
@@ -92,7 +92,7 @@ impl Client {
     /// Asks a name server for the route of a topic again. The known route stays in use when that fails.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`].
+    /// Errors of [`Client::fetch_route`].
     pub async fn refresh_route(&self, topic: &str) -> Result<Arc<Route>, Error> {
         let data = self.fetch_route(topic).await?;
         let route = Arc::new(Route::new(topic, &data));
@@ -104,7 +104,7 @@ impl Client {
     /// broker will create it, until a name server knows the topic's own route.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`], for both topics.
+    /// Errors of [`Client::fetch_route`], for both topics.
     pub async fn publish_route(&self, topic: &str, queues_max: i32) -> Result<Arc<Route>, Error> {
         match self.route(topic).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => {

@@ -22,7 +22,7 @@ impl Client {
     /// Returns the largest offset of a queue, which is that of its next message.
     ///
     /// # Errors
-    /// As for [`Client::min_offset`].
+    /// Errors of [`Client::min_offset`].
     pub async fn max_offset(&self, queue: &MessageQueue) -> Result<i64, Error> {
         self.offset_of(queue, request::GET_MAX_OFFSET, |frame| frame).await
     }
@@ -30,7 +30,7 @@ impl Client {
     /// Offset of the first message stored at or after a time, milliseconds since 1970.
     ///
     /// # Errors
-    /// As for [`Client::min_offset`].
+    /// Errors of [`Client::min_offset`].
     pub async fn search_offset(&self, queue: &MessageQueue, timestamp: i64) -> Result<i64, Error> {
         self.offset_of(queue, request::SEARCH_OFFSET_BY_TIMESTAMP, |frame| {
             frame.number("timestamp", timestamp).text("boundaryType", "LOWER")
@@ -41,7 +41,7 @@ impl Client {
     /// Committed offset of a group in a queue; `None` when the group has none there.
     ///
     /// # Errors
-    /// As for [`Client::min_offset`].
+    /// Errors of [`Client::min_offset`].
     pub async fn committed_offset(&self, group: &str, queue: &MessageQueue) -> Result<Option<i64>, Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| {
@@ -58,7 +58,7 @@ impl Client {
     /// Commits the offset of a group in a queue, and waits until the broker has stored it.
     ///
     /// # Errors
-    /// As for [`Client::min_offset`].
+    /// Errors of [`Client::min_offset`].
     pub async fn commit_offset(&self, group: &str, queue: &MessageQueue, offset: i64) -> Result<(), Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);

@@ -271,7 +271,7 @@ impl PopConsumer {
     /// with a new receipt handle. The given handle becomes invalid (`CHANGE_MESSAGE_INVISIBLETIME`).
     ///
     /// # Errors
-    /// As for [`PopConsumer::ack`].
+    /// Errors of [`PopConsumer::ack`].
     pub async fn keep(&self, popped: &Popped, invisible: Duration) -> Result<Popped, Error> {
         let (client, code) = (&self.client, request::CHANGE_MESSAGE_INVISIBLETIME);
         let reply = settle(client, &self.config, popped, code, Some(invisible)).await?;

@@ -113,7 +113,7 @@ impl Producer {
     /// Sends messages of a topic in one request, stored together and in order.
     ///
     /// # Errors
-    /// As for [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or a message is delayed.
+    /// Errors of [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or a message is delayed.
     pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
         let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&messages[0].topic, &prepared, None).await
@@ -168,7 +168,7 @@ impl Producer {
     /// Returns the writable queues of a topic.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`], when neither the topic nor its template topic has a route.
+    /// Errors of [`Client::fetch_route`], when neither the topic nor its template topic has a route.
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
         Ok(route.publish.clone())

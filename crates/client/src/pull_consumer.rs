@@ -64,7 +64,7 @@ impl PullConsumer {
     /// The queues of a topic that can be read.
     ///
     /// # Errors
-    /// As for [`Client::fetch_route`].
+    /// Errors of [`Client::fetch_route`].
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         Ok(self.reader.client.refresh_route(topic).await?.subscribe.clone())
     }
@@ -73,7 +73,7 @@ impl PullConsumer {
     /// offset of the queue.
     ///
     /// # Errors
-    /// As for [`Client::min_offset`]; the assigned queues stay as they were.
+    /// Errors of [`Client::min_offset`]; the assigned queues stay as they were.
     pub async fn assign(&self, queues: &[MessageQueue]) -> Result<(), Error> {
         let Reader { client, group, .. } = &*self.reader;
         let mut positions = BTreeMap::new();
@@ -158,7 +158,7 @@ impl PullConsumer {
     /// Commits the next offsets of all queues for the group, and waits until the brokers have stored them.
     ///
     /// # Errors
-    /// As for [`Client::commit_offset`].
+    /// Errors of [`Client::commit_offset`].
     pub async fn commit(&self) -> Result<(), Error> {
         let positions = self.positions().clone();
         for (queue, position) in positions {

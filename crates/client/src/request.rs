@@ -11,7 +11,7 @@ impl Producer {
     /// Sends a request message and waits for the reply of its consumer.
     ///
     /// # Errors
-    /// As for [`Producer::send`], and [`Error::NoReply`] when no consumer replies within `patience`.
+    /// Errors of [`Producer::send`], and [`Error::NoReply`] when no consumer replies within `patience`.
     pub async fn request(&self, message: &Message, patience: Duration) -> Result<Received, Error> {
         let begin = tokio::time::Instant::now();
         let correlation = self.fresh_id();

@@ -65,7 +65,7 @@ impl TransactionProducer {
     /// Stores a half message, which no consumer sees. Its delay, if any, counts from its commit.
     ///
     /// # Errors
-    /// As for [`Producer::send`].
+    /// Errors of [`Producer::send`].
     pub async fn begin(&self, message: &Message) -> Result<Half<'_>, Error> {
         let half = message
             .clone()
@@ -113,7 +113,7 @@ impl Half<'_> {
     /// Commits the message, so that consumers see it.
     ///
     /// # Errors
-    /// As for [`Half::end`].
+    /// Errors of [`Half::end`].
     pub async fn commit(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Commit).await
     }
@@ -121,7 +121,7 @@ impl Half<'_> {
     /// Rolls the message back, so that no consumer ever sees it.
     ///
     /// # Errors
-    /// As for [`Half::end`].
+    /// Errors of [`Half::end`].
     pub async fn rollback(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Rollback).await
     }

@@ -45,7 +45,7 @@ impl Client {
     /// The acls of all users of a broker (`AUTH_LIST_ACL`), empty when there are none.
     ///
     /// # Errors
-    /// As [`Client::users`].
+    /// Errors of [`Client::users`].
     pub async fn acls(&self, broker: &str) -> Result<Vec<AclInfo>, Error> {
         self.list(broker, request::AUTH_LIST_ACL).await
     }
@@ -124,7 +124,7 @@ impl Client {
     /// Changes the given members of a user (`AUTH_UPDATE_USER`).
     ///
     /// # Errors
-    /// As [`Client::create_user`], here when the user does not exist.
+    /// Errors of [`Client::create_user`], here when the user does not exist.
     pub async fn update_user(&self, broker: &str, user: &UserInfo) -> Result<(), Error> {
         let name = user.username.as_deref().unwrap_or_default();
         self.change(broker, request::AUTH_UPDATE_USER, ("username", name), &json::to_vec(user)).await

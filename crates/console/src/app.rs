@@ -156,7 +156,7 @@ impl App {
     /// asked for again.
     ///
     /// # Errors
-    /// As [`Self::look`]; also if the operation answers with another type.
+    /// Errors of [`Self::look`]; also if the operation answers with another type.
     pub async fn typed<T: Any + Send + Sync>(
         &self,
         who: &Visitor,

@@ -63,7 +63,7 @@ impl Answers {
     /// The only message of an answer.
     ///
     /// # Errors
-    /// As [`Self::next`], and [`Failure::Connection`] when there is no message.
+    /// Errors of [`Self::next`], and [`Failure::Connection`] when there is no message.
     pub async fn only<M: Message + Default>(mut self) -> Result<M, Failure> {
         let message = self.next().await?;
         // The status follows the message, and a failure counts.

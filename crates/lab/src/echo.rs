@@ -121,7 +121,7 @@ fn accept(
 /// `vostok lab echo`: serves until the process is killed.
 ///
 /// # Errors
-/// As for [`Echo::bind`] and [`Echo::serve`].
+/// Errors of [`Echo::bind`] and [`Echo::serve`].
 pub fn run(options: &EchoOptions) -> Result<(), Error> {
     let echo = Echo::bind(options)?;
     let address = echo.address().map_err(Error::system("read the address"))?;

@@ -102,7 +102,7 @@ impl Generator {
     /// Does what [`Generator::start`] does before it starts consumers and producers.
     ///
     /// # Errors
-    /// As for [`Generator::start`].
+    /// Errors of [`Generator::start`].
     pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
         workload.check()?;
         let client = Client::start(workload.client())?;

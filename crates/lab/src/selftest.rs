@@ -43,7 +43,7 @@ pub fn print(roofline: &Roofline, as_json: bool) {
 /// Measures every limit within a few seconds, as before a run.
 ///
 /// # Errors
-/// As for [`measure`].
+/// Errors of [`measure`].
 pub fn short(directory: &Path) -> Result<Roofline, Error> {
     measure(directory, SHORT.0, SHORT.1)
 }

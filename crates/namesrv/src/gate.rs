@@ -39,7 +39,7 @@ impl Gate {
     /// Reads the users. Returns `None` without authentication.
     ///
     /// # Errors
-    /// As [`Auth::open`].
+    /// Errors of [`Auth::open`].
     pub fn open(config: &Config) -> Result<Option<Self>, StartError> {
         let directory = config.kv_config_path.parent().unwrap_or(Path::new("."));
         if config.auth.check()?.authentication == Switch::Off {

@@ -82,7 +82,7 @@ pub async fn dial_http2(address: SocketAddr, security: &Security) -> io::Result<
 /// (`ProtocolNegotiationHandler`).
 ///
 /// # Errors
-/// As [`greet_http2`], except that bytes other than the preface of HTTP/2 are no error.
+/// Errors of [`greet_http2`], except that bytes other than the preface of HTTP/2 are no error.
 pub async fn greet_either(
     stream: TcpStream,
     security: &Security,

@@ -122,7 +122,7 @@ pub fn parse(bytes: &[u8], begin: u64) -> Result<Vec<Stored>, String> {
 /// All messages of a store.
 ///
 /// # Errors
-/// As [`bytes_of`] and [`parse`].
+/// Errors of [`bytes_of`] and [`parse`].
 pub fn stored(store: &Store) -> Result<Vec<Stored>, String> {
     parse(&bytes_of(store, store.appended())?, store.min().get())
 }

@@ -177,7 +177,7 @@ impl Store {
     /// in the log until its files are deleted, but belong to no queue. The removal is durable when this returns.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
+    /// Errors of [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
         self.parts.checkpointer().remove_topic(topic)
     }
@@ -260,7 +260,7 @@ impl Store {
     /// waits for that. Opening after a crash then reads the log only from the current end on.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`].
+    /// Errors of [`Self::checkpoint`].
     pub fn journal(&self) -> Result<(), AppendError> {
         self.parts.checkpointer().journal_now().map_err(|interrupted| self.parts.state.explain(interrupted))
     }

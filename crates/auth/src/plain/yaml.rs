@@ -20,7 +20,7 @@ impl Node {
     /// Reads the only document of a file, which is a mapping. Returns `None` if the file is empty.
     ///
     /// # Errors
-    /// As [`Node::parse`], and for every other document.
+    /// Errors of [`Node::parse`], and for every other document.
     pub(crate) fn parse_file(text: &str) -> Result<Option<Self>, String> {
         let found = match Self::parse(text)? {
             Some(Self::List(_)) => "a list",

@@ -70,7 +70,7 @@ impl PushConsumer {
     /// their last renewal.
     ///
     /// # Errors
-    /// As for [`PushConsumer::start`].
+    /// Errors of [`PushConsumer::start`].
     pub async fn start_orderly(
         client: &Client,
         config: PushConfig,

@@ -69,7 +69,7 @@ impl BrokerProbe {
     /// Reads the current figures of the broker.
     ///
     /// # Errors
-    /// As for [`Client::broker_runtime`].
+    /// Errors of [`Client::broker_runtime`].
     pub async fn sample(&mut self, at_ms: u64) -> Result<BrokerSecond, client::Error> {
         let table = self.client.broker_runtime(&self.address).await?;
         let mut second = read(&table, at_ms);

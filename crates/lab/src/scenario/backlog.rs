@@ -47,7 +47,7 @@ pub struct Backlog {
 /// Runs the scenario.
 ///
 /// # Errors
-/// As for [`super::matrix`].
+/// Errors of [`super::matrix`].
 pub fn run(options: &RunOptions, backlog: &Backlog) -> Result<(), Error> {
     bench::run(options, Design::new("backlog", backlog.cells(options)))
 }

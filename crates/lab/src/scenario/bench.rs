@@ -48,7 +48,7 @@ pub struct Bench {
 /// Runs a design from its beginning, or goes on with it, and writes its report.
 ///
 /// # Errors
-/// As [`Bench::open`] and [`Bench::run`].
+/// Errors of [`Bench::open`] and [`Bench::run`].
 pub(super) fn run(options: &RunOptions, design: Design) -> Result<(), Error> {
     runtime::block_on(async { Bench::open(options, design).await?.run().await })
 }
@@ -273,7 +273,7 @@ impl Bench {
     /// interrupted.
     ///
     /// # Errors
-    /// As for [`Bench::run`].
+    /// Errors of [`Bench::run`].
     pub async fn add(&mut self, cell: &CellLoad) -> Result<Option<RecordedCell>, Error> {
         let known = self.run.cells.iter().position(|known| *known == cell.factors);
         let index = known.unwrap_or(self.run.cells.len());

@@ -104,7 +104,7 @@ impl Injector {
     /// Ends the fault.
     ///
     /// # Errors
-    /// As for [`Self::inject`].
+    /// Errors of [`Self::inject`].
     pub async fn heal(&self, victim: &Victim) -> Result<(), Error> {
         match &self.fault {
             Fault::LeaderKill => self.local()?.restart(&victim.address),

@@ -94,7 +94,7 @@ impl LocalCluster {
     /// Starts the cluster of a run, in the run's directory, and points the run at it.
     ///
     /// # Errors
-    /// As for [`Self::start`].
+    /// Errors of [`Self::start`].
     pub fn of_run(options: &mut RunOptions, scenario: &str, local: &LocalOptions) -> Result<Self, Error> {
         let root = options.out.get_or_insert_with(|| run_directory(scenario));
         let cluster = Self::start(&root.join("cluster"), local)?;
@@ -205,7 +205,7 @@ impl LocalCluster {
     /// Stops the broker at an address with SIGSTOP.
     ///
     /// # Errors
-    /// As for [`Self::kill`].
+    /// Errors of [`Self::kill`].
     pub fn pause(&mut self, address: &str) -> Result<(), Error> {
         let member = self.member(address)?;
         member.is_paused = true;
@@ -215,7 +215,7 @@ impl LocalCluster {
     /// Lets a paused broker go on.
     ///
     /// # Errors
-    /// As for [`Self::kill`].
+    /// Errors of [`Self::kill`].
     pub fn go_on(&mut self, address: &str) -> Result<(), Error> {
         let member = self.member(address)?;
         member.is_paused = false;
@@ -234,7 +234,7 @@ impl LocalCluster {
     /// Takes the network link of a broker up again.
     ///
     /// # Errors
-    /// As for [`Self::cut`].
+    /// Errors of [`Self::cut`].
     pub fn join(&mut self, address: &str) -> Result<(), Error> {
         self.set_link(address, "up")
     }
@@ -248,7 +248,7 @@ impl LocalCluster {
     /// Starts a broker that was killed, as the cluster's own process says that it is done.
     ///
     /// # Errors
-    /// As for [`Self::kill`].
+    /// Errors of [`Self::kill`].
     pub fn restart(&mut self, address: &str) -> Result<(), Error> {
         let (program, home) = (self.program.clone(), self.home.clone());
         let member = self.member(address)?;

@@ -93,7 +93,7 @@ pub(crate) struct Steps {
 /// Runs the search.
 ///
 /// # Errors
-/// As for [`super::matrix`].
+/// Errors of [`super::matrix`].
 pub fn run(options: &RunOptions, search: &Search) -> Result<(), Error> {
     runtime::block_on(async {
         let (steps, design) = search.design(options)?;

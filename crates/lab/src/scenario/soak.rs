@@ -13,7 +13,7 @@ const LAST_SECONDS: u32 = 120;
 /// Runs the soak of a cell, which lasts as long as its options say.
 ///
 /// # Errors
-/// As for [`super::matrix`].
+/// Errors of [`super::matrix`].
 pub fn run(options: &RunOptions, cell: CellLoad) -> Result<(), Error> {
     if options.duration < SOAK_SECONDS_MIN {
         say!("{}", too_short(options.duration));

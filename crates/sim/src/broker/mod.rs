@@ -189,7 +189,7 @@ impl Broker {
     /// Opens the store and starts the broker.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// Errors of [`Store::open`].
     pub fn start(
         node: NodeId,
         settings: Settings,

@@ -195,7 +195,7 @@ pub trait DiskFile: Send + Sync {
     /// page cache, and leaves `target` in an unspecified state.
     ///
     /// # Errors
-    /// As [`Self::read_at`].
+    /// Errors of [`Self::read_at`].
     fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool>;
 
     /// Length of the file in bytes.

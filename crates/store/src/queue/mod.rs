@@ -225,7 +225,7 @@ impl Queue {
     /// Like [`Self::units`], but waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::units`].
+    /// Errors of [`Self::units`].
     pub fn units_blocking(
         &self,
         from: QueueOffset,
@@ -292,7 +292,7 @@ impl Queue {
     /// position and no time, so a search by position or time goes by the unit behind them.
     ///
     /// # Errors
-    /// As [`Self::units`].
+    /// Errors of [`Self::units`].
     pub fn next_message(
         &self,
         from: QueueOffset,

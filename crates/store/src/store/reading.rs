@@ -22,7 +22,7 @@ impl Store {
     /// Like [`Self::read`], but waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn read_blocking(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<(), ReadError> {
         self.parts.reader().read(from, length, out, false).map(|_| ())
     }
@@ -31,7 +31,7 @@ impl Store {
     /// Blank units are skipped.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn read_units(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<Read, ReadError> {
         self.parts.reader().read_units(units, out, true)
     }
@@ -39,7 +39,7 @@ impl Store {
     /// Like [`Self::read_units`], but waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn read_units_blocking(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<(), ReadError> {
         self.parts.reader().read_units(units, out, false).map(|_| ())
     }
@@ -48,7 +48,7 @@ impl Store {
     /// in memory. Blank units are skipped. Records that may come from the disk are checked.
     ///
     /// # Errors
-    /// As [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
+    /// Errors of [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
     pub fn read_messages(
         &self,
         queue: &Queue,
@@ -61,7 +61,7 @@ impl Store {
     /// Like [`Self::read_messages`], but waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read_messages`].
+    /// Errors of [`Self::read_messages`].
     pub fn read_messages_blocking(
         &self,
         queue: &Queue,
@@ -80,7 +80,7 @@ impl Store {
     /// Appends the record that begins at log position `at` to `out`. Waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`]; [`ReadError::Record`] when no record begins there; [`ReadError::Damaged`] when it is damaged.
+    /// Errors of [`Self::read`]; [`ReadError::Record`] when no record begins there; [`ReadError::Damaged`] when it is damaged.
     pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<(), ReadError> {
         self.parts.reader().record_at(at, out, false).map(|_| ())
     }
@@ -89,7 +89,7 @@ impl Store {
     /// deleted or is damaged. Waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         self.parts.reader().store_time(queue, offset)
     }
@@ -98,7 +98,7 @@ impl Store {
     /// `SEARCH_OFFSET_BY_TIMESTAMP` defines it. Waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn offset_by_time(
         &self,
         queue: &Queue,

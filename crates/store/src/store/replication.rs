@@ -74,7 +74,7 @@ impl Store {
     /// memory. A master sends these bytes. At the log's end the function appends no bytes.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn read_log(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
         self.parts.reader().read(from, self.parts.reader().sendable(from, length), out, true)
     }
@@ -83,7 +83,7 @@ impl Store {
     /// cache behind the readers.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Errors of [`Self::read`].
     pub fn read_log_blocking(
         &self,
         from: LogOffset,
@@ -102,7 +102,7 @@ impl Store {
     /// the newest. Blocks for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`]; [`ReadError::Record`] when something else lies there.
+    /// Errors of [`Self::read`]; [`ReadError::Record`] when something else lies there.
     pub fn last_record_range(&self) -> Result<Option<Range<LogOffset>>, ReadError> {
         let Some(at) = self.last_record().filter(|at| *at >= self.min()) else { return Ok(None) };
         let (reader, mut head) = (self.parts.reader(), Vec::new());
@@ -121,7 +121,7 @@ impl Store {
     /// Blocks for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`], also where the log ends before `bytes`.
+    /// Errors of [`Self::read`], also where the log ends before `bytes`.
     pub fn first_difference(&self, at: LogOffset, bytes: &[u8]) -> Result<Option<LogOffset>, ReadError> {
         let mut own = Vec::with_capacity(bytes.len());
         let _ = self.parts.reader().read(at, bytes.len(), &mut own, false)?;

@@ -168,7 +168,7 @@ impl Store {
     /// waits for the disk runs on the calling thread. `now` is the time of opening.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn open_without_threads(
         config: Config,
         disk: Arc<dyn Disk>,
