@@ -103,22 +103,22 @@ pub(super) fn serve_from_disk(
 
 fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> {
     let kind = if request.is_for_operators() { Kind::Operators } else { Kind::Requests };
-    broker.disk_pool.reserve(kind, request.bytes())
+    broker.runtime.disk_pool.reserve(kind, request.bytes())
 }
 
 fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
     let charge = peer.charge(request.bytes() + ANSWER_BYTES);
     let (broker, peer) = (broker.clone(), peer.clone());
-    let queued = broker.clock.steady();
+    let queued = broker.runtime.clock.steady();
     reservation.run(move || {
         if is_moot(&peer, &request) {
             return;
         }
         let name = request.name();
-        broker.note_slow(name, WaitCause::DiskPool, queued);
-        let (begin, mut out) = (broker.clock.steady(), Vec::new());
+        broker.figures.note_slow(name, WaitCause::DiskPool, queued);
+        let (begin, mut out) = (broker.runtime.clock.steady(), Vec::new());
         serve_again(&broker, &peer, request, &mut out);
-        broker.note_slow(name, WaitCause::DiskRead, begin);
+        broker.figures.note_slow(name, WaitCause::DiskRead, begin);
         give(&peer, out);
         drop(charge);
     });
@@ -170,9 +170,9 @@ fn queue(
     let Some(later) = refusal.later.take() else { return Err(refusal) };
     let request = detach();
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
-    let queued = broker.clock.steady();
+    let queued = broker.runtime.clock.steady();
     let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge, queued };
-    broker.metadata_queue.add(*later, Box::new(waiting))
+    broker.runtime.metadata_queue.add(*later, Box::new(waiting))
 }
 
 /// A request that waits for the metadata writer.
@@ -192,7 +192,7 @@ impl Postponed for Waiting {
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
         let Self { broker, peer, request, charge, queued } = *self;
-        broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
+        broker.figures.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
             if request.route.is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because the reads and writes of the request must not hold up the
@@ -237,7 +237,7 @@ impl Detached {
             Ok(()) => Answer::success().write(&frame.command, &mut out),
         }
         let measured = Measured { request: frame.command.code, begin: self.begin, is_long_polling: false };
-        broker.rpc_latency.count_frame(&measured, &out, Written::Success);
+        broker.figures.rpc_latency.count_frame(&measured, &out, Written::Success);
         out
     }
 }

@@ -33,7 +33,7 @@ impl Dispatcher {
     ) -> Option<Caller> {
         let command = &frame.command;
         let mut caller = Caller { remote: peer.remote(), version: command.version, user: Identity::Off };
-        let gate = &self.broker.gate;
+        let gate = &self.broker.sessions.gate;
         if gate.is_open(peer.is_local()) {
             return Some(caller);
         }
@@ -44,7 +44,7 @@ impl Dispatcher {
             return None;
         }
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.broker.runtime.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
         match self.ask(gate, (now_ms, origin), peer, frame) {
             Ok(user) => {
@@ -90,7 +90,7 @@ impl Dispatcher {
         let signed = Signed::from(command);
         let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
         let is_forwarded = forward::source::remote(&self.broker, command).is_some();
-        let is_own = |address: &str| self.broker.is_named(address);
+        let is_own = |address: &str| self.broker.identity.is_named(address);
         let arrival = Arrival { now_ms, is_own: Some(&is_own), is_forwarded };
         gate.check_seal(&verified, &signed, origin, arrival)?;
         let request = Request::Code(command.code);
@@ -109,7 +109,7 @@ impl Dispatcher {
             Verified::User(user) => {
                 let needs = if gate.is_authorizing() {
                     let is_strict = gate.auth().settings().is_strict;
-                    let cluster = &self.broker.config.broker_cluster_name;
+                    let cluster = &self.broker.runtime.config.broker_cluster_name;
                     of_caller(frame.route).of_request(command, &frame.heartbeat, cluster, is_strict)
                 } else {
                     Ok(Vec::new())

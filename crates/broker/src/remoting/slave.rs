@@ -25,7 +25,7 @@ pub(super) fn rejects(_: &Broker) -> Option<Refusal> {
 
 /// A slave serves pulls with `slaveReadEnable`.
 pub(super) fn pulls(broker: &Broker) -> Option<Refusal> {
-    let serves_pulls = broker.config.slave_read_enable && broker.role.is_consistent();
+    let serves_pulls = broker.runtime.config.slave_read_enable && broker.replication.role.is_consistent();
     (!serves_pulls).then(rejected)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn transactions(_: &Broker) -> Option<Refusal> {
 
 /// The request takes a timed message back (`RecallMessageProcessor`).
 pub(super) fn recalls(broker: &Broker) -> Option<Refusal> {
-    Some(match broker.config.timers.recall {
+    Some(match broker.runtime.config.timers.recall {
         true => Refusal::new(response::SLAVE_NOT_AVAILABLE, "recall failed, broker service not available"),
         false => Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"),
     })
@@ -68,7 +68,9 @@ pub(super) fn topics_and_groups(_: &Broker) -> Option<Refusal> {
 
 /// Whether this slave pops for its master, which is gone. As for pulls, `slaveReadEnable` is needed.
 fn serves_pops(broker: &Broker) -> bool {
-    broker.acting.is_acting() && broker.config.slave_read_enable && broker.role.is_consistent()
+    broker.replication.acting.is_acting()
+        && broker.runtime.config.slave_read_enable
+        && broker.replication.role.is_consistent()
 }
 
 #[cfg(test)]
@@ -93,9 +95,9 @@ mod tests {
         let refused = |asked| refusal(&fixture.broker, asked).map(|refusal| refusal.code);
         let change = code::CHANGE_MESSAGE_INVISIBLETIME;
         for asked in [code::POP_MESSAGE, code::ACK_MESSAGE, code::BATCH_ACK_MESSAGE, change] {
-            fixture.broker.acting.set_acting(false);
+            fixture.broker.replication.acting.set_acting(false);
             assert_eq!(refused(asked), Some(response::SERVICE_NOT_AVAILABLE));
-            fixture.broker.acting.set_acting(true);
+            fixture.broker.replication.acting.set_acting(true);
             assert_eq!(refused(asked), None, "{asked}");
         }
         assert_eq!(refused(code::POP_ROLLBACK), Some(response::SERVICE_NOT_AVAILABLE));

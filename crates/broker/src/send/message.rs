@@ -111,7 +111,7 @@ impl Properties {
         let mut priority = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
-        out.extend_from_slice(&broker.sent_properties);
+        out.extend_from_slice(&broker.identity.sent_properties);
         for (name, value) in pairs(header.properties) {
             if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
                 continue;
@@ -143,7 +143,7 @@ impl Properties {
             copy_pair(out, name, value);
         }
         if ids.len() == id_start {
-            broker.unique_key(ids);
+            broker.identity.unique_key(broker.runtime.now_ms(), ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         if let Some(text) = priority {
@@ -154,7 +154,7 @@ impl Properties {
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
         if found.is_half {
-            if broker.config.transaction.rejects {
+            if broker.runtime.config.transaction.rejects {
                 return Err(no_transactions(broker));
             }
             half(out, target, &ids[id_start..], delay.map(|delay| delay.text));
@@ -178,7 +178,7 @@ impl Properties {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
-                let level = level.min(broker.delay_levels());
+                let level = level.min(broker.runtime.delay_levels());
                 self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
                 return Ok(self);
@@ -262,6 +262,7 @@ fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 fn no_transactions(broker: &Broker) -> Refusal {
-    let remark = format!("the broker[{}] sending transaction message is forbidden", broker.config.broker_ip1);
+    let remark =
+        format!("the broker[{}] sending transaction message is forbidden", broker.runtime.config.broker_ip1);
     Refusal::new(response::NO_PERMISSION, remark)
 }

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 
-use super::Broker;
+use super::Tables;
 use crate::change::Change;
+use crate::parts::Runtime;
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{Refusal, names};
 
-impl Broker {
+impl Tables {
     /// `SCHEDULE_TOPIC_XXXX`, in which delayed messages wait; refused when the thread that delivers them has stopped.
-    pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.supervisor.demand(SupervisedWork::Delay)?;
-        self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
+    pub(crate) fn schedule_topic(&self, runtime: &Runtime) -> Result<Arc<Topic>, Refusal> {
+        runtime.supervisor.demand(SupervisedWork::Delay)?;
+        self.find_or_ensure(names::SCHEDULE_TOPIC, runtime.delay_levels())
     }
 
     /// `rmq_sys_wheel_timer`, in which timed messages wait; refused when the thread that delivers them has stopped.
-    pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.supervisor.demand(SupervisedWork::Timer)?;
+    pub(crate) fn timer_topic(&self, runtime: &Runtime) -> Result<Arc<Topic>, Refusal> {
+        runtime.supervisor.demand(SupervisedWork::Timer)?;
         self.find_or_ensure(names::TIMER_TOPIC, 1)
     }
 
