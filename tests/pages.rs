@@ -55,7 +55,10 @@ fn every_page_is_listed() {
 fn every_link_goes_somewhere() {
     let mut all = pages("docs");
     all.extend(pages("crates").into_iter().filter(|page| page.ends_with("ARCHITECTURE.md")));
-    all.extend(["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(PathBuf::from));
+    all.extend(
+        ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+            .map(PathBuf::from),
+    );
     let (mut count, mut broken) = (0, Vec::new());
     for page in &all {
         for target in links(page) {
