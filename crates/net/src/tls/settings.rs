@@ -45,8 +45,8 @@ pub struct Identity {
 pub struct TlsSettings {
     /// `tls.server.mode`: treatment of plain and TLS connections.
     pub mode: TlsMode,
-    /// `tls.test.mode.enable`: use a certificate created at start, and trust everybody. When not set, it is on while no
-    /// certificate is named; RocketMQ would silently ignore a named certificate.
+    /// `tls.test.mode.enable`: use a certificate created at start, and trust any certificate. When not set, it is on while
+    /// no certificate is named; RocketMQ would silently ignore a named certificate.
     pub test: Option<bool>,
     /// `tls.server.certPath`, `tls.server.keyPath`, `tls.server.keyPassword`: the server's certificate.
     pub server: Option<Identity>,
