@@ -171,12 +171,12 @@ impl TlsSettings {
         named(self.client.as_ref()).filter(|_| self.test != Some(true))
     }
 
-    /// Modification times of the server's files.
     /// Whether a server must show a certificate of a trusted authority.
     pub(super) fn checks_servers(&self) -> bool {
         self.verify_server && self.test != Some(true)
     }
 
+    /// Modification times of the server's files.
     pub(super) fn stamps(&self) -> Vec<Option<SystemTime>> {
         let identity = self.server_identity();
         let files = identity.into_iter().flat_map(|identity| [&identity.certificate, &identity.key]);
