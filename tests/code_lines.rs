@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 16_413),
-    ("auth", 2685),
+    ("auth", 2660),
     ("broker", 30_153),
     ("client", 4775),
     ("console", 8652),
@@ -15,14 +15,14 @@ const RATCHET: [(&str, usize); 17] = [
     ("grpc", 1171),
     ("host", 266),
     ("lab", 21_372),
-    ("namesrv", 2596),
+    ("namesrv", 2587),
     ("net", 2743),
-    ("proxy", 6541),
-    ("replica", 4265),
-    ("sim", 3442),
-    ("store", 17_070),
+    ("proxy", 6537),
+    ("replica", 4071),
+    ("sim", 3320),
+    ("store", 17_084),
     ("vostok", 4147),
-    ("wire", 5306),
+    ("wire", 5421),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.

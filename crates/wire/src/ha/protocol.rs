@@ -34,17 +34,12 @@ impl Protocol {
     /// `None` if the frame is not complete.
     ///
     /// # Errors
-    /// Errors of [`Header::decode`] and [`switch::MasterFrame::decode`].
+    /// Errors of [`Header::decode`] and [`switch::decode_master`].
     pub fn decode_master(self, received: &[u8]) -> Result<Option<(MasterFrame, usize)>, FrameError> {
         match self {
             Self::Classic => Ok(Header::decode(received)?
                 .map(|header| (MasterFrame::Transfer(FrameHead::Classic(header)), classic::HEADER_BYTES))),
-            Self::Switch => Ok(switch::MasterFrame::decode(received)?.map(|(frame, bytes)| match frame {
-                switch::MasterFrame::Reply(reply) => (MasterFrame::Reply(reply), bytes),
-                switch::MasterFrame::Transfer(header) => {
-                    (MasterFrame::Transfer(FrameHead::Switch(header)), bytes)
-                }
-            })),
+            Self::Switch => switch::decode_master(received),
         }
     }
 
