@@ -212,7 +212,7 @@ impl Api {
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.now_ms());
+                let end = records.append(broker, broker.runtime.now_ms());
                 end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
             })
             .await;
