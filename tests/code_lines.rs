@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 16_413),
     ("auth", 2685),
-    ("broker", 30_153),
+    ("broker", 30_381),
     ("client", 4775),
     ("console", 8652),
     ("controller", 1471),
