@@ -264,7 +264,7 @@ fn replica_table(who: &Visitor, (cluster, controllers): (&str, &str), rows: &[Re
     ))
 }
 
-/// The recoveries of `docs/operate.md`, each with its form or command.
+/// The recoveries of `docs/repair.md`, each with its form or command.
 fn recoveries(who: &Visitor, group: &Group) -> Markup {
     let lang = who.lang;
     let sets: BTreeSet<&str> =
