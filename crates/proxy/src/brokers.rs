@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::api::{
-    Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, RecallRequest,
-    Refused, SendRequest, Sends,
+    Api, Decision, EndTransaction, Identity, InvisibleTimeChange, Metadata, Need, PopRequest, PopStatus,
+    Popped, RecallRequest, Refused, SendRequest, Sends,
 };
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
@@ -423,7 +423,14 @@ impl Brokers {
         changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
         let own = async |api: &Api, changes: &[ChangeInvisibleTime<'_>]| {
-            let changes: Vec<_> = changes.iter().map(|it| (it.held.message, it.invisible_ms)).collect();
+            let changes: Vec<_> = changes
+                .iter()
+                .map(|&ChangeInvisibleTime { held, invisible_ms, suspend }| InvisibleTimeChange {
+                    message: held.message,
+                    invisible_ms,
+                    suspend,
+                })
+                .collect();
             let outcomes = api.change_invisible_times(&changes).await;
             let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
             outcomes.into_iter().map(changed).collect()
