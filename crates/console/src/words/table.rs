@@ -667,4 +667,13 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Next offset", "下一位点"),
     ("Last message", "最后一条消息"),
     ("Queue", "队列"),
+    ("Lite topics", "Lite topic"),
+    ("Lite topic", "Lite topic"),
+    ("Dispatch lite topics again", "重新分发 lite topic"),
+    ("Expire after minutes", "过期时间（分钟）"),
+    ("End offset", "最大位点"),
+    ("Subscribers", "订阅者"),
+    ("Lite topics with the most waiting messages", "堆积最多的 lite topic"),
+    ("Oldest waiting message", "最早的未消费消息"),
+    ("No message of the group waits in a lite topic", "该消费组在 lite topic 中没有堆积"),
 ];
