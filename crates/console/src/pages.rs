@@ -13,6 +13,7 @@ mod forms;
 mod group;
 mod group_list;
 mod list;
+mod lite;
 mod login;
 mod logins;
 mod messages;
@@ -84,6 +85,7 @@ pub(crate) async fn get(
         "/run" => runs::one(app, who, fields),
         "/topics" => topic_list::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
+        "/lite" => lite::one(app, who, fields).await,
         "/groups" => group_list::list(app, who, fields).await,
         "/group" => group::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,

@@ -29,6 +29,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let rates = app.typed::<Vec<TopicRates>>(who, ("topic", "rates"), &given, 1000).await;
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
     let is_ordered = is_ordered(order.map(drop));
+    let is_parent = app.look(who, ("lite", "parent"), &[("parent", name)], NAMES_MS).await.is_ok();
     let brokers =
         app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
     let cluster = route.brokers.first().map_or("", |row| row.cluster.as_str());
@@ -37,6 +38,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let body = html! {
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
+            @if is_parent { a.button href=(format!("/lite{}", query([("parent", name)]))) { (lang.say("Lite topics")) } }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
             @if let Ok(is_ordered) = is_ordered { (change_links(who, name, (&route.brokers, &brokers), is_ordered)) }
             (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
