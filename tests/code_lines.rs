@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 16_413),
+    ("admin", 15_481),
     ("auth", 2660),
-    ("broker", 30_153),
+    ("broker", 30_243),
     ("client", 4775),
-    ("console", 8652),
+    ("console", 7560),
     ("controller", 1471),
     ("grpc", 1171),
     ("host", 266),
-    ("lab", 21_372),
+    ("lab", 21_013),
     ("namesrv", 2587),
     ("net", 2743),
-    ("proxy", 6537),
+    ("proxy", 6541),
     ("replica", 4071),
     ("sim", 3320),
     ("store", 17_084),
-    ("vostok", 4147),
+    ("vostok", 3512),
     ("wire", 5421),
 ];
 

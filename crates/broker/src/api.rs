@@ -5,6 +5,7 @@
 
 mod entry;
 mod frames;
+mod lite;
 mod pops;
 mod sends;
 mod waits;
@@ -19,7 +20,7 @@ pub use crate::client_link::{AskError, Asked, ClientAnswer, ClientLink, Notice, 
 pub use crate::clients::Member;
 pub use crate::gate::Need;
 pub use crate::names::{CLIENT_ID_BYTES_MAX, DERIVED_TOPIC_LENGTH_MAX, check_length};
-pub use crate::pop::{Invisible, Polling, PopRequest, PopTarget, PoppedMessage};
+pub use crate::pop::{Invisible, InvisibleTimeChange, Polling, PopRequest, PopTarget, PoppedMessage};
 pub use crate::remoting::{RouteForm, link, needs_of_request, no_route, served_by_proxy};
 pub use crate::reply_sink::PopStatus;
 pub use crate::reply_sink::Popped;
@@ -27,6 +28,7 @@ pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
 pub use auth::{Identity, Metadata};
 pub use entry::Refused;
+pub use lite::{LitePopRequest, lite_queue};
 pub use pops::Held;
 pub use sends::{Sends, Sent};
 

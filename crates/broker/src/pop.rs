@@ -47,7 +47,7 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
-pub use ack::{Invisible, PoppedMessage};
+pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
 pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};

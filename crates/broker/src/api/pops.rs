@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use wire::units::LogOffset;
 
 use super::waits::stopping;
-use super::{Api, Invisible, PopRequest, PopStatus, Popped, PoppedMessage};
+use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PopSink, PopWork, PopWriter, ReplySink};
@@ -225,10 +225,10 @@ impl Api {
     /// [`Api::change_invisible_time`], in order.
     pub async fn change_invisible_times(
         &self,
-        changes: &[(PoppedMessage<'_>, i64)],
+        changes: &[InvisibleTimeChange<'_>],
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        for (message, invisible_ms) in changes {
+        for InvisibleTimeChange { message, invisible_ms, .. } in changes {
             let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
             outcomes.push(self.until_stored(change).await);
         }

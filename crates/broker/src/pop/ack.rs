@@ -224,6 +224,17 @@ fn ack_entry(
     acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
 }
 
+/// A change of the invisible time of a popped message.
+#[derive(Clone, Copy)]
+pub struct InvisibleTimeChange<'a> {
+    /// The message.
+    pub message: PoppedMessage<'a>,
+    /// Time from now on for which the message stays invisible, in milliseconds.
+    pub invisible_ms: i64,
+    /// Whether this delivery does not count. Has an effect for messages of lite topics only.
+    pub suspend: bool,
+}
+
 /// The handle's parts that a change of invisibility changed.
 pub struct Invisible {
     /// Time of the pop in the new handle, milliseconds since the epoch.

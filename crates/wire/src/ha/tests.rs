@@ -156,8 +156,7 @@ fn what_no_master_sends_is_refused() {
         "epoch 2 from 100 does not lie behind the entry before it"
     );
 
-    let valid =
-        TransferHeader { offset: at(0), body_bytes: 1, epoch: epoch(1, 0), confirm: at(0) }.encode();
+    let valid = TransferHeader { offset: at(0), body_bytes: 1, epoch: epoch(1, 0), confirm: at(0) }.encode();
     for (position, size, field) in
         [(4, 4, "body size"), (8, 8, "frame offset"), (16, 4, "epoch"), (20, 8, "start of an epoch")]
     {
