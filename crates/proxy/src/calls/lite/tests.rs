@@ -529,9 +529,8 @@ fn the_lite_topics_of_a_request_have_bounds() {
     assert_eq!(fixture.sync(Action::PartialAdd, "U", &["x"]), Err(failure(Code::IllegalTopic, text)));
     let text = "Too many syncLiteSubscription requests, topic=T, group=g, clientId=c";
     assert_eq!(fixture.sync(Action::PartialAdd, "T", &["x"]), Err(failure(Code::TooManyRequests, text)));
-    let fixture = Fixture::with(("T", true), 1);
-    let Brokers::Cluster(cluster) = &fixture.proxy.brokers else { unreachable!() };
-    let allowed = [1000, 1999, 2000].map(|now_ms| cluster.may_subscribe_lite(now_ms));
+    let additions = Additions::default();
+    let allowed = [1000, 1999, 2000].map(|now_ms| additions.count(now_ms, 1));
     assert_eq!(allowed, [true, false, true], "one in each second");
 }
 
