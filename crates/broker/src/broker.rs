@@ -36,8 +36,8 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
-    RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
+    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, Lite, MetadataQueue, Modes, PollTimeouts, Pops,
+    Ranking, RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
@@ -74,6 +74,8 @@ pub struct Broker {
     pub(crate) metadata_queue: MetadataQueue,
     pub(crate) registration_acks: RegistrationAcks,
     pub(crate) light: Light,
+    /// Subscriptions of clients to lite topics, and their events.
+    pub(crate) lite: Lite,
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
     pub(crate) client_calls: ClientCalls,
@@ -144,6 +146,8 @@ pub(crate) struct Arrivals {
     pub pulls: fn(&Arc<Broker>, &Arc<Queue>),
     /// Runs suspended pops of the queue's topic.
     pub pops: fn(&Arc<Broker>, &Arc<Queue>),
+    /// Gives the messages of a lite queue to clients of a group, or of all groups.
+    pub lite: fn(&Arc<Broker>, Option<&str>, &Arc<str>),
 }
 
 impl Loaded {
@@ -220,6 +224,7 @@ impl Broker {
             )),
             clock,
             light: Light::of(&store),
+            lite: Lite::default(),
             pops: Pops::new(&config.broker_cluster_name),
             draining: AtomicBool::new(false),
             durability: Arc::new(Durability::new(
@@ -360,7 +365,12 @@ impl Broker {
     /// Whether a new group begins at offset 0 of a queue: the queue has no message yet, or its first message was stored not long
     /// ago (`DefaultMessageStore.checkInMemByConsumeOffset`). It does not in a queue that does not exist.
     pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
-        self.log_queue(topic, queue_id).is_some_and(|queue| self.begins_within(&queue, YOUNG_LOG_BYTES))
+        self.log_queue(topic, queue_id).is_some_and(|queue| self.begins_young(&queue))
+    }
+
+    /// Whether a new group begins at offset 0 of this queue, like [`Self::is_young`].
+    pub(crate) fn begins_young(&self, queue: &Queue) -> bool {
+        self.begins_within(queue, YOUNG_LOG_BYTES)
     }
 
     /// Whether message 0 of a queue still exists and lies within `bytes` of the log's end; true for a queue without messages.

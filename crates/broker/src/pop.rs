@@ -25,6 +25,7 @@
 //! again ([`order`]).
 
 mod ack;
+mod lite;
 mod open_checkpoints;
 mod order;
 mod peek;
@@ -49,6 +50,8 @@ use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
 pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
 pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
+pub use lite::LitePopRequest;
+pub(crate) use lite::{is_blocked, pop_lite, wake, wake_all};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
 use revive_records::ReviveRecords;

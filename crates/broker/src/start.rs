@@ -17,6 +17,7 @@ use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
+use crate::lite::{self, LiteEngine};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
 use crate::persist::ConfigFiles;
@@ -270,7 +271,7 @@ fn load(
             LoadError::Table(error) => StartError::Persist(error),
             LoadError::Auth(error) => StartError::Auth(error),
         })?;
-    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
+    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived, lite: lite::dispatch };
     let broker = Broker::new(loaded, arrivals, ip, port);
     broker.pops.load(&files)?;
     // In controller mode the files are opened when this broker becomes master.
@@ -302,6 +303,16 @@ fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.threads().start(post, broker.retention.wakeup(), move || Ok(deletion))
 }
 
+/// Starts the thread of lite topics, if the broker serves them.
+fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
+    if !broker.config.store.multi_dispatch {
+        return Ok(());
+    }
+    let engine = LiteEngine::new(broker.clone());
+    let post = Post { work: SupervisedWork::Lite, name: "lite" };
+    shell.threads().start(post, broker.lite.wakeup(), move || Ok(engine))
+}
+
 /// Starts the task that passes requests to the master while this broker is none.
 fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
     let (forwards, taken) = Forwards::new();
@@ -322,6 +333,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
+    start_lite(shell, broker)?;
     let post = |thread, work, name| (thread, Post { work, name });
     if broker.config.begins_as_copy() {
         let tasks = shell.tasks().clone();

@@ -141,7 +141,8 @@ impl Fixture {
         let store = Arc::new(open(config.store.clone(), disk));
         let disk_pool = DiskPool::new(1);
         let loaded = Loaded::read(config, topics, store, files.clone(), disk_pool).unwrap();
-        let arrivals = Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived };
+        let arrivals =
+            Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived, lite: crate::lite::dispatch };
         let broker = Broker::new(Loaded { clock, ..loaded }, arrivals, ADDRESS.ip(), ADDRESS.port());
         broker.pops.load(&files).unwrap();
         let spawn =

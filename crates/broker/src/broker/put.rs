@@ -49,7 +49,7 @@ impl Broker {
 
     /// Wakes the consumers that wait at queues that grew by an append that ended at `end`, as soon as they may see the messages.
     pub(crate) fn grown(&self, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
-        for queue in &mut queues {
+        for queue in queues.iter_mut().filter(|queue| !queue.lite) {
             // No request waits at the queue of a deleted topic. The topic may exist again with other queues.
             if let Some(known) = self.log_queue(queue.index.topic(), queue.index.queue_id()) {
                 *queue = known;
@@ -62,8 +62,16 @@ impl Broker {
         }
     }
 
+    /// Gives the messages of a lite queue to the clients of a group.
+    pub(crate) fn dispatch_lite(&self, group: &str, name: &Arc<str>) {
+        (self.arrivals.lite)(&self.handle(), Some(group), name);
+    }
+
     /// Runs the suspended pulls and the waiting pops of a queue that grew, and wakes the threads that follow the queue.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
+        if queue.lite {
+            return (self.arrivals.lite)(&self.handle(), None, &queue.index.topic().into());
+        }
         if queue.delayed {
             self.schedule.wakeup().wake();
         }

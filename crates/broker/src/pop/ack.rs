@@ -11,14 +11,14 @@ use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
 use super::revive_records::ReviveRecords;
-use super::{order, patience, request, serve};
-use crate::Refusal;
+use super::{lite, order, patience, request, serve};
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::refusal::PutError;
 use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
+use crate::{Refusal, names};
 
 /// Most milliseconds by which the pop time of a new checkpoint may be ahead of the clock, so that its name differs
 /// from the old checkpoint's. It is bounded because the old pop time comes from the client's handle.
@@ -26,15 +26,15 @@ const AHEAD_MS_MAX: i64 = 1000;
 
 /// Pop of a queue, as the handles of its messages name it.
 #[derive(PartialEq, Eq)]
-struct Origin<'a> {
-    group: &'a str,
+pub(super) struct Origin<'a> {
+    pub group: &'a str,
     /// Topic the messages are stored in, which may be a retry topic.
-    topic: &'a str,
+    pub topic: &'a str,
     queue_id: i32,
     start_offset: i64,
-    pop_ms: i64,
+    pub pop_ms: i64,
     invisible_ms: i64,
-    revive_queue: i32,
+    pub revive_queue: i32,
     broker_name: &'a str,
 }
 
@@ -135,6 +135,9 @@ pub(crate) fn acks(
 
 /// Returns the pop of a message, if the message and the pop exist.
 fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::checked(broker, message);
+    }
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
@@ -254,9 +257,11 @@ pub struct Invisible {
 /// `NO_MESSAGE` for an offset without a message, and the refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
-    message: &PoppedMessage<'_>,
-    invisible_ms: i64,
+    &InvisibleTimeChange { ref message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
 ) -> Result<Option<Invisible>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::change_invisible_time(broker, message, invisible_ms, suspend);
+    }
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
     if !(queue.index.min().to_i64()..queue.index.max().to_i64()).contains(&offset) {
@@ -331,7 +336,7 @@ fn find_queue(broker: &Broker, caller: &Caller, topic: &str, queue_id: i32) -> R
     queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
-fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+pub(super) fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let text = message.handle;
     let handle = Handle::parse(text).ok_or_else(|| {
         let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
@@ -386,7 +391,7 @@ fn acknowledge(
     pushed.map_err(|error| not_put(broker, error))
 }
 
-fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
+pub(super) fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
     let committed = broker.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
@@ -396,7 +401,7 @@ fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
+pub(super) fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(broker, origin, offset) {
         return Ok(());
@@ -431,10 +436,8 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
             let blocked =
                 in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
             drop(in_flight);
-            if blocked.is_none()
-                && let Some(topic) = broker.topic(topic)
-            {
-                serve::freed(broker, &topic, &cell);
+            if blocked.is_none() {
+                serve::freed(broker, &cell);
             }
             Ok(())
         }

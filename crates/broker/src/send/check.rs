@@ -49,7 +49,10 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     if lacks_body || body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
-    further_queues(broker, caller, header.properties)?;
+    match super::message::lite_queue(broker, &header).map(|queue| queue.filter(|_| !header.batch))? {
+        Some(queue) => broker.admit_light_queue(&queue)?,
+        None => further_queues(broker, caller, header.properties)?,
+    }
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
