@@ -31,9 +31,11 @@ use crate::state::{GroupRules, Offered};
 /// the group. Runs a suspended pop of the client.
 pub(crate) fn dispatch(broker: &Arc<Broker>, group: Option<&str>, name: &Arc<str>) {
     match group {
-        Some(group) => drop(dispatch_to(broker, group, name)),
+        Some(group) => {
+            dispatch_to(broker, group, name);
+        }
         None => {
-            for group in broker.lite.groups_of(name) {
+            for group in broker.tables.lite.groups_of(name) {
                 dispatch_to(broker, &group, name);
             }
         }
@@ -46,7 +48,7 @@ fn dispatch_to(broker: &Arc<Broker>, group: &str, name: &Arc<str>) -> bool {
     if !has_messages(broker, group, name) || pop::is_blocked(broker, group, name) {
         return true;
     }
-    let offered = broker.lite.tables().offer(group, name, broker.now_ms());
+    let offered = broker.tables.lite.tables().offer(group, name, broker.runtime.now_ms());
     match offered {
         Offered::To(waiters) => pop::wake(broker, group, &waiters),
         Offered::Nobody => {}
@@ -58,14 +60,17 @@ fn dispatch_to(broker: &Arc<Broker>, group: &str, name: &Arc<str>) -> bool {
 /// Whether a lite queue has messages that a group has not consumed.
 fn has_messages(broker: &Broker, group: &str, name: &str) -> bool {
     let Some(queue) = broker.store.find_queue(name, 0) else { return false };
-    let end = broker.visible_end_of(&queue);
-    let next =
-        broker.offsets.pending_reset(group, name, 0).or_else(|| broker.offsets.committed(group, name, 0));
+    let end = broker.replication.visible_end_of(&queue);
+    let next = broker
+        .tables
+        .offsets
+        .pending_reset(group, name, 0)
+        .or_else(|| broker.tables.offsets.committed(group, name, 0));
     // A group without an offset begins at the last message at the latest.
     end > next.unwrap_or(0).max(queue.min().to_i64())
 }
 
 /// The attributes of a lite group; `None` for a missing group, and for a group that consumes no lite topics.
 fn rules(broker: &Broker, group: &str) -> Option<GroupRules> {
-    GroupRules::of(&*broker.groups.find(group)?, broker.config.lite.events_max)
+    GroupRules::of(&*broker.tables.groups.find(group)?, broker.runtime.config.lite.events_max)
 }

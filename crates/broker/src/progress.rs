@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::body::{
     ConsumeStats, ConsumeStatsList, MessageQueue, OffsetWrapper, TopicConfig, TopicOffset, TopicStats,
 };
-use wire::units::QueueOffset;
 
 use crate::broker::Broker;
 use crate::state::Name;
@@ -14,18 +13,18 @@ use crate::{Refusal, offsets, topics};
 
 /// The first and next offset of every queue of a topic, and when its last message was stored.
 pub(crate) fn topic_stats(broker: &Broker, name: &str) -> Result<TopicStats, Refusal> {
-    let topic = broker.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
+    let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
-        .map(|queue_id| (broker.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
+        .map(|queue_id| (broker.runtime.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
         .collect();
-    Ok(TopicStats { offset_table, topic_put_tps: broker.stats.tps(Name::TopicPutNums, name) })
+    Ok(TopicStats { offset_table, topic_put_tps: broker.figures.stats.tps(Name::TopicPutNums, name) })
 }
 
 fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
-    let Some(queue) = broker.log_queue(topic, queue_id) else { return TopicOffset::default() };
-    let max_offset = broker.visible_end(&queue);
+    let Some(queue) = broker.tables.log_queue(topic, queue_id) else { return TopicOffset::default() };
+    let max_offset = broker.replication.visible_end(&queue);
     TopicOffset {
-        last_update_timestamp: broker.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
+        last_update_timestamp: broker.tables.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
         max_offset,
         min_offset: queue.index.min().to_i64(),
     }
@@ -46,12 +45,12 @@ pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup)
     let topics = match topics {
         TopicsOfGroup::Listed(topics) => topics,
         TopicsOfGroup::One(topic) => read(broker, group, BTreeSet::from([topic])),
-        TopicsOfGroup::Committed => read(broker, group, broker.offsets.topics_of(group)),
+        TopicsOfGroup::Committed => read(broker, group, broker.tables.offsets.topics_of(group)),
     };
     let mut stats = ConsumeStats::default();
     for topic in topics {
-        let Some(found) = broker.topics.find(&topic) else { continue };
-        stats.consume_tps += broker.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+        let Some(found) = broker.tables.topics.find(&topic) else { continue };
+        stats.consume_tps += broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
         stats.offset_table.extend(progress(broker, group, &found.config, found.config.read_queue_nums));
     }
     stats
@@ -59,7 +58,7 @@ pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup)
 
 /// Returns the topics among `topics` that a group reads.
 fn read(broker: &Broker, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
-    topics.retain(|topic| broker.clients.is_current(group, topic));
+    topics.retain(|topic| broker.sessions.clients.is_current(group, topic));
     topics
 }
 
@@ -72,22 +71,23 @@ fn progress<'b>(
 ) -> impl Iterator<Item = (MessageQueue, OffsetWrapper)> + 'b {
     let name = topic.topic_name.as_str();
     (0..queues).map(move |queue_id| {
-        let offsets = broker.offsets.offsets_of(group, name, queue_id);
+        let offsets = broker.tables.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
-        let queue = broker.log_queue(name, queue_id);
-        let broker_offset = queue.as_ref().map_or(0, |queue| broker.visible_end(queue));
+        let queue = broker.tables.log_queue(name, queue_id);
+        let broker_offset = queue.as_ref().map_or(0, |queue| broker.replication.visible_end(queue));
         let range = (consumer_offset, broker_offset);
-        let (unconsumed_timestamp, unconsumed_is_bound) =
-            queue.map_or((0, false), |queue| broker.unconsumed_time(group, &queue.index, range));
+        let (unconsumed_timestamp, unconsumed_is_bound) = queue.map_or((0, false), |queue| {
+            broker.sessions.unconsumed_time(&broker.store, group, &queue.index, range)
+        });
         let wrapper = OffsetWrapper {
             broker_offset,
             consumer_offset,
-            last_timestamp: broker.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
+            last_timestamp: broker.tables.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
             pull_offset: offsets.pulled.max(consumer_offset),
             unconsumed_timestamp: Some(unconsumed_timestamp),
             unconsumed_is_bound,
         };
-        (broker.message_queue(name, queue_id), wrapper)
+        (broker.runtime.message_queue(name, queue_id), wrapper)
     })
 }
 
@@ -95,11 +95,11 @@ fn progress<'b>(
 pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> ConsumeStatsList {
     let mut list = Vec::new();
     let (mut behind, mut in_flight) = (0, 0);
-    for group in broker.groups.names() {
+    for group in broker.tables.groups.names() {
         let mut stats = Vec::new();
-        for topic in broker.offsets.topics_of(&group) {
-            let Some(found) = broker.topics.find(&topic) else { continue };
-            if only_ordered && !found.config.order || !broker.clients.is_current(&group, &topic) {
+        for topic in broker.tables.offsets.topics_of(&group) {
+            let Some(found) = broker.tables.topics.find(&topic) else { continue };
+            if only_ordered && !found.config.order || !broker.sessions.clients.is_current(&group, &topic) {
                 continue;
             }
             let offset_table: BTreeMap<_, _> =
@@ -107,13 +107,13 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
             let each = || offset_table.values();
             behind += each().map(|queue| queue.broker_offset - queue.consumer_offset).sum::<i64>();
             in_flight += each().map(|queue| queue.pull_offset - queue.consumer_offset).sum::<i64>();
-            let consume_tps = broker.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+            let consume_tps = broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
             stats.push(ConsumeStats { consume_tps, offset_table });
         }
         list.push(BTreeMap::from([(group, stats)]));
     }
     ConsumeStatsList {
-        broker_addr: broker.address(),
+        broker_addr: broker.identity.address(),
         consume_stats_list: list,
         total_diff: behind,
         total_inflight_diff: in_flight,
@@ -122,8 +122,8 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
 
 /// The groups that subscribe to a topic or committed offsets in it.
 pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> {
-    let mut groups = broker.offsets.groups_of(topic);
-    groups.extend(broker.clients.subscribers(topic));
+    let mut groups = broker.tables.offsets.groups_of(topic);
+    groups.extend(broker.sessions.clients.subscribers(topic));
     groups
 }
 
@@ -137,16 +137,18 @@ pub(crate) fn correction(
     filtered: &BTreeSet<&str>,
 ) -> BTreeMap<i32, i64> {
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
-    for group in broker.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str())) {
-        for (queue_id, offset) in broker.offsets.places(group, topic) {
-            let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
+    for group in
+        broker.tables.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str()))
+    {
+        for (queue_id, offset) in broker.tables.offsets.places(group, topic) {
+            let min = broker.tables.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
             if offset >= min {
                 let known = smallest.entry(queue_id).or_insert(i64::MAX);
                 *known = offset.min(*known);
             }
         }
     }
-    for (queue_id, offset) in broker.offsets.places(compared, topic) {
+    for (queue_id, offset) in broker.tables.offsets.places(compared, topic) {
         let known = smallest.entry(queue_id).or_insert(i64::MAX);
         *known = if *known > offset { i64::MAX } else { *known };
     }
@@ -168,35 +170,22 @@ pub(crate) struct CloneOffsets<'a> {
 /// Copies the offsets of a group to another group. Waits for the disk.
 pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
     let CloneOffsets { source, target, topic, is_offline } = *wanted;
-    if broker.group(target)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, target)?.is_none() {
         return Err(offsets::no_group(target));
     }
     let topics = match topic {
         Some(topic) => BTreeSet::from([topic.to_owned()]),
-        None => broker.offsets.topics_of(source),
+        None => broker.tables.offsets.topics_of(source),
     };
-    for topic in topics.iter().filter(|topic| broker.topics.find(topic).is_some()) {
-        if is_offline || broker.clients.is_current(source, topic) {
-            broker.offsets.clone_topic(source, target, topic);
+    for topic in topics.iter().filter(|topic| broker.tables.topics.find(topic).is_some()) {
+        if is_offline || broker.sessions.clients.is_current(source, topic) {
+            broker.tables.offsets.clone_topic(source, target, topic);
         }
     }
     // Saved before the answer, so that the copied offsets survive a kill.
     crate::save::save(broker);
     tracing::info!(source, target, ?topics, "offsets are cloned");
     Ok(())
-}
-
-impl Broker {
-    /// The full name of a queue of this broker.
-    pub(crate) fn message_queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
-        MessageQueue::new(topic, &self.config.broker_name, queue_id)
-    }
-
-    /// When a message was stored, in milliseconds since the epoch. May read the disk.
-    pub(crate) fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
-        let offset = QueueOffset::new(u64::try_from(offset).ok()?);
-        self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
-    }
 }
 
 #[cfg(test)]

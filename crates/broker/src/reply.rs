@@ -48,7 +48,11 @@ pub(crate) type OnReplied = Box<dyn FnOnce(&Broker, Replied) + Send>;
 ///
 /// # Errors
 /// The refusal of any send that fails its checks. `SYSTEM_BUSY` when too many client calls wait.
-pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnReplied) -> Result<(), Refusal> {
+pub(crate) fn reply(
+    broker: &Arc<Broker>,
+    request: &SendRequest<'_>,
+    replied: OnReplied,
+) -> Result<(), Refusal> {
     let queue_id = send::check_reply(broker, request)?;
     let reply = Reply::new(broker, request, queue_id);
     let client_id = properties::get_str(request.header.properties, key::REPLY_TO_CLIENT);
@@ -57,7 +61,7 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
         replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
     };
-    let Some(requester) = broker.clients.producer_by_id(client_id) else {
+    let Some(requester) = broker.sessions.clients.producer_by_id(client_id) else {
         let remark = format!("push reply message fail, channel of <{client_id}> not found.");
         replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
@@ -67,15 +71,16 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
 
 /// Sends a reply to its requester, and reports the result when the requester has responded or timed out.
 fn push(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     requester: Arc<dyn ClientLink>,
     client_id: &str,
     reply: Reply,
     replied: OnReplied,
 ) -> Result<(), Refusal> {
-    let question = reply.question(broker.now_ms());
+    let question = reply.question(broker.runtime.now_ms());
     let failed = format!("push reply message to {client_id}fail.");
-    client_calls::ask(broker, requester, question, move |broker, answer| {
+    let storing = broker.clone();
+    client_calls::ask(&broker.sessions, requester, question, move |answer| {
         let remark = match answer {
             Ok(answer) if answer.code == response::SUCCESS => None,
             Ok(answer) => {
@@ -87,7 +92,7 @@ fn push(
                 Some(failed)
             }
         };
-        replied(broker, reply.ended(broker, remark));
+        replied(&storing, reply.ended(&storing, remark));
     })
 }
 
@@ -106,11 +111,12 @@ impl Reply {
             ("reconsumeTimes", header.reconsume_times.to_string()),
             ("unitMode", header.unit_mode.to_string()),
             ("bornHost", caller.remote.to_string()),
-            ("storeHost", broker.store_host.to_string()),
+            ("storeHost", broker.identity.store_host.to_string()),
         ];
         // As every send (`AbstractSendMessageProcessor.buildMsgContext`).
-        let trace: &[u8] = if broker.config.trace_on { b"true" } else { b"false" };
-        let added = [(key::MSG_REGION, broker.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
+        let trace: &[u8] = if broker.runtime.config.trace_on { b"true" } else { b"false" };
+        let added =
+            [(key::MSG_REGION, broker.runtime.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
         let mut text = Vec::new();
         properties::rewrite(&mut text, header.properties, &[], &added);
         Self {
@@ -140,7 +146,7 @@ impl Reply {
     /// Stores the reply if `storeReplyMessageEnable` is set. `failed` is the reason why the reply was not pushed, if
     /// any.
     fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
-        let stored = broker.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
+        let stored = broker.runtime.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
         Replied { failed, queue_id: self.queue_id, stored }
     }
 
@@ -159,11 +165,11 @@ impl Reply {
             flag: self.flag,
             born_timestamp: self.born_timestamp,
             born_host: self.born_host,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: self.reconsume_times,
             prepared_transaction_offset: 0,
         };
-        let put = broker.put(&self.topic, self.queue_id, &message);
+        let put = broker.delivery.put(&self.topic, self.queue_id, &message);
         put.inspect_err(|error| tracing::warn!(topic = self.topic, %error, "a reply could not be stored"))
             .ok()
     }

@@ -71,7 +71,7 @@ impl<'a> SendRequest<'a> {
             flag: 0,
             born_timestamp: header.born_timestamp,
             born_host: caller.remote,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: header.reconsume_times.max(0),
             prepared_transaction_offset: 0,
         }
@@ -98,7 +98,7 @@ pub(crate) fn stage<A: SendAnswers>(
     let staged_bytes = staged.batch.size();
     if staged_bytes > STAGED_BYTES_MAX
         || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker)
-        || staged_bytes > REPLICATED_BYTES_MIN && broker.durability.waits_for_slaves()
+        || staged_bytes > REPLICATED_BYTES_MIN && broker.replication.durability.waits_for_slaves()
     {
         commit(broker, staged, answers);
     }
@@ -107,12 +107,12 @@ pub(crate) fn stage<A: SendAnswers>(
 
 /// Whether a flush started now could run while the rest of the read batch is staged.
 fn flush_could_start(broker: &Broker) -> bool {
-    broker.durability.waits_for_flush() && broker.store.flusher_is_idle()
+    broker.replication.durability.waits_for_flush() && broker.store.flusher_is_idle()
 }
 
 /// Refuses a message of a waiting sender if too few brokers are in sync (`CommitLog.asyncPutMessage`).
 fn demand_replicas(broker: &Broker) -> Result<(), Refusal> {
-    if !broker.durability.lacks_replicas() {
+    if !broker.replication.durability.lacks_replicas() {
         return Ok(());
     }
     let status = AckStatus::InSyncReplicasNotEnough;
@@ -135,7 +135,7 @@ fn try_stage<T>(
         Target { topic, queue_id: header.queue_id, dead: false }
     };
     let queue_id = match target.queue_id {
-        id if id < 0 => broker.spread(target.topic.config.write_queue_nums),
+        id if id < 0 => broker.identity.spread(target.topic.config.write_queue_nums),
         id => id,
     };
     let target = Target { queue_id, ..target };
@@ -152,14 +152,14 @@ fn find_topic<T>(
     staged: &mut StagedSends<T>,
     header: &SendHeader<'_>,
 ) -> Result<Arc<Topic>, Refusal> {
-    let generation = broker.topics.generation();
+    let generation = broker.tables.topics.generation();
     if let Some((known, topic)) = &staged.last
         && *known == generation
         && topic.name() == header.topic
     {
         return Ok(topic.clone());
     }
-    let topic = broker.topics.find_or_create(header.topic, &template(header))?;
+    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
     // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
     staged.last = Some((generation, topic.clone()));
     Ok(topic)
@@ -184,9 +184,13 @@ fn stage_single<T>(
     let real = target;
     let reported = properties.priority_queue.unwrap_or(target.queue_id);
     let target = match (properties.delay_level, properties.out_ms) {
-        _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
-        (Some(level), _) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
-        (None, Some(_)) => Target { topic: broker.timer_topic()?, queue_id: 0, dead: false },
+        _ if properties.is_half => Target { topic: broker.tables.half_topic()?, queue_id: 0, dead: false },
+        (Some(level), _) => {
+            Target { topic: broker.tables.schedule_topic(&broker.runtime)?, queue_id: level - 1, dead: false }
+        }
+        (None, Some(_)) => {
+            Target { topic: broker.tables.timer_topic(&broker.runtime)?, queue_id: 0, dead: false }
+        }
         (None, None) => Target { queue_id: reported, ..target.clone() },
     };
     let queue = find_queue(broker, &target)?;
@@ -209,7 +213,7 @@ fn stage_single<T>(
         RecallHandle::append(
             &mut staged.ids,
             real.topic.name(),
-            &broker.config.broker_name,
+            &broker.runtime.config.broker_name,
             out_ms + 1,
             &key,
         );
@@ -234,10 +238,10 @@ fn stage_single<T>(
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
 pub(crate) fn check_reply(broker: &Broker, request: &SendRequest<'_>) -> Result<i32, Refusal> {
     let header = &request.header;
-    let topic = broker.topics.find_or_create(header.topic, &template(header))?;
+    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
     check::check(broker, &topic, request)?;
     let queues = topic.config.write_queue_nums;
-    Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
+    Ok(if header.queue_id < 0 { broker.identity.spread(queues) } else { header.queue_id })
 }
 
 /// Returns the system flags of a send without the flags that a client may not set. The broker knows the kinds of the

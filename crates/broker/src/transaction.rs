@@ -49,13 +49,13 @@ const GROUP: &str = "CID_RMQ_SYS_TRANS";
 /// `flushed` is how far the log was flushed before the call.
 pub(crate) fn note(broker: &Broker, flushed: LogOffset) {
     let positions = {
-        let mut half_messages = broker.transactions.lock();
+        let mut half_messages = broker.delivery.transactions.lock();
         // Under the lock, so that every record the state depends on lies before the end of the log read here.
         half_messages.positions(flushed, broker.store.appended())
     };
     let Some((half, op)) = positions else { return };
-    broker.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
-    broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
+    broker.tables.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
+    broker.tables.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
 }
 
 /// Message and its target queue.
@@ -80,7 +80,7 @@ fn append_with_op(
     half: i64,
     put: Option<Put<'_>>,
 ) -> Result<Appended, PutError> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let mut batch: Batch = broker.store.batch();
     let mut grown = Vec::with_capacity(2);
     if let Some(Put { topic, queue_id, message }) = &put {
@@ -89,32 +89,32 @@ fn append_with_op(
         grown.push(queue);
     }
     let body = format!("{half},");
-    let op = broker.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
+    let op = broker.tables.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
     let message = Message {
         body: body.as_bytes(),
         properties: b"TAGS\x01d\x02",
         sys_flag: 0,
         flag: 0,
         born_timestamp: now_ms,
-        born_host: broker.store_host,
-        store_host: broker.store_host,
+        born_host: broker.identity.store_host,
+        store_host: broker.identity.store_host,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
     };
     let index = batch.push(&op.index, &message)?;
     grown.push(op);
-    broker.append_own(&mut batch, now_ms)?;
+    broker.delivery.append_own(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
     let placed = put.is_some().then(|| batch.placed(0));
-    grown.extend(broker.further_queues(&batch));
-    broker.grown(batch.end(), grown);
+    grown.extend(broker.tables.further_queues(&batch));
+    broker.delivery.grown(batch.end(), grown);
     Ok(Appended { placed, end: batch.end() })
 }
 
 /// Reads the half message at a half offset into `bytes`, and returns its log offset. `None` when the message is deleted or
 /// cannot be read.
 fn read_half(broker: &Broker, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
-    let queue = broker.log_queue(names::HALF_TOPIC, 0)?;
+    let queue = broker.tables.log_queue(names::HALF_TOPIC, 0)?;
     let mut units = Vec::with_capacity(1);
     queue.index.units_blocking(wire::units::QueueOffset::from_i64(offset)?, 1, &mut units).ok()?;
     let unit = units.first().filter(|unit| !unit.is_blank())?;

@@ -16,7 +16,7 @@ use crate::{Refusal, lite, pop};
 impl Api {
     /// Whether the broker serves lite topics: `enableLmq` and `enableMultiDispatch` are on.
     pub fn serves_lite(&self) -> bool {
-        self.broker.config.store.multi_dispatch
+        self.broker.runtime.config.store.multi_dispatch
     }
 
     /// Changes the lite topics of clients in the order of the changes. `link` leads to the clients that the changes

@@ -170,7 +170,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In this order: a pop that is being put into the list looks at the flag afterwards.
         self.cancelled.store(true, Ordering::SeqCst);
-        self.api.broker.pops.closed(self.id);
+        self.api.broker.delivery.pops.closed(self.id);
     }
 }
 
@@ -221,14 +221,14 @@ impl Api {
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.now_ms());
+                let end = records.append(broker, broker.runtime.now_ms());
                 end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
             })
             .await;
         let (mut outcomes, end) =
             stored.unwrap_or_else(|refusal| (vec![Err(refusal); messages.len()], LogOffset::ZERO));
         let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()?.cause);
-        refused.for_each(|cause| broker.refused.count(cause, 1));
+        refused.for_each(|cause| broker.figures.refused.count(cause, 1));
         self.all_durable(&mut outcomes, end).await;
         outcomes
     }
@@ -253,7 +253,7 @@ impl Api {
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for it in changes {
-            let change = || pop::change_invisible_time(&self.broker, it);
+            let change = || pop::change_visibility(&self.broker, it);
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
@@ -272,7 +272,7 @@ impl Api {
         invisible_ms: i64,
     ) -> Result<Option<Invisible>, Refusal> {
         let change = InvisibleTimeChange { message: *message, invisible_ms, suspend: false };
-        let change = || pop::change_invisible_time(&self.broker, &change);
+        let change = || pop::change_visibility(&self.broker, &change);
         let changed = self.until_stored(change).await?;
         if let Some(changed) = &changed {
             self.durable(changed.end).await?;

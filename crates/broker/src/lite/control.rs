@@ -76,7 +76,7 @@ fn queues(change: &LiteSubscription) -> Vec<Arc<str>> {
 fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscription) -> Result<(), Refusal> {
     let LiteSubscription { client_id, group, topic, .. } = change;
     let refused = |text: &str| Err(illegal(format!("java.lang.IllegalStateException: {text}")));
-    if broker.groups.find(group).is_none_or(|config| !config.consume_enable) {
+    if broker.tables.groups.find(group).is_none_or(|config| !config.consume_enable) {
         return refused("Consumer group is not allowed to consume.");
     }
     let Some(rules) = rules(broker, group).filter(|rules| *rules.topic == **topic) else {
@@ -87,17 +87,17 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
     if rules.wildcard && is_partial {
         return refused("subscribe lite operation is not supported for this group");
     }
-    let now_ms = broker.now_ms();
-    broker.lite.begin_use();
-    broker.lite.tables().note_request((group, &rules), client_id, link, now_ms);
+    let now_ms = broker.runtime.now_ms();
+    broker.tables.lite.begin_use();
+    broker.tables.lite.tables().note_request((group, &rules), client_id, link, now_ms);
     if rules.wildcard {
-        broker.lite.wakeup().wake();
+        broker.tables.lite.wakeup().wake();
         return Ok(());
     }
     let queues = queues(change);
     let mut added = Vec::new();
     let mut apply = |part: &[Arc<str>], is_set: bool| {
-        let mut tables = broker.lite.tables();
+        let mut tables = broker.tables.lite.tables();
         let changed =
             if is_set { tables.set(group, client_id, part) } else { tables.add(group, client_id, part) };
         drop(tables);
@@ -115,16 +115,16 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
     if added.len() <= FEW {
         added.iter().for_each(|queue| dispatch(broker, Some(group), queue));
     } else {
-        broker.lite.tables().demand((group.as_str().into(), Some(client_id.as_str().into())));
-        broker.lite.wakeup().wake();
+        broker.tables.lite.tables().demand((group.as_str().into(), Some(client_id.as_str().into())));
+        broker.tables.lite.wakeup().wake();
     }
     Ok(())
 }
 
 /// Refuses additions that do not fit. Apache's broker lets the last one pass, however large it is.
 fn check_quota(broker: &Broker, rules: &GroupRules, change: &LiteSubscription) -> Result<(), Refusal> {
-    let max = broker.config.lite.subscriptions_max;
-    let tables = broker.lite.tables();
+    let max = broker.runtime.config.lite.subscriptions_max;
+    let tables = broker.tables.lite.tables();
     let known = tables.client(&change.group, &change.client_id);
     let of_client = known.map_or(0, |client| client.queues.len());
     let wanted = if rules.wildcard { 1 } else { change.lite_topic_set.len() };
@@ -135,7 +135,8 @@ fn check_quota(broker: &Broker, rules: &GroupRules, change: &LiteSubscription) -
     };
     let is_full = known.is_none() && tables.clients() >= max;
     if after > max || is_full {
-        let text = "org.apache.rocketmq.broker.lite.LiteQuotaException: lite subscription quota exceeded";
+        let text =
+            "org.apache.rocketmq.broker.tables.lite.LiteQuotaException: lite subscription quota exceeded";
         return Err(Refusal::new(SUBSCRIPTION_QUOTA_EXCEEDED, format!("{text} {max}")));
     }
     Ok(())
@@ -156,7 +157,7 @@ fn lost(broker: &Broker, group: &str, rules: &GroupRules, lost: Vec<Subscriber>)
 fn remove(broker: &Arc<Broker>, change: &LiteSubscription) {
     let group = &*change.group;
     for part in queues(change).chunks(PART) {
-        let removed = broker.lite.tables().remove(group, &change.client_id, part).removed;
+        let removed = broker.tables.lite.tables().remove(group, &change.client_id, part).removed;
         if rules(broker, group).is_some_and(|rules| rules.resets_on_removal) {
             removed.iter().for_each(|queue| set_offset(broker, group, queue, 0));
         }
@@ -165,17 +166,17 @@ fn remove(broker: &Arc<Broker>, change: &LiteSubscription) {
 
 /// Removes a client. Other clients of the group get its events.
 fn leave(broker: &Arc<Broker>, group: &str, client: &str) {
-    let (events, waiters) = broker.lite.tables().remove_client(group, client);
+    let (events, waiters) = broker.tables.lite.tables().remove_client(group, client);
     events.iter().for_each(|event| dispatch(broker, Some(group), event));
     waiters.iter().for_each(|waiters| pop::wake_all(broker, waiters));
-    broker.lite.wakeup().wake();
+    broker.tables.lite.wakeup().wake();
 }
 
 /// Moves a group in a lite queue as the offset option of a subscription says (`LiteSubscriptionRegistryImpl.resetOffset`).
 /// A time has no effect, as in Java.
 fn reset(broker: &Broker, group: &str, queue: &str, option: LiteOffset) {
     let Some(index) = broker.store.find_queue(queue, 0) else { return };
-    let committed = broker.offsets.committed(group, queue, 0);
+    let committed = broker.tables.offsets.committed(group, queue, 0);
     let target = match (option.r#type, option.value) {
         (LiteOffsetType::Policy, POLICY_MIN) => Some(0),
         (LiteOffsetType::Policy, POLICY_MAX) => Some(index.max().to_i64()),
@@ -193,8 +194,8 @@ fn set_offset(broker: &Broker, group: &str, queue: &str, offset: i64) {
     if broker.store.find_queue(queue, 0).is_none() {
         return;
     }
-    broker.offsets.set_reset(group, queue, 0, offset);
-    if let Some(cell) = broker.pops.in_flight_queues.find(group, queue, 0) {
+    broker.tables.offsets.set_reset(group, queue, 0, offset);
+    if let Some(cell) = broker.delivery.pops.in_flight_queues.find(group, queue, 0) {
         cell.in_flight().order = None;
     }
 }

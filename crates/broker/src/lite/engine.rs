@@ -47,19 +47,19 @@ impl LiteEngine {
             let pass = self.passes.remove(&key);
             let mut names = pass.unwrap_or_else(|| match &key.1 {
                 Some(_) => Box::new(queues.into_iter()) as Names,
-                None => Box::new(of_parent(&self.broker, &parent)),
+                None => Box::new(of_parent(&self.broker, &parent)) as Names,
             });
             let outcome = self.run(&key.0, &mut names, &mut left);
             match outcome {
                 Pass::Done => {
-                    let mut tables = self.broker.lite.tables();
+                    let mut tables = self.broker.tables.lite.tables();
                     if tables.overflows_with_room(&key) {
                         tables.demand(key);
                     }
                 }
                 Pass::Full(name) => {
                     self.passes.insert(key.clone(), Box::new(std::iter::once(name).chain(names)));
-                    let mut tables = self.broker.lite.tables();
+                    let mut tables = self.broker.tables.lite.tables();
                     tables.stopped(&key);
                     // A client may have popped since its set was full.
                     if tables.overflows_with_room(&key) {
@@ -68,7 +68,7 @@ impl LiteEngine {
                 }
                 Pass::Step => {
                     self.passes.insert(key.clone(), names);
-                    self.broker.lite.tables().demand(key);
+                    self.broker.tables.lite.tables().demand(key);
                     return true;
                 }
             }
@@ -77,7 +77,7 @@ impl LiteEngine {
     }
 
     fn begin(&self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
-        self.broker.lite.tables().take_due()
+        self.broker.tables.lite.tables().take_due()
     }
 
     fn run(&self, group: &str, names: &mut Names, left: &mut usize) -> Pass {
@@ -93,13 +93,13 @@ impl LiteEngine {
 
     /// Removes silent clients, and gives the events of clients that do not pop to others.
     fn check(&mut self, now_ms: i64) {
-        let timeout_ms = self.broker.config.lite.client_timeout_ms;
-        let (events, waiters) = self.broker.lite.tables().check(now_ms, timeout_ms);
+        let timeout_ms = self.broker.runtime.config.lite.client_timeout_ms;
+        let (events, waiters) = self.broker.tables.lite.tables().check(now_ms, timeout_ms);
         for (group, event) in &events {
             dispatch(&self.broker, Some(group), event);
         }
         waiters.iter().for_each(|waiters| pop::wake_all(&self.broker, waiters));
-        let tables = self.broker.lite.tables();
+        let tables = self.broker.tables.lite.tables();
         self.passes.retain(|key, _| tables.has(key));
     }
 }
@@ -124,7 +124,7 @@ fn of_parent(broker: &Broker, parent: &Arc<str>) -> impl Iterator<Item = Arc<str
 impl Engine for LiteEngine {
     fn round(&mut self, now_ms: i64) -> Next {
         let began_ms = *self.began_ms.get_or_insert(now_ms);
-        let settings = &self.broker.config.lite;
+        let settings = &self.broker.runtime.config.lite;
         let (interval_ms, life_min_ms) = (settings.expiry_interval_ms, settings.life_min_ms);
         if self.checked.is_due(now_ms, CHECK_MS) {
             self.check(now_ms);

@@ -30,7 +30,7 @@ impl Search {
         let mut queues = broker.store.queues();
         queues.retain(|queue| lite_parts(queue.topic()).is_some());
         let mut groups: HashMap<Arc<str>, Vec<String>> = HashMap::new();
-        for name in broker.groups.names() {
+        for name in broker.tables.groups.names() {
             if let Some(rules) = rules(broker, &name) {
                 groups.entry(rules.topic).or_default().push(name);
             }
@@ -62,14 +62,14 @@ impl Search {
     fn is_expired(&self, broker: &Broker, queue: &Queue, now_ms: i64) -> bool {
         let Some((parent, _)) = lite_parts(queue.topic()) else { return false };
         // The light queues of a parent that was deleted go with it.
-        let Some(topic) = broker.topics.find(parent) else { return true };
+        let Some(topic) = broker.tables.topics.find(parent) else { return true };
         let attributes = &topic.config.attributes;
         if attributes.get(attributes::MESSAGE_TYPE).is_none_or(|kind| kind != attributes::LITE) {
             return false;
         }
         let minutes = attributes.get(attributes::LITE_EXPIRATION).and_then(|text| text.parse::<i64>().ok());
         let Some(minutes) = minutes.filter(|minutes| *minutes > 0) else { return false };
-        let life_ms = minutes.saturating_mul(MINUTE_MS).max(broker.config.lite.life_min_ms);
+        let life_ms = minutes.saturating_mul(MINUTE_MS).max(broker.runtime.config.lite.life_min_ms);
         let max = queue.max().get();
         // A queue without messages was made for a message that is being stored.
         if max == 0 {
@@ -84,16 +84,17 @@ impl Search {
                 return false;
             }
         }
-        broker.config.retention.unconsumed == Unconsumed::Drop || !self.is_lacked(broker, parent, queue)
+        broker.runtime.config.retention.unconsumed == Unconsumed::Drop
+            || !self.is_lacked(broker, parent, queue)
     }
 
     /// Whether a group has not consumed all messages of a lite queue: it has an offset, or a client that subscribes.
     fn is_lacked(&self, broker: &Broker, parent: &str, queue: &Queue) -> bool {
         let name = queue.topic();
         let is_readable = |next: i64| queue.max().to_i64() > next.max(queue.min().to_i64());
-        let subscribing = broker.lite.groups_of(name);
+        let subscribing = broker.tables.lite.groups_of(name);
         self.groups.get(parent).into_iter().flatten().any(|group| {
-            match broker.offsets.committed(group, name, 0) {
+            match broker.tables.offsets.committed(group, name, 0) {
                 Some(next) => is_readable(next),
                 None => subscribing.iter().any(|other| **other == **group) && is_readable(0),
             }
@@ -108,13 +109,13 @@ fn remove(broker: &Broker, queues: &[Arc<Queue>]) {
     }
     let names: Vec<&str> = queues.iter().map(|queue| queue.topic()).collect();
     // In this order: a pop in flight no longer moves the offset of a lite topic of the same name that begins anew.
-    names.iter().for_each(|name| broker.pops.forget_topic(name));
+    names.iter().for_each(|name| broker.delivery.pops.forget_topic(name));
     if let Err(error) = broker.store.remove_topics(&names) {
         tracing::error!(%error, "the removal of lite topics is not on disk yet");
     }
     for name in names {
-        broker.offsets.forget_topic(name);
-        broker.light.removed(name);
-        broker.lite.tables().forget_queue(name);
+        broker.tables.offsets.forget_topic(name);
+        broker.tables.light.removed(name);
+        broker.tables.lite.tables().forget_queue(name);
     }
 }

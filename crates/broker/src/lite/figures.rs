@@ -25,7 +25,7 @@ fn illegal(remark: String) -> Refusal {
 
 /// Finds a parent topic.
 fn parent(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    let Some(topic) = broker.topics.find(name) else {
+    let Some(topic) = broker.tables.topics.find(name) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic [{name}] not exist.")));
     };
     if !is_parent(&topic) {
@@ -45,7 +45,7 @@ fn expiration(topic: &Topic) -> i64 {
 
 /// Finds a group.
 fn group(broker: &Broker, name: &str) -> Result<Arc<SubscriptionGroupConfig>, Refusal> {
-    broker.groups.find(name).ok_or_else(|| {
+    broker.tables.groups.find(name).ok_or_else(|| {
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, format!("Group [{name}] not exist."))
     })
 }
@@ -59,7 +59,7 @@ fn lite_group(broker: &Broker, name: &str) -> Result<GroupRules, Refusal> {
 /// Lite groups by parent topic.
 fn groups_by_parent(broker: &Broker) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for name in broker.groups.names() {
+    for name in broker.tables.groups.names() {
         if let Some(rules) = rules(broker, &name) {
             found.entry(rules.topic.to_string()).or_default().insert(name);
         }
@@ -76,23 +76,23 @@ fn store_time(broker: &Broker, name: &str, offset: i64) -> i64 {
 
 /// 200074 `GET_BROKER_LITE_INFO`.
 pub(crate) fn broker_info(broker: &Broker) -> Value {
-    let topics = broker.topics.all().filter(|topic| is_parent(topic));
+    let topics = broker.tables.topics.all().filter(|topic| is_parent(topic));
     let lives: BTreeMap<String, i64> =
         topics.map(|topic| (topic.name().to_owned(), expiration(&topic))).collect();
-    let ordered = broker.pops.in_flight_queues.all();
+    let ordered = broker.delivery.pops.in_flight_queues.all();
     let ordered = ordered.iter().filter(|cell| lite_parts(&cell.topic).is_some());
     let (active, with_events) = {
-        let tables = broker.lite.tables();
+        let tables = broker.tables.lite.tables();
         (tables.active(), tables.with_events())
     };
     json!({
         "storeType": "default",
-        "maxLmqNum": broker.config.light.queues_max,
-        "currentLmqNum": broker.light.count(),
+        "maxLmqNum": broker.runtime.config.light.queues_max,
+        "currentLmqNum": broker.tables.light.count(),
         "liteSubscriptionCount": active,
         "orderInfoCount": ordered.filter(|cell| cell.in_flight().order.is_some()).count(),
         "cqTableSize": broker.store.queues().len(),
-        "offsetTableSize": broker.offsets.size(),
+        "offsetTableSize": broker.tables.offsets.size(),
         "eventMapSize": with_events,
         "topicMeta": lives,
         "groupMeta": groups_by_parent(broker),
@@ -109,7 +109,7 @@ pub(crate) fn parent_info(broker: &Broker, name: &str) -> Result<Value, Refusal>
     let mut info = json!({
         "topic": name,
         "ttl": expiration(&topic),
-        "lmqNum": broker.light.count(),
+        "lmqNum": broker.tables.light.count(),
         "liteTopicCount": queues.iter().filter(is_of).count(),
     });
     if let Some(groups) = groups_by_parent(broker).remove(name) {
@@ -125,7 +125,7 @@ pub(crate) fn topic_info(broker: &Broker, parent_name: &str, lite_topic: &str) -
     let queue = broker.store.find_queue(&name, 0);
     let (min, max) = queue.map_or((0, 0), |queue| (queue.min().to_i64(), queue.max().to_i64()));
     let subscribers: Vec<Value> = {
-        let subscribers = broker.lite.tables().subscribers(&name);
+        let subscribers = broker.tables.lite.tables().subscribers(&name);
         subscribers.iter().map(|(group, client)| json!({ "clientId": **client, "group": **group })).collect()
     };
     Ok(json!({
@@ -161,7 +161,7 @@ pub(crate) fn client_info(
         "lastConsumeTime": 0,
         "liteTopicCount": -1,
     });
-    let tables = broker.lite.tables();
+    let tables = broker.tables.lite.tables();
     if let Some(client) = tables.client(group_name, client_id) {
         let count = usize::try_from(count_max.min(NAMES_MAX)).unwrap_or(0);
         let queues: Vec<&str> = client.queues.iter().map(|name| &**name).take(count).collect();
@@ -194,7 +194,7 @@ fn lag(broker: &Broker, group: &str, name: &str) -> Value {
     if max == 0 {
         return json!({ "totalLagCount": -1, "earliestUnconsumedTimestamp": -1 });
     }
-    let Some(next) = broker.offsets.committed(group, name, 0) else {
+    let Some(next) = broker.tables.offsets.committed(group, name, 0) else {
         return json!({ "totalLagCount": 0, "earliestUnconsumedTimestamp": 0 });
     };
     json!({
@@ -215,7 +215,7 @@ fn lags(broker: &Broker, group: &str, parent_name: &str, top: i64) -> Result<Val
         return Err(Refusal::error(format!("topK is {top}, expected 1 or more")));
     };
     let mut committed: HashMap<String, i64> = HashMap::new();
-    broker.offsets.each_committed(group, |name, _, next| {
+    broker.tables.offsets.each_committed(group, |name, _, next| {
         if lite_parts(name).is_some_and(|(of, _)| of == parent_name) {
             committed.insert(name.to_owned(), next);
         }
@@ -248,12 +248,14 @@ fn lags(broker: &Broker, group: &str, parent_name: &str, top: i64) -> Result<Val
 /// 200079 `TRIGGER_LITE_DISPATCH`: runs a full dispatch of a client, or of all clients of a group.
 pub(crate) fn trigger(broker: &Broker, group: &str, client: Option<&str>) -> Result<(), Refusal> {
     let rules = lite_group(broker, group)?;
-    let mut tables = broker.lite.tables();
+    let mut tables = broker.tables.lite.tables();
     match client.filter(|_| !rules.wildcard) {
-        Some(client) => drop(tables.demand((group.into(), Some(client.into())))),
+        Some(client) => {
+            tables.demand((group.into(), Some(client.into())));
+        }
         None => tables.demand_group(group),
     }
     drop(tables);
-    broker.lite.wakeup().wake();
+    broker.tables.lite.wakeup().wake();
     Ok(())
 }

@@ -21,6 +21,7 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 
 use super::*;
+use crate::Refusal;
 use crate::api::{Api, InvisibleTimeChange, LitePopRequest, PopStatus, Popped, PoppedMessage, SendRequest};
 use crate::client_link::{Asked, ClientLink, Notice, Question};
 use crate::clock::Clock;
@@ -127,17 +128,17 @@ impl World {
         config.attributes.clear();
         let alterations = attributes.into_iter().map(|(name, value)| (format!("+{name}"), value)).collect();
         let change = crate::change::TopicChange::Put(config, alterations);
-        self.fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+        self.fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
     }
 
     fn group(&self, name: &str, parent: &str, attributes: &[(&str, &str)]) {
         let attributes = [("lite.bind.topic", parent)].iter().chain(attributes);
         let config = SubscriptionGroupConfig {
-            group_name: name.to_owned(),
+            group_name: Some(name.to_owned()),
             attributes: attributes.map(|(name, value)| (format!("+{name}"), (*value).to_owned())).collect(),
             ..SubscriptionGroupConfig::default()
         };
-        self.fixture.broker.groups.put(config, 1).unwrap();
+        self.fixture.broker.tables.groups.put(config, 1).unwrap();
     }
 
     fn api(&self) -> Api {
@@ -423,7 +424,7 @@ fn the_newest_client_of_an_exclusive_group_takes_over() {
     // The notice was lost.
     world.set("c", &["a", "b"]);
     assert_eq!(world.notices(), ["c G a"]);
-    let owners = world.fixture.broker.lite.tables().subscribers(&lite_queue("P", "a"));
+    let owners = world.fixture.broker.tables.lite.tables().subscribers(&lite_queue("P", "a"));
     assert_eq!(owners, [("G".into(), "d".into())]);
     world.add("c", &["a"]);
     assert_eq!(world.notices(), ["d G a"]);
@@ -492,7 +493,7 @@ fn the_events_of_a_client_that_does_not_pop_go_to_another() {
     world.send("a", "1");
     world.add("d", &["a"]);
     // The new subscriber took the event as well.
-    world.fixture.broker.lite.tables().client_mut("G", "d").unwrap().events = Default::default();
+    world.fixture.broker.tables.lite.tables().client_mut("G", "d").unwrap().events = Default::default();
     assert!(world.pop("d").is_empty());
     world.pass(9000);
     assert!(world.pop("d").is_empty());
@@ -505,9 +506,9 @@ fn a_silent_client_loses_its_lite_topics() {
     let mut world = World::new();
     world.add("c", &["a"]);
     world.pass(179_000);
-    assert_eq!(world.fixture.broker.lite.tables().active(), 1);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1);
     world.pass(10_000);
-    let tables = world.fixture.broker.lite.tables();
+    let tables = world.fixture.broker.tables.lite.tables();
     assert_eq!((tables.active(), tables.clients()), (0, 0));
 }
 
@@ -519,7 +520,7 @@ fn a_client_that_leaves_gives_its_events_to_others() {
     world.add("d", &["a"]);
     world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
     assert_eq!(bodies(&world.pop("d")), ["a:1#0"]);
-    assert_eq!(world.fixture.broker.lite.tables().active(), 1);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1);
 }
 
 #[test]
@@ -595,7 +596,7 @@ fn a_lite_topic_expires_after_its_last_message_if_all_is_consumed() {
     world.pass(5 * 60_000);
     assert!(exists(&world, "done").is_none());
     assert!(exists(&world, "lacked").is_some());
-    assert_eq!(world.fixture.broker.offsets.committed("G", &lite_queue("P", "done"), 0), None);
+    assert_eq!(world.fixture.broker.tables.offsets.committed("G", &lite_queue("P", "done"), 0), None);
     world.add("c", &["done"]);
     world.send("done", "3");
     assert!(bodies(&world.pop("c")).contains(&"done:3#0".to_owned()), "it begins anew");
@@ -620,18 +621,18 @@ fn an_idle_lite_topic_leaves_no_state_of_pops() {
         world.send("a", &round.to_string());
         let popped = world.pop("c");
         assert_eq!(popped.len(), 1);
-        assert_eq!(world.fixture.broker.pops.in_flight_queues.all().len(), 1);
+        assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.all().len(), 1);
         world.ack(&popped[0]).unwrap();
-        assert_eq!(world.fixture.broker.pops.in_flight_queues.all().len(), 0);
+        assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.all().len(), 0);
     }
-    assert_eq!(world.fixture.broker.light.len(), 0);
-    assert_eq!(world.fixture.broker.pops.in_flight_queues.earliest(), None);
+    assert_eq!(world.fixture.broker.tables.light.len(), 0);
+    assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.earliest(), None);
 }
 
 #[test]
 fn bad_pops_are_refused_as_in_java() {
     let world = World::new();
-    world.fixture.broker.groups.make("plain", 1).unwrap();
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
     world.fixture.queue("T", 0);
     let refused = |change: &dyn Fn(&mut LitePopRequest<'static>)| {
         let mut request = world.request("c", 32, 0);
@@ -663,15 +664,16 @@ fn bad_subscriptions_are_refused_as_in_java() {
     assert_eq!(refused(unknown), (response::ILLEGAL_OPERATION, text));
     let unbound = LiteSubscription { topic: "Q".to_owned(), ..add(&["a"]) };
     assert_eq!(refused(unbound).0, response::ILLEGAL_OPERATION);
-    let quota = "org.apache.rocketmq.broker.lite.LiteQuotaException: lite subscription quota exceeded 3";
+    let quota =
+        "org.apache.rocketmq.broker.tables.lite.LiteQuotaException: lite subscription quota exceeded 3";
     assert_eq!(refused(add(&["a", "b", "c", "d"])), (2018, quota.to_owned()));
     let many: Vec<String> = (0..1000).map(|number| format!("t{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(refused(world.change("c", LiteSubscriptionAction::CompleteAdd, &many)).0, 2018);
-    assert_eq!(world.fixture.broker.lite.tables().active(), 0);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 0);
     let long = "x".repeat(300);
     world.add("c", &["", "a$b", &long, "ok"]);
-    assert_eq!(world.fixture.broker.lite.tables().active(), 1, "the others can have no queue");
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1, "the others can have no queue");
     world.control(LiteSubscription { client_id: " ".to_owned(), ..add(&["a"]) }).unwrap();
     let empty = world.fixture.ask(request::LITE_SUBSCRIPTION_CTL, &[], b"");
     assert_eq!((empty.0, &*empty.1), (response::ILLEGAL_OPERATION, "Request body is null."));
@@ -695,7 +697,7 @@ fn bad_sends_and_acknowledgements_are_refused() {
     let refused = |delivery: Delivery| world.ack(&delivery).unwrap_err().remark.into_owned();
     assert_eq!(refused(Delivery { offset: 2, ..popped.clone() }), "ack offset illegal.");
     let text = "group type or bind topic not match.";
-    world.fixture.broker.groups.make("plain", 1).unwrap();
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
     let fields = [("topic", "P"), ("consumerGroup", "plain"), ("liteTopic", "a"), ("queueId", "0")];
     let handle = World::handle(&popped);
     let fields = [&fields[..], &[("offset", "0"), ("extraInfo", &handle)]].concat();
@@ -753,7 +755,7 @@ fn operators_see_lite_topics() {
     ask(request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]);
     let refused = world.fixture.ask(request::GET_PARENT_TOPIC_INFO, &[("topic", "x")], b"");
     assert_eq!((refused.0, &*refused.1), (response::TOPIC_NOT_EXIST, "Topic [x] not exist."));
-    world.fixture.broker.groups.make("plain", 1).unwrap();
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
     let refused = world.fixture.ask(request::GET_LITE_GROUP_INFO, &[("group", "plain"), ("topK", "1")], b"");
     assert_eq!(&*refused.1, "Group [plain] is not a LITE group.");
 }

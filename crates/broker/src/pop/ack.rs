@@ -51,12 +51,12 @@ impl Origin<'_> {
             let text = format!("the handle's start offset is {start_offset}, expected 0 to {first_offset}");
             return illegal(text);
         }
-        let last = broker.config.pop.revive_queues - 1;
+        let last = broker.runtime.config.pop.revive_queues - 1;
         if !(0..=last).contains(&revive_queue) {
             let text = format!("the revive queue is {revive_queue}, expected 0 to {last} (reviveQueueNum)");
             return Err(Refusal::error(text));
         }
-        let delay_max_ms = broker.config.timers.delay_max_s.saturating_mul(1000);
+        let delay_max_ms = broker.runtime.config.timers.delay_max_s.saturating_mul(1000);
         let latest_ms = now_ms.saturating_add(delay_max_ms).saturating_add(AHEAD_MS_MAX);
         if pop_ms < 0 || invisible_ms < 0 || pop_ms.saturating_add(invisible_ms) > latest_ms {
             let text = format!(
@@ -147,7 +147,7 @@ fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a
     }
     let origin = origin(message)?;
     if origin.revive_queue != ORDER_REVIVE_QUEUE {
-        origin.check(broker, offset, broker.now_ms())?;
+        origin.check(broker, offset, broker.runtime.now_ms())?;
     }
     Ok(origin)
 }
@@ -187,7 +187,7 @@ pub(crate) fn batch_ack(
             return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
         };
         let topic = kind.topic(&entry.topic, &entry.consumer_group);
-        if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
+        if let Some(queue) = broker.tables.log_queue(&topic, entry.queue_id)
             && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
         {
             refused = Some(refusal);
@@ -223,7 +223,7 @@ fn ack_entry(
         return done;
     }
     let Some(first) = offsets.first() else { return Ok(()) };
-    origin.check(broker, *first, broker.now_ms())?;
+    origin.check(broker, *first, broker.runtime.now_ms())?;
     acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
 }
 
@@ -250,6 +250,20 @@ pub struct Invisible {
     pub(crate) end: LogOffset,
 }
 
+/// Changes the invisible time of a message: of a lite topic, or as [`change_invisible_time`] does.
+///
+/// # Errors
+/// Refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+pub(crate) fn change_visibility(
+    broker: &Arc<Broker>,
+    &InvisibleTimeChange { message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
+) -> Result<Option<Invisible>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::change_invisible_time(broker, &message, invisible_ms, suspend);
+    }
+    change_invisible_time(broker, &message, invisible_ms)
+}
+
 /// Keeps a message invisible for another `invisible_ms`. The message gets a checkpoint of its own, and is
 /// acknowledged in the old checkpoint. Returns `None` if the message was popped in order and is acknowledged already.
 ///
@@ -257,11 +271,9 @@ pub struct Invisible {
 /// `NO_MESSAGE` for an offset without a message, and the refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
-    &InvisibleTimeChange { ref message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
+    message: &PoppedMessage<'_>,
+    invisible_ms: i64,
 ) -> Result<Option<Invisible>, Refusal> {
-    if names::lite_parts(message.topic).is_some() {
-        return lite::change_invisible_time(broker, message, invisible_ms, suspend);
-    }
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
     if !(queue.index.min().to_i64()..queue.index.max().to_i64()).contains(&offset) {
@@ -272,7 +284,7 @@ pub(crate) fn change_invisible_time(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     origin.check(broker, offset, now_ms)?;
     // The pop time is part of a checkpoint's name. Within the same millisecond the new checkpoint would get the old one's
     // name, and the acknowledgement of the old one would hit both: the message would never come back (as can happen in Java).
@@ -290,7 +302,7 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         renew_in_memory(broker, &origin, checkpoint)?;
         let end = LogOffset::ZERO;
         return Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }));
@@ -313,10 +325,10 @@ pub(crate) fn change_invisible_time(
 /// The refusal of an append at a slave, if the old checkpoint is not in memory or no further one may be.
 fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
     let refused = || not_put(broker, AppendError::Following.into());
-    let queues = &broker.pops.in_flight_queues;
+    let queues = &broker.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
     let offset = checkpoint.start_offset;
-    if !broker.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.runtime.now_ms()) {
         return Err(refused());
     }
     let name = (origin.start_offset, origin.pop_ms);
@@ -362,13 +374,15 @@ fn acknowledge(
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
-    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+    if let Some(cell) =
+        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
+    {
         let merged = cell.in_flight().ack(name, (offsets, after), patience(broker), now_ms);
         if merged == Some(true) {
-            broker.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
-            broker.pops.advance(broker, &cell, now_ms);
+            broker.delivery.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
+            broker.delivery.pops.advance(broker, &cell, now_ms);
         }
         if merged.is_some() {
             return Ok(());
@@ -392,12 +406,12 @@ fn acknowledge(
 }
 
 pub(super) fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
-    let committed = broker.offsets.committed(origin.group, origin.topic, origin.queue_id);
+    let committed = broker.tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
 
 fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
-    broker.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
+    broker.delivery.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
@@ -406,12 +420,12 @@ pub(super) fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset:
     if is_passed(broker, origin, offset) {
         return Ok(());
     }
-    if broker.group(group)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, group)?.is_none() {
         return Err(Refusal::error(format!("Group {group} not exist!")));
     }
     let cell = cell_of(broker, origin);
     let mut in_flight = cell.in_flight();
-    let committed = broker.offsets.committed(group, topic, queue_id);
+    let committed = broker.tables.offsets.committed(group, topic, queue_id);
     let acked = match in_flight.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
         // No state after a reset, or after a kill before the state was written: it is not known which messages before this one
@@ -430,11 +444,13 @@ pub(super) fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset:
         }
         order::Acked::Commit(next) => {
             if !in_flight.gone {
-                broker.offsets.commit(group, topic, queue_id, next);
+                broker.tables.offsets.commit(group, topic, queue_id, next);
             }
-            broker.pops.order_file.changed();
-            let blocked =
-                in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            broker.delivery.pops.order_file.changed();
+            let blocked = in_flight
+                .order
+                .as_ref()
+                .and_then(|state| order::blocked_until(state, None, broker.runtime.now_ms()));
             drop(in_flight);
             if blocked.is_none() {
                 serve::freed(broker, &cell);
@@ -450,14 +466,16 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
     if is_passed(broker, origin, offset) {
         return None;
     }
-    let visible_ms = broker.now_ms().saturating_add(invisible_ms);
+    let visible_ms = broker.runtime.now_ms().saturating_add(invisible_ms);
     // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
-    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+    if let Some(cell) =
+        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
+    {
         let mut in_flight = cell.in_flight();
         if let Some(state) = in_flight.order.as_mut() {
             order::delay(state, offset, origin.pop_ms, visible_ms);
-            broker.pops.order_file.changed();
-            broker.pops.look_at(&cell, &mut in_flight, visible_ms);
+            broker.delivery.pops.order_file.changed();
+            broker.delivery.pops.look_at(&cell, &mut in_flight, visible_ms);
         }
     }
     Some(Invisible {

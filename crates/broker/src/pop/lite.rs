@@ -13,7 +13,7 @@ use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
-use super::ack::{Invisible, Origin, PoppedMessage, is_passed, origin, settle_in_order};
+use super::ack::{Invisible, Origin, PoppedMessage, is_passed, origin};
 use super::pick::{Picking, Unpopped, Visit};
 use super::request::{self, Polling};
 use super::{order, serve};
@@ -60,10 +60,10 @@ pub(crate) fn pop_lite(
     later: &dyn Fn() -> Arc<dyn ReplySink>,
 ) -> Result<(), Refusal> {
     let rules = check(broker, request)?;
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let (group, client) = (request.group, request.client_id);
-    let clients_max = broker.config.lite.subscriptions_max;
-    let Some(waiters) = broker.lite.note_pop((group, &rules), client, now_ms, clients_max) else {
+    let clients_max = broker.runtime.config.lite.subscriptions_max;
+    let Some(waiters) = broker.tables.lite.note_pop((group, &rules), client, now_ms, clients_max) else {
         out.popped(PopStatus::Full, Popped::default(), request.invisible_ms);
         return Ok(());
     };
@@ -92,7 +92,7 @@ fn check(broker: &Broker, request: &LitePopRequest<'_>) -> Result<GroupRules, Re
     request::check_time(broker, &polling, count_max)?;
     let no_permission = |remark| Refusal::new(response::NO_PERMISSION, remark);
     let illegal = |remark| Refusal::new(response::INVALID_PARAMETER, remark);
-    let Some(topic) = broker.topics.find(name) else {
+    let Some(topic) = broker.tables.topics.find(name) else {
         let remark = format!("topic [{name}] not exist, apply first please! {FAQ}");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     };
@@ -103,14 +103,15 @@ fn check(broker: &Broker, request: &LitePopRequest<'_>) -> Result<GroupRules, Re
     if message_type.is_none_or(|kind| kind != attributes::LITE) {
         return Err(illegal(format!("the topic [{name}] message type not match")));
     }
-    let Some(config) = broker.groups.find(group) else {
+    let Some(config) = broker.tables.groups.find(group) else {
         let remark = format!("subscription group [{group}] not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
     if !config.consume_enable {
         return Err(no_permission(format!("subscription group no permission, {group}")));
     }
-    let rules = GroupRules::of(&config, broker.config.lite.events_max).filter(|rules| *rules.topic == *name);
+    let rules =
+        GroupRules::of(&config, broker.runtime.config.lite.events_max).filter(|rules| *rules.topic == *name);
     let Some(rules) = rules else {
         return Err(illegal(format!("subscription bind topic not match, {group}")));
     };
@@ -126,7 +127,7 @@ fn check(broker: &Broker, request: &LitePopRequest<'_>) -> Result<GroupRules, Re
 impl Picking<'_> {
     /// Reads messages of the lite queues in the client's events.
     pub(super) fn visit_events(&mut self, client: &str) -> Result<(), Unpopped> {
-        let (lite, group) = (&self.broker.lite, &*self.ask.group);
+        let (lite, group) = (&self.broker.tables.lite, &*self.ask.group);
         // Events that come back meanwhile are for the next pop.
         let mut left = lite.tables().client(group, client).map_or(0, |client| client.events.len());
         while self.wanted() > 0 && left > 0 {
@@ -145,13 +146,13 @@ impl Picking<'_> {
         // A lite topic that expired has no queue.
         let Some(index) = broker.store.find_queue(name, 0) else { return Ok(()) };
         let queue = Arc::new(Queue::lite(index));
-        let cell = broker.pops.in_flight_queues.make(&self.ask.group, name, 0);
+        let cell = broker.delivery.pops.in_flight_queues.make(&self.ask.group, name, 0);
         let before = self.popped.count;
         match self.visit_queue(self.topic, &queue, &cell, Kind::Normal)? {
             Visit::Held if self.popped.count == before => self.found_none.push(name.clone()),
             Visit::Held | Visit::Busy => {}
             // The engine gives the client another event, some seconds later.
-            Visit::Unreadable => broker.lite.overflow(&self.ask.group, self.ask.lite.as_deref()),
+            Visit::Unreadable => broker.tables.lite.overflow(&self.ask.group, self.ask.lite.as_deref()),
         }
         Ok(())
     }
@@ -162,8 +163,8 @@ pub(super) fn release(broker: &Broker, group: &str, found_none: &[Arc<str>]) {
     // Pairs with the exchange in `Cell::occupy`: a pop that failed there saw messages that are read now.
     fence(Ordering::SeqCst);
     for name in found_none {
-        broker.pops.in_flight_queues.drop_idle(group, name, 0);
-        broker.dispatch_lite(group, name);
+        broker.delivery.pops.in_flight_queues.drop_idle(group, name, 0);
+        broker.delivery.dispatch_lite(Some(group), name);
     }
 }
 
@@ -181,16 +182,19 @@ pub(super) fn counts(state: &wire::body::OrderState, offsets: &[i64], out: &mut 
 
 /// Whether the messages in flight block a lite queue for a group.
 pub(crate) fn is_blocked(broker: &Broker, group: &str, name: &str) -> bool {
-    let Some(cell) = broker.pops.in_flight_queues.find(group, name, 0) else { return false };
+    let Some(cell) = broker.delivery.pops.in_flight_queues.find(group, name, 0) else { return false };
     let in_flight = cell.in_flight();
-    in_flight.order.as_ref().is_some_and(|state| order::blocked_until(state, None, broker.now_ms()).is_some())
+    in_flight
+        .order
+        .as_ref()
+        .is_some_and(|state| order::blocked_until(state, None, broker.runtime.now_ms()).is_some())
 }
 
 /// Gives the next messages of a lite queue to a client, because the messages in flight block it no longer.
 pub(super) fn freed(broker: &Broker, cell: &Arc<Cell>) {
     let (group, name) = (cell.group.clone(), cell.topic.clone());
-    broker.pops.in_flight_queues.drop_idle(&group, &name, 1);
-    broker.dispatch_lite(&group, &name);
+    broker.delivery.pops.in_flight_queues.drop_idle(&group, &name, 1);
+    broker.delivery.dispatch_lite(Some(&group), &name);
 }
 
 /// Runs a suspended pop of a client that got an event.
@@ -209,7 +213,7 @@ pub(crate) fn wake_all(broker: &Arc<Broker>, waiters: &Waiters) {
 pub(super) fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let illegal = |remark| Refusal::new(response::INVALID_PARAMETER, remark);
     let parent = names::lite_parts(message.topic).map(|(parent, _)| parent);
-    let rules = broker.groups.find(message.group).and_then(|config| GroupRules::of(&config, 1));
+    let rules = broker.tables.groups.find(message.group).and_then(|config| GroupRules::of(&config, 1));
     if rules.is_none_or(|rules| Some(&*rules.topic) != parent) {
         return Err(illegal("group type or bind topic not match."));
     }
@@ -222,12 +226,6 @@ pub(super) fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Resul
         return Err(illegal("ack queue illegal."));
     }
     Ok(origin)
-}
-
-/// Acknowledges a message of a lite topic.
-pub(super) fn ack(broker: &Arc<Broker>, message: &PoppedMessage<'_>) -> Result<(), Refusal> {
-    let origin = checked(broker, message)?;
-    settle_in_order(broker, &origin, message.offset)
 }
 
 /// Changes the invisible time of a message of a lite topic. With `suspend` all messages of the pop stay invisible, and
@@ -246,15 +244,15 @@ pub(super) fn change_invisible_time(
     if is_passed(broker, &origin, message.offset) {
         return Ok(None);
     }
-    let visible_ms = broker.now_ms().saturating_add(invisible_ms.max(0));
-    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, 0) {
+    let visible_ms = broker.runtime.now_ms().saturating_add(invisible_ms.max(0));
+    if let Some(cell) = broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, 0) {
         let mut in_flight = cell.in_flight();
         if let Some(state) = in_flight.order.as_mut() {
             match suspend {
                 true => order::suspend(state, origin.pop_ms, visible_ms),
                 false => order::delay(state, message.offset, origin.pop_ms, visible_ms),
             }
-            broker.pops.look_at(&cell, &mut in_flight, visible_ms);
+            broker.delivery.pops.look_at(&cell, &mut in_flight, visible_ms);
         }
     }
     Ok(Some(Invisible {

@@ -47,7 +47,7 @@ pub(super) fn check_current(
         let remark = format!("topic[{name}] was deleted and made again, ask again");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
-    if broker.groups.find(&ask.group).is_none() {
+    if broker.tables.groups.find(&ask.group).is_none() {
         let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
@@ -112,18 +112,18 @@ pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refu
     let found = find(broker, target)?;
     let filter = filter(found.0.name(), request)?;
     let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
-    Ok(ask(want, found, target.queue_id, polling, broker.now_ms()))
+    Ok(ask(want, found, target.queue_id, polling, broker.runtime.now_ms()))
 }
 
 /// Checks the time of a pop, the broker's permission, and the number of messages.
 pub(super) fn check_time(broker: &Broker, polling: &Polling<'_>, count_max: i32) -> Result<(), Refusal> {
-    let now_ms = broker.now_ms();
-    let ip = &broker.config.broker_ip1;
+    let now_ms = broker.runtime.now_ms();
+    let ip = &broker.runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
     }
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         let remark = format!("the broker[{ip}] pop message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -137,13 +137,13 @@ pub(super) fn check_time(broker: &Broker, polling: &Polling<'_>, count_max: i32)
 /// Checks a notification.
 pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<'_>) -> Result<Ask, Refusal> {
     let found = peeked(broker, target)?;
-    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
+    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.runtime.now_ms()))
 }
 
 /// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
 pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
-    if !broker.is_readable() {
-        let remark = format!("the broker[{}] peeking message is forbidden", broker.config.broker_ip1);
+    if !broker.runtime.is_readable() {
+        let remark = format!("the broker[{}] peeking message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     find(broker, target)
@@ -152,15 +152,15 @@ pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Top
 /// Checks that the timer and the revive thread, which pops need, are running. Checks also that the invisible time is
 /// no longer than the longest delay of timed messages.
 pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), Refusal> {
-    let timers = &broker.config.timers;
+    let timers = &broker.runtime.config.timers;
     if !timers.enabled {
-        let ip = &broker.config.broker_ip1;
+        let ip = &broker.runtime.config.broker_ip1;
         let remark = format!("the broker[{ip}] pop message is forbidden because timerWheelEnable is false");
         return Err(Refusal::error(remark));
     }
     // Without these threads, messages popped now and not acknowledged would never come back to the group.
-    broker.supervisor.demand(SupervisedWork::Timer)?;
-    broker.supervisor.demand(SupervisedWork::Revive)?;
+    broker.runtime.supervisor.demand(SupervisedWork::Timer)?;
+    broker.runtime.supervisor.demand(SupervisedWork::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
     if !(0..=max_ms).contains(&invisible_ms) {
         let remark = format!(
@@ -216,7 +216,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
     if queue_id >= topic.config.read_queue_nums {
         return Err(bad_queue(&topic, queue_id, caller, response::INVALID_PARAMETER));
     }
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = broker.tables.group(&broker.runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -237,7 +237,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
 
 /// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
 pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.topic(name).ok_or_else(|| {
+    broker.tables.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))
     })
 }

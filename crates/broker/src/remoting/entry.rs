@@ -30,7 +30,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Caller> {
         let mut caller = Caller { remote: peer.remote(), version: command.version, user: Identity::Off };
-        let gate = &self.broker.gate;
+        let gate = &self.broker.sessions.gate;
         if gate.is_open(peer.is_local()) {
             return Some(caller);
         }
@@ -41,7 +41,7 @@ impl Dispatcher {
             return None;
         }
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.broker.runtime.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
         match self.ask(gate, (now_ms, origin), peer, command) {
             Ok(user) => {
@@ -86,14 +86,14 @@ impl Dispatcher {
         let signed = Signed::from(command);
         let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
         let is_forwarded = forward::source::remote(&self.broker, command).is_some();
-        let is_own = |address: &str| self.broker.is_named(address);
+        let is_own = |address: &str| self.broker.identity.is_named(address);
         let arrival = Arrival { now_ms, is_own: Some(&is_own), is_forwarded };
         gate.check_seal(&verified, &signed, origin, arrival)?;
         let needs = if gate.plain().is_some() {
             needs::of_plain(command)
         } else if gate.is_authorizing() {
             let is_strict = gate.auth().settings().is_strict;
-            needs::needs_of_request(command, &self.broker.config.broker_cluster_name, is_strict)
+            needs::needs_of_request(command, &self.broker.runtime.config.broker_cluster_name, is_strict)
         } else {
             Ok(Vec::new())
         };

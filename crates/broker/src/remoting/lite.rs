@@ -33,7 +33,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
         invisible_ms: fields.number_or("invisibleTime", 0)?,
     };
     let call = Call::of(request, Form::LitePop);
-    pop::pop_lite(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
+    pop::pop_lite(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 /// Serves 200071 `LITE_SUBSCRIPTION_CTL`.

@@ -23,7 +23,7 @@ const WHITE_LIST_FAILED: i32 = 211;
 /// `code` while ACL 1.0 is off.
 fn rules<'a>(r: &Request<'a>, code: i32) -> Result<&'a PlainAcl, Refusal> {
     let off = || Refusal::new(code, "expected aclEnable=true, found false: there are no rules of ACL 1.0");
-    r.broker.gate.plain().ok_or_else(off)
+    r.broker.sessions.gate.plain().ok_or_else(off)
 }
 
 /// The parts of a text with commas; `None` when the field is absent.
@@ -45,14 +45,14 @@ pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
         topic_perms: list(r, "topicPerms"),
         group_perms: list(r, "groupPerms"),
     };
-    let updated = rules(r, UPDATE_FAILED)?.update_account(&account, r.broker.now_ms());
+    let updated = rules(r, UPDATE_FAILED)?.update_account(&account, r.broker.runtime.now_ms());
     updated.map(|()| Answer::success()).map_err(|error| Refusal::new(UPDATE_FAILED, error.to_string()))
 }
 
 /// 51 `DELETE_ACL_CONFIG`.
 pub(super) fn delete_account(r: &Request<'_>) -> Result<Answer, Refusal> {
     let name = r.word("accessKey").unwrap_or_default();
-    match rules(r, DELETE_FAILED)?.delete_account(name, r.broker.now_ms()) {
+    match rules(r, DELETE_FAILED)?.delete_account(name, r.broker.runtime.now_ms()) {
         Ok(true) => Ok(Answer::success()),
         Ok(false) => {
             let text =
@@ -73,9 +73,9 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success()
         .field("version", shown(of_main.unwrap_or_default()))
         .field("allAclFileVersion", Value::from(all.collect::<Map<_, _>>()))
-        .field("brokerName", &r.broker.config.broker_name)
-        .field("brokerAddr", r.broker.address())
-        .field("clusterName", &r.broker.config.broker_cluster_name))
+        .field("brokerName", &r.broker.runtime.config.broker_name)
+        .field("brokerAddr", r.broker.identity.address())
+        .field("clusterName", &r.broker.runtime.config.broker_cluster_name))
 }
 
 /// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of a file that need no signature. The default is the main
@@ -85,8 +85,11 @@ pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     let addresses = list(r, "globalWhiteAddrs").ok_or_else(|| {
         Refusal::new(WHITE_LIST_FAILED, "The globalWhiteAddresses[null] has been updated failed.")
     })?;
-    let updated =
-        rules.update_white_list(&addresses, r.word("aclFileFullPath").map(Path::new), r.broker.now_ms());
+    let updated = rules.update_white_list(
+        &addresses,
+        r.word("aclFileFullPath").map(Path::new),
+        r.broker.runtime.now_ms(),
+    );
     updated.map(|()| Answer::success()).map_err(|error| Refusal::new(WHITE_LIST_FAILED, error.to_string()))
 }
 

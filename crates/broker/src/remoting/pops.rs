@@ -51,7 +51,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
         target: target(command, caller)?,
     };
     let call = Call::of(request, Form::Pop);
-    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
+    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 /// Serves 200054 `NOTIFICATION`.
@@ -62,14 +62,15 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
     }
     let asked = (&target(command, caller)?, &polling(command)?);
     let call = Call::of(request, Form::Plain);
-    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
+    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 /// The queue of the lite topic that a request names; `None` for a message of another kind.
 fn lite_queue(command: &Command<'_>) -> Result<Option<String>, Refusal> {
-    let lite_topic = command.fields.text("liteTopic").filter(|lite_topic| !lite_topic.trim().is_empty());
-    let queue = |lite_topic| Ok(names::lite_queue(command.fields.need("topic")?, lite_topic));
-    lite_topic.map(queue).transpose()
+    match command.fields.text("liteTopic").filter(|lite_topic| !lite_topic.trim().is_empty()) {
+        Some(lite_topic) => Ok(Some(names::lite_queue(command.fields.need("topic")?, lite_topic))),
+        None => Ok(None),
+    }
 }
 
 fn message<'a>(
@@ -112,7 +113,7 @@ pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Ref
     let message = message(command, lite_queue.as_deref(), caller)?;
     let change =
         InvisibleTimeChange { message, invisible_ms, suspend: command.fields.flag_or("suspend", false) };
-    let changed = pop::change_invisible_time(request.broker, &change)?;
+    let changed = pop::change_visibility(request.broker, &change)?;
     let Some(changed) = changed else { return Ok(Answer::success()) };
     Ok(Answer::success()
         .field("popTime", changed.pop_ms)

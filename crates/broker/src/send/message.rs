@@ -80,7 +80,7 @@ pub(super) fn kind_of_batch(properties: &[u8]) -> MessageKind {
 /// # Errors
 /// `MESSAGE_ILLEGAL` for a lite topic that can have no queue. Apache's broker would store a message that no client gets.
 pub(super) fn lite_queue(broker: &Broker, header: &SendHeader<'_>) -> Result<Option<String>, Refusal> {
-    if !broker.config.store.multi_dispatch {
+    if !broker.runtime.config.store.multi_dispatch {
         return Ok(None);
     }
     let Some(lite_topic) = properties::get_str(header.properties, key::LITE_TOPIC) else { return Ok(None) };
@@ -130,7 +130,7 @@ impl Properties {
         let mut asked = Asked::default();
         let id_start = ids.len();
         let lite_queue = lite_queue(broker, header)?;
-        out.extend_from_slice(&broker.sent_properties);
+        out.extend_from_slice(&broker.identity.sent_properties);
         for (name, value) in pairs(header.properties) {
             if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
                 continue;
@@ -167,7 +167,7 @@ impl Properties {
             properties::append(out, key::INNER_MULTI_DISPATCH, queue.as_bytes());
         }
         if ids.len() == id_start {
-            broker.unique_key(ids);
+            broker.identity.unique_key(broker.runtime.now_ms(), ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         if let Some(text) = priority {
@@ -178,7 +178,7 @@ impl Properties {
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
         if found.is_half {
-            if broker.config.transaction.rejects {
+            if broker.runtime.config.transaction.rejects {
                 return Err(no_transactions(broker));
             }
             half(out, target, &ids[id_start..], delay.map(|delay| delay.text));
@@ -202,7 +202,7 @@ impl Properties {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
-                let level = level.min(broker.delay_levels());
+                let level = level.min(broker.runtime.delay_levels());
                 self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
                 return Ok(self);
@@ -286,6 +286,7 @@ fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 fn no_transactions(broker: &Broker) -> Refusal {
-    let remark = format!("the broker[{}] sending transaction message is forbidden", broker.config.broker_ip1);
+    let remark =
+        format!("the broker[{}] sending transaction message is forbidden", broker.runtime.config.broker_ip1);
     Refusal::new(response::NO_PERMISSION, remark)
 }

@@ -37,12 +37,15 @@ pub(crate) fn stage_recall<T>(
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
     let recall = recall::check(broker, request, &mut properties)?;
-    let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
+    let queue = find_queue(
+        broker,
+        &Target { topic: broker.tables.timer_topic(&broker.runtime)?, queue_id: 0, dead: false },
+    )?;
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(recall.message_id.as_bytes());
     let id = id_start..staged.ids.len();
     staged.cancels = true;
-    let (born_timestamp, born_host) = (broker.now_ms(), caller.remote);
+    let (born_timestamp, born_host) = (broker.runtime.now_ms(), caller.remote);
     staged.recalls.push(Staged { pending: staged.pending.len(), born_timestamp, born_host, properties });
     staged.pending.push(Pending {
         ticket,
@@ -76,7 +79,7 @@ pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms
             flag: 0,
             born_timestamp: recall.born_timestamp,
             born_host: recall.born_host,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };

@@ -97,7 +97,7 @@ impl Model {
         // An acknowledgement of an earlier pop has no effect.
         let _ = self.world.ack(delivery);
         let queue = lite_queue("P", &delivery.lite);
-        let next = self.world.fixture.broker.offsets.committed("G", &queue, 0).unwrap_or(0);
+        let next = self.world.fixture.broker.tables.offsets.committed("G", &queue, 0).unwrap_or(0);
         self.next.insert(delivery.lite.clone(), next);
         if next > delivery.offset {
             self.acked.insert((delivery.lite.clone(), delivery.offset));

@@ -33,7 +33,7 @@ impl Slow {
             config.store.flush_timeout = flush_timeout;
             config.timers.recall = true;
         });
-        fixture.broker.groups.make("G", 1).unwrap();
+        fixture.broker.tables.groups.make("G", 1).unwrap();
         for (topic, queue_id) in [("T", 0), ("%RETRY%G", 0), ("%DLQ%G", 0), (names::HALF_TOPIC, 0)] {
             fixture.queue(topic, queue_id);
         }
@@ -41,7 +41,7 @@ impl Slow {
             fixture.queue(topic, 0);
         }
         fixture.queue(names::SCHEDULE_TOPIC, 17);
-        fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+        fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
         Self { fixture, disk, hanging: Arc::default() }
     }
 
@@ -50,8 +50,8 @@ impl Slow {
         let broker = &self.fixture.broker;
         let half = || {
             let text = b"TRAN_MSG\x01true\x02PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x010\x02";
-            let half = Message { born_timestamp: broker.now_ms(), ..message(b"half", text) };
-            broker.put(names::HALF_TOPIC, 0, &half).unwrap()
+            let half = Message { born_timestamp: broker.runtime.now_ms(), ..message(b"half", text) };
+            broker.delivery.put(names::HALF_TOPIC, 0, &half).unwrap()
         };
         let end = |state: i32| {
             let half = half();
@@ -62,8 +62,9 @@ impl Slow {
                 ("commitOrRollback", state.to_string()),
             ]
         };
-        let sent = broker.put("T", 0, &message(b"sent", b"")).unwrap();
-        let given_up = broker.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
+        let sent = broker.delivery.put("T", 0, &message(b"sent", b"")).unwrap();
+        let given_up =
+            broker.delivery.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
         let id = OffsetId { store_host: ADDRESS, log_offset: given_up.unwrap().log_offset }.to_string();
         let back = |level: i32| {
             vec![
@@ -72,7 +73,7 @@ impl Slow {
                 ("delayLevel", level.to_string()),
             ]
         };
-        let pop_ms = broker.now_ms();
+        let pop_ms = broker.runtime.now_ms();
         let handle = |offset: i64| {
             vec![
                 ("consumerGroup", "G".to_owned()),
@@ -209,7 +210,7 @@ fn a_decision_said_twice_waits_for_the_flush_of_the_first() {
 #[test]
 fn under_async_flush_nobody_waits_for_the_disk() {
     let slow = Slow::new(NEVER);
-    slow.fixture.broker.durability.set_mode(FlushMode::Async, || {});
+    slow.fixture.broker.replication.durability.set_mode(FlushMode::Async, || {});
     let asked = slow.asked();
     let _hanging = slow.hang();
     for (what, code, fields, body) in &asked {

@@ -357,7 +357,9 @@ impl Tables {
             true => vec![(name, None)],
             false => of_group.clients.keys().map(|client| (name.clone(), Some(client.clone()))).collect(),
         };
-        keys.into_iter().for_each(|key| drop(self.demand(key)));
+        for key in keys {
+            self.demand(key);
+        }
     }
 
     /// Takes a queued full dispatch. Returns the lite queues of the client, or the parent topic of a wildcard group.
