@@ -289,8 +289,8 @@ impl World {
 /// Returns the messages of an answer.
 fn deliveries((status, popped): (PopStatus, Popped)) -> Vec<Delivery> {
     let (mut at, mut found) = (0, Vec::new());
-    let mut counts = popped.texts.counts.split(';');
-    assert!(popped.texts.starts.is_empty() && popped.texts.offsets.is_empty());
+    let mut counts = popped.lite_deliveries.iter();
+    assert!(popped.queues.is_empty());
     while let Ok(record) = RecordView::parse(&popped.body[at..]) {
         let text = |name| properties::get_str(record.properties(), name).unwrap().to_owned();
         found.push(Delivery {
@@ -298,7 +298,7 @@ fn deliveries((status, popped): (PopStatus, Popped)) -> Vec<Delivery> {
             body: String::from_utf8(record.body().to_vec()).unwrap(),
             offset: text(key::INNER_MULTI_QUEUE_OFFSET).parse().unwrap(),
             pop_ms: popped.pop_ms,
-            count: counts.next().unwrap().parse().unwrap(),
+            count: *counts.next().unwrap(),
         });
         at += record.size();
     }

@@ -22,7 +22,7 @@ use crate::caller::Caller;
 use crate::clients::Subscription;
 use crate::long_polling::{Pop, Waiters, Want};
 use crate::names;
-use crate::reply_sink::{PopStatus, Popped, ReplySink, ReplyWriter};
+use crate::reply_sink::{PopSink, PopStatus, PopWriter, Popped};
 use crate::state::{Cell, GroupRules};
 use crate::topics::{Queue, attributes};
 use crate::{FAQ, Refusal};
@@ -56,8 +56,8 @@ pub struct LitePopRequest<'a> {
 pub(crate) fn pop_lite(
     broker: &Arc<Broker>,
     request: &LitePopRequest<'_>,
-    out: &mut dyn ReplyWriter,
-    later: &dyn Fn() -> Arc<dyn ReplySink>,
+    out: &mut dyn PopWriter,
+    later: &dyn Fn() -> Arc<dyn PopSink>,
 ) -> Result<(), Refusal> {
     let rules = check(broker, request)?;
     let now_ms = broker.runtime.now_ms();
@@ -168,16 +168,11 @@ pub(super) fn release(broker: &Broker, group: &str, found_none: &[Arc<str>]) {
     }
 }
 
-/// Delivery counts of the messages at `offsets`, one per message (`PopLiteMessageProcessor.transformOrderCountInfo`).
-pub(super) fn counts(state: &wire::body::OrderState, offsets: &[i64], out: &mut String) {
+/// Adds the number of earlier deliveries of each message at `offsets` (`PopLiteMessageProcessor.transformOrderCountInfo`).
+pub(super) fn count(state: &wire::body::OrderState, offsets: &[i64], out: &mut Vec<i32>) {
     let known = state.counts.as_ref();
-    for offset in offsets {
-        if !out.is_empty() {
-            out.push(';');
-        }
-        let count = known.and_then(|counts| counts.get(offset)).copied().unwrap_or(0);
-        out.push_str(&count.to_string());
-    }
+    let count = |offset| known.and_then(|counts| counts.get(offset)).copied().unwrap_or(0);
+    out.extend(offsets.iter().map(count));
 }
 
 /// Whether the messages in flight block a lite queue for a group.
