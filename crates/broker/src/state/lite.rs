@@ -101,6 +101,3 @@ impl Lite {
         Some(waiters)
     }
 }
-
-#[cfg(test)]
-mod tests;
