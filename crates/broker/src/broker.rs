@@ -16,8 +16,9 @@ use crate::groups::Groups;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::parts::{
-    Delivery, DeliveryParts, Figures, GroupParts, HousekeepingParts, Identity, MetadataParts, MetricsParts,
-    OperatorParts, PopParts, PullParts, Replication, RetentionParts, Runtime, SendParts, Sessions, Tables,
+    Delivery, DeliveryParts, Figures, GroupParts, HousekeepingParts, Identity, LiteParts, MetadataParts,
+    MetricsParts, OperatorParts, PopParts, PullParts, Replication, RetentionParts, Runtime, SendParts,
+    Sessions, Tables,
 };
 use crate::persist::{self, ConfigFiles};
 use crate::refused::Refused;
@@ -26,8 +27,8 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::SlowOperations;
 use crate::state::{
-    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
-    RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
+    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, Lite, MetadataQueue, Modes, PollTimeouts, Pops,
+    Ranking, RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::topics::Topics;
 
@@ -103,12 +104,6 @@ impl Loaded {
     }
 }
 
-/// Makes the value of a family of operations from the parts in scope, or from the fields of a value.
-macro_rules! share {
-    ($from:ident, $name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $from.$part.clone()),* }) };
-    ($name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $part.clone()),* }) };
-}
-
 impl Broker {
     pub(crate) fn new(loaded: Loaded, ip: IpAddr, port: u16) -> Arc<Self> {
         let Loaded {
@@ -139,6 +134,7 @@ impl Broker {
             routes: Routes::default(),
             ranking: Ranking::default(),
             light: Light::of(&store, config.store.multi_dispatch),
+            lite: Lite::default(),
             files,
         });
         let replication = Arc::new(Replication {
@@ -187,11 +183,40 @@ impl Broker {
             disk_watch: DiskWatch::default(),
             draining: AtomicBool::new(false),
         });
-        let pulls = share!(PullParts { tables, sessions, replication, figures, runtime });
-        let pops = share!(PopParts { identity, tables, delivery, replication, figures, runtime, pulls });
-        let sends = share!(SendParts { identity, tables, sessions, delivery, replication, figures, runtime });
-        let engines =
-            share!(DeliveryParts { identity, tables, sessions, delivery, replication, runtime, pops });
+        let pulls = Arc::new(PullParts {
+            tables: tables.clone(),
+            sessions: sessions.clone(),
+            replication: replication.clone(),
+            figures: figures.clone(),
+            runtime: runtime.clone(),
+        });
+        let pops = Arc::new(PopParts {
+            identity: identity.clone(),
+            tables: tables.clone(),
+            delivery: delivery.clone(),
+            replication: replication.clone(),
+            figures: figures.clone(),
+            runtime: runtime.clone(),
+            pulls: pulls.clone(),
+        });
+        let sends = Arc::new(SendParts {
+            identity: identity.clone(),
+            tables: tables.clone(),
+            sessions: sessions.clone(),
+            delivery: delivery.clone(),
+            replication: replication.clone(),
+            figures: figures.clone(),
+            runtime: runtime.clone(),
+        });
+        let engines = Arc::new(DeliveryParts {
+            identity: identity.clone(),
+            tables: tables.clone(),
+            sessions: sessions.clone(),
+            delivery: delivery.clone(),
+            replication: replication.clone(),
+            runtime: runtime.clone(),
+            pops: pops.clone(),
+        });
         Arc::new(Self {
             store,
             identity,
@@ -209,7 +234,14 @@ impl Broker {
     }
 
     pub(crate) fn housekeeping_parts(&self) -> Arc<HousekeepingParts> {
-        share!(self, HousekeepingParts { tables, sessions, delivery, figures, runtime, pops })
+        Arc::new(HousekeepingParts {
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            figures: self.figures.clone(),
+            runtime: self.runtime.clone(),
+            pops: self.pops.clone(),
+        })
     }
 
     pub(crate) fn metrics_parts(&self) -> Arc<MetricsParts> {
@@ -226,22 +258,59 @@ impl Broker {
     }
 
     pub(crate) fn group_parts(&self) -> Arc<GroupParts> {
-        share!(self, GroupParts { identity, tables, sessions, delivery, replication, runtime, pops, engines })
+        Arc::new(GroupParts {
+            identity: self.identity.clone(),
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            replication: self.replication.clone(),
+            runtime: self.runtime.clone(),
+            pops: self.pops.clone(),
+            engines: self.engines.clone(),
+        })
     }
 
     pub(crate) fn metadata_parts(&self) -> Arc<MetadataParts> {
-        share!(self, MetadataParts { tables, sessions, delivery, replication, figures, runtime, pops })
+        Arc::new(MetadataParts {
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            replication: self.replication.clone(),
+            figures: self.figures.clone(),
+            runtime: self.runtime.clone(),
+            pops: self.pops.clone(),
+        })
     }
 
     pub(crate) fn retention_parts(&self) -> Arc<RetentionParts> {
-        share!(self, RetentionParts { tables, sessions, delivery, runtime })
+        Arc::new(RetentionParts {
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            runtime: self.runtime.clone(),
+        })
+    }
+
+    pub(crate) fn lite_parts(&self) -> Arc<LiteParts> {
+        Arc::new(LiteParts {
+            tables: self.tables.clone(),
+            delivery: self.delivery.clone(),
+            runtime: self.runtime.clone(),
+            pops: self.pops.clone(),
+        })
     }
 
     pub(crate) fn operator_parts(&self) -> Arc<OperatorParts> {
-        share!(
-            self,
-            OperatorParts { identity, tables, sessions, delivery, replication, figures, runtime, pops }
-        )
+        Arc::new(OperatorParts {
+            identity: self.identity.clone(),
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            replication: self.replication.clone(),
+            figures: self.figures.clone(),
+            runtime: self.runtime.clone(),
+            pops: self.pops.clone(),
+        })
     }
 }
 

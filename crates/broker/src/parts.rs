@@ -12,8 +12,8 @@ mod tables;
 
 pub(crate) use delivery::{Arrivals, Delivery};
 pub(crate) use families::{
-    DeliveryParts, GroupParts, HousekeepingParts, MetadataParts, MetricsParts, OperatorParts, PopParts,
-    PullParts, RetentionParts, SendParts,
+    DeliveryParts, GroupParts, HousekeepingParts, LiteParts, MetadataParts, MetricsParts, OperatorParts,
+    PopParts, PullParts, RetentionParts, SendParts,
 };
 pub(crate) use figures::Figures;
 pub(crate) use identity::Identity;

@@ -25,6 +25,7 @@
 //! again ([`order`]).
 
 mod ack;
+mod lite;
 mod open_checkpoints;
 mod order;
 mod peek;
@@ -47,8 +48,12 @@ use wire::units::LogOffset;
 use crate::parts::{PopParts, Replication, Runtime, Tables};
 use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
+#[cfg(test)]
+pub(crate) use ack::change_invisible_time;
 pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
-pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
+pub(crate) use ack::{ack, acks, batch_ack, change_visibility};
+pub use lite::LitePopRequest;
+pub(crate) use lite::{is_blocked, pop_lite, wake, wake_all};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
 use revive_records::ReviveRecords;

@@ -12,6 +12,7 @@ mod group;
 mod groups;
 mod incoming;
 mod link;
+mod lite;
 mod lookup;
 mod needs;
 mod offsets;

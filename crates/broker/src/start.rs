@@ -17,6 +17,7 @@ use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
+use crate::lite::{self, LiteEngine};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
 use crate::parts::Arrivals;
@@ -290,6 +291,7 @@ fn load(
 pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
     // Parts that are gone have no waiting requests. Strong references would keep the parts for ever.
     let (pulls, pops) = (Arc::downgrade(&broker.pulls), Arc::downgrade(&broker.pops));
+    let of_lite = pops.clone();
     let arrivals = Arrivals {
         pulls: Box::new(move |queue| {
             if let Some(pulls) = pulls.upgrade() {
@@ -299,6 +301,11 @@ pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
         pops: Box::new(move |queue| {
             if let Some(pops) = pops.upgrade() {
                 pop::arrived(&pops, queue);
+            }
+        }),
+        lite: Box::new(move |group, name| {
+            if let Some(pops) = of_lite.upgrade() {
+                lite::dispatch(&pops.delivery, &pops.runtime, &pops, group, name);
             }
         }),
     };
@@ -330,6 +337,16 @@ fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.threads().start(post, broker.runtime.retention.wakeup(), move || Ok(deletion))
 }
 
+/// Starts the thread of lite topics, if the broker serves them.
+fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
+    if !broker.runtime.config.store.multi_dispatch {
+        return Ok(());
+    }
+    let engine = LiteEngine::new(broker.lite_parts());
+    let post = Post { work: SupervisedWork::Lite, name: "lite" };
+    shell.threads().start(post, broker.tables.lite.wakeup(), move || Ok(engine))
+}
+
 /// Starts the task that passes requests to the master while this broker is none.
 fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
     let (forwards, taken) = Forwards::new();
@@ -350,6 +367,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let metadata_writer = MetadataWriter::new(broker.metadata_parts());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.runtime.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
+    start_lite(shell, broker)?;
     let post = |thread, work, name| (thread, Post { work, name });
     if broker.runtime.config.begins_as_copy() {
         let tasks = shell.tasks().clone();

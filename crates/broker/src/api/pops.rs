@@ -10,6 +10,7 @@ use wire::units::LogOffset;
 use super::waits::stopping;
 use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
+use crate::broker::Broker;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PopSink, PopWork, PopWriter, ReplySink};
 use crate::send::not_put;
@@ -165,6 +166,14 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
     pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
+        self.hold(|broker, out, later| pop::pop(&broker.pops, request, out, later)).await
+    }
+
+    /// Starts a pop by `pop`, which answers at once or makes a sink for its answer.
+    pub(super) async fn hold(
+        &self,
+        pop: impl Fn(&Arc<Broker>, &mut dyn PopWriter, &dyn Fn() -> Arc<dyn PopSink>) -> Result<(), Refusal>,
+    ) -> Result<Held, Refusal> {
         let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
         let mut held =
             Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
@@ -175,7 +184,7 @@ impl Api {
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
             Arc::new(sink)
         };
-        self.until_stored(|| pop::pop(&self.broker.pops, request, &mut held.answer, &later)).await?;
+        self.until_stored(|| pop(&self.broker.pops, &mut held.answer, &later)).await?;
         held.events = waiting.into_inner().unwrap_or_default();
         Ok(held)
     }
@@ -228,8 +237,8 @@ impl Api {
         changes: &[InvisibleTimeChange<'_>],
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        for InvisibleTimeChange { message, invisible_ms, .. } in changes {
-            let change = || pop::change_invisible_time(&self.broker.pops, message, *invisible_ms);
+        for it in changes {
+            let change = || pop::change_visibility(&self.broker.pops, it);
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
@@ -247,7 +256,8 @@ impl Api {
         message: &PoppedMessage<'_>,
         invisible_ms: i64,
     ) -> Result<Option<Invisible>, Refusal> {
-        let change = || pop::change_invisible_time(&self.broker.pops, message, invisible_ms);
+        let change = InvisibleTimeChange { message: *message, invisible_ms, suspend: false };
+        let change = || pop::change_visibility(&self.broker.pops, &change);
         let changed = self.until_stored(change).await?;
         if let Some(changed) = &changed {
             self.durable(changed.end).await?;

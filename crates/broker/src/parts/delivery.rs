@@ -32,6 +32,9 @@ pub(crate) struct Delivery {
 /// Function that answers requests that wait at a queue.
 pub(crate) type Arrived = Box<dyn Fn(&Arc<Queue>) + Send + Sync>;
 
+/// Function that gives the messages of a lite queue to clients.
+pub(crate) type ArrivedLite = Box<dyn Fn(Option<&str>, &Arc<str>) + Send + Sync>;
+
 /// Functions that run when a queue with waiting requests grows. The operations that answer these requests are above
 /// the broker's state, which knows only these functions.
 pub(crate) struct Arrivals {
@@ -39,6 +42,8 @@ pub(crate) struct Arrivals {
     pub pulls: Arrived,
     /// Runs suspended pops of the queue's topic.
     pub pops: Arrived,
+    /// Gives the messages of a lite queue to clients of a group, or of all groups.
+    pub lite: ArrivedLite,
 }
 
 impl Delivery {

@@ -18,7 +18,7 @@ use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::persist::ConfigFiles;
 use crate::refusal::PutError;
-use crate::state::{Light, Modes, Ranking, Routes};
+use crate::state::{Light, Lite, Modes, Ranking, Routes};
 use crate::topics::{Queue, Topics};
 
 /// Distance from the log's end within which a queue's first message counts as "in memory", so that a new group begins
@@ -42,6 +42,8 @@ pub(crate) struct Tables {
     pub(crate) ranking: Ranking,
     /// Light queues, which are topics without an entry in the table of topics.
     pub(crate) light: Light,
+    /// Subscriptions of clients to lite topics, and their events.
+    pub(crate) lite: Lite,
     pub(crate) files: ConfigFiles,
 }
 
@@ -82,7 +84,12 @@ impl Tables {
     /// Whether a new group begins at offset 0 of a queue: the queue has no message yet, or its first message was stored not long
     /// ago (`DefaultMessageStore.checkInMemByConsumeOffset`). It does not in a queue that does not exist.
     pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
-        self.log_queue(topic, queue_id).is_some_and(|queue| self.begins_within(&queue, YOUNG_LOG_BYTES))
+        self.log_queue(topic, queue_id).is_some_and(|queue| self.begins_young(&queue))
+    }
+
+    /// Whether a new group begins at offset 0 of this queue, like [`Self::is_young`].
+    pub(crate) fn begins_young(&self, queue: &Queue) -> bool {
+        self.begins_within(queue, YOUNG_LOG_BYTES)
     }
 
     /// Whether message 0 of a queue still exists and lies within `bytes` of the log's end; true for a queue without messages.

@@ -11,14 +11,14 @@ use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
 use super::revive_records::ReviveRecords;
-use super::{order, patience, request, serve};
-use crate::Refusal;
+use super::{lite, order, patience, request, serve};
 use crate::caller::Caller;
 use crate::parts::{Delivery, PopParts, Runtime, Tables};
 use crate::refusal::PutError;
 use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
+use crate::{Refusal, names};
 
 /// Most milliseconds by which the pop time of a new checkpoint may be ahead of the clock, so that its name differs
 /// from the old checkpoint's. It is bounded because the old pop time comes from the client's handle.
@@ -26,15 +26,15 @@ const AHEAD_MS_MAX: i64 = 1000;
 
 /// Pop of a queue, as the handles of its messages name it.
 #[derive(PartialEq, Eq)]
-struct Origin<'a> {
-    group: &'a str,
+pub(super) struct Origin<'a> {
+    pub group: &'a str,
     /// Topic the messages are stored in, which may be a retry topic.
-    topic: &'a str,
+    pub topic: &'a str,
     queue_id: i32,
     start_offset: i64,
-    pop_ms: i64,
+    pub pop_ms: i64,
     invisible_ms: i64,
-    revive_queue: i32,
+    pub revive_queue: i32,
     broker_name: &'a str,
 }
 
@@ -139,6 +139,9 @@ fn checked<'a>(
     runtime: &Runtime,
     message: &PoppedMessage<'a>,
 ) -> Result<Origin<'a>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::checked(tables, message);
+    }
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(tables, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
@@ -251,6 +254,20 @@ pub struct Invisible {
     pub(crate) end: LogOffset,
 }
 
+/// Changes the invisible time of a message: of a lite topic, or as [`change_invisible_time`] does.
+///
+/// # Errors
+/// Refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+pub(crate) fn change_visibility(
+    parts: &Arc<PopParts>,
+    &InvisibleTimeChange { message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
+) -> Result<Option<Invisible>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::change_invisible_time(&parts.delivery, &parts.runtime, &message, invisible_ms, suspend);
+    }
+    change_invisible_time(parts, &message, invisible_ms)
+}
+
 /// Keeps a message invisible for another `invisible_ms`. The message gets a checkpoint of its own, and is
 /// acknowledged in the old checkpoint. Returns `None` if the message was popped in order and is acknowledged already.
 ///
@@ -335,7 +352,7 @@ fn find_queue(tables: &Tables, caller: &Caller, topic: &str, queue_id: i32) -> R
     queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
-fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+pub(super) fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let text = message.handle;
     let handle = Handle::parse(text).ok_or_else(|| {
         let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
@@ -396,7 +413,7 @@ fn acknowledge(
     pushed.map_err(|error| not_put(&parts.tables.store, error))
 }
 
-fn is_passed(tables: &Tables, origin: &Origin<'_>, offset: i64) -> bool {
+pub(super) fn is_passed(tables: &Tables, origin: &Origin<'_>, offset: i64) -> bool {
     let committed = tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
@@ -406,7 +423,11 @@ fn cell_of(delivery: &Delivery, origin: &Origin<'_>) -> Arc<Cell> {
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-fn settle_in_order(parts: &Arc<PopParts>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
+pub(super) fn settle_in_order(
+    parts: &Arc<PopParts>,
+    origin: &Origin<'_>,
+    offset: i64,
+) -> Result<(), Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(&parts.tables, origin, offset) {
         return Ok(());
@@ -443,10 +464,8 @@ fn settle_in_order(parts: &Arc<PopParts>, origin: &Origin<'_>, offset: i64) -> R
                 .as_ref()
                 .and_then(|state| order::blocked_until(state, None, parts.runtime.now_ms()));
             drop(in_flight);
-            if blocked.is_none()
-                && let Some(topic) = parts.tables.topic(topic)
-            {
-                serve::freed(parts, &topic, &cell);
+            if blocked.is_none() {
+                serve::freed(parts, &cell);
             }
             Ok(())
         }

@@ -27,6 +27,10 @@ const WAIT_MAX_MS: i64 = 300_000;
 /// # Errors
 /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
 pub(super) fn current_topic(tables: &Tables, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
+    if ask.lite.is_some() {
+        // The client's suspended pops do not stand at the topic.
+        return known_topic(tables, &ask.topic);
+    }
     check_current(tables, ask, &ask.topic, &ask.waiters)
 }
 
@@ -103,6 +107,16 @@ pub struct PopRequest<'a> {
 /// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
 pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
+    check_time(runtime, polling, count_max)?;
+    check_invisible(runtime, invisible_ms)?;
+    let found = find(tables, runtime, target)?;
+    let filter = filter(found.0.name(), request)?;
+    let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
+    Ok(ask(want, found, target.queue_id, polling, runtime.now_ms()))
+}
+
+/// Checks the time of a pop, the broker's permission, and the number of messages.
+pub(super) fn check_time(runtime: &Runtime, polling: &Polling<'_>, count_max: i32) -> Result<(), Refusal> {
     let now_ms = runtime.now_ms();
     let ip = &runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
@@ -117,11 +131,7 @@ pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) 
         let remark = format!("the broker[{ip}] pop message's num is greater than {COUNT_MAX}");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    check_invisible(runtime, invisible_ms)?;
-    let found = find(tables, runtime, target)?;
-    let filter = filter(found.0.name(), request)?;
-    let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
-    Ok(ask(want, found, target.queue_id, polling, now_ms))
+    Ok(())
 }
 
 /// Checks a notification.
@@ -177,15 +187,28 @@ fn ask(
     polling: &Polling<'_>,
     now_ms: i64,
 ) -> Ask {
+    let waited = (topic.name(), group, topic.waiters.clone());
+    Ask { queue_id: queue_id.max(-1), lite: None, ..of_client(want, waited, "", polling, now_ms) }
+}
+
+/// Makes the pop of a client's lite topics. The client's suspended pops stand in `waiters`.
+pub(super) fn of_client(
+    want: Want,
+    (topic, group, waiters): (&str, Arc<str>, Arc<Waiters>),
+    client: &str,
+    polling: &Polling<'_>,
+    now_ms: i64,
+) -> Ask {
     let poll_ms = polling.poll_ms;
     let until_ms = polling.born_ms(now_ms).saturating_add(poll_ms.min(WAIT_MAX_MS)).saturating_sub(EARLY_MS);
     Ask {
         want,
-        topic: topic.name().to_owned(),
-        waiters: topic.waiters.clone(),
+        topic: topic.to_owned(),
+        waiters,
         group,
-        queue_id: queue_id.max(-1),
+        queue_id: -1,
         ordered: polling.ordered,
+        lite: Some(client.into()),
         attempt_id: polling.attempt_id.map(str::to_owned),
         wait_until_ms: (poll_ms > 0).then_some(until_ms),
         deadline_ms: until_ms,

@@ -15,11 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wire::pop::Kind as TopicKind;
 
-use super::order;
 use super::pick::{Picked, SLICE_BYTES, Unpopped, pick, position};
 use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
 use super::search::Search;
-use crate::Refusal;
+use super::{lite, order};
 use crate::disk_pool::Kind;
 use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
 use crate::parts::{PopParts, Runtime};
@@ -29,6 +28,7 @@ use crate::send::not_put;
 use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
+use crate::{Refusal, names};
 
 /// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
@@ -167,7 +167,11 @@ pub(super) fn came_back(parts: &Arc<PopParts>, topic: &Topic, group: &str) {
 }
 
 /// Wakes requests that wait for a queue that is no longer blocked by an ordered pop.
-pub(super) fn freed(parts: &Arc<PopParts>, topic: &Topic, cell: &Cell) {
+pub(super) fn freed(parts: &Arc<PopParts>, cell: &Arc<Cell>) {
+    if names::lite_parts(&cell.topic).is_some() {
+        return lite::freed(&parts.delivery, cell);
+    }
+    let Some(topic) = parts.tables.topic(&cell.topic) else { return };
     if topic.waiters.is_waited_on() {
         let waiters = &topic.waiters;
         let woken = [waiters.take_of(&cell.group, -1), waiters.take_of(&cell.group, cell.queue_id)];
@@ -180,7 +184,12 @@ pub(super) fn expire(parts: &Arc<PopParts>, now_ms: i64) {
     drive(parts, parts.delivery.pops.poll_timeouts.expired(now_ms));
 }
 
-fn start(parts: &Arc<PopParts>, ask: Ask, out: &mut dyn PopWriter, later: &dyn Fn() -> Arc<dyn PopSink>) {
+pub(super) fn start(
+    parts: &Arc<PopParts>,
+    ask: Ask,
+    out: &mut dyn PopWriter,
+    later: &dyn Fn() -> Arc<dyn PopSink>,
+) {
     let (ask, mut search) = (Arc::new(ask), Search::default());
     let goes_on = match run_slice(parts, &ask, Source::Memory, &mut search, out) {
         Run::Answered => false,
@@ -241,7 +250,7 @@ pub(super) fn wait(
 
 /// Runs requests that were removed from their lists, each on the thread of its own connection. So the waking thread
 /// (a producer's, or the thread that answers flushed sends) does not pop for every waiting group.
-fn drive(parts: &Arc<PopParts>, mut woken: Vec<SuspendedPop>) {
+pub(super) fn drive(parts: &Arc<PopParts>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
         let (sink, ask) = (held.sink.clone(), held.ask.clone());
         if sink.is_closed() {
@@ -402,6 +411,9 @@ fn is_answered(parts: &PopParts, ask: &Ask) -> bool {
 /// Whether a request would find messages now. Queues that another request is popping do not count for pops
 /// (`NotificationProcessor.hasMsgFromQueue`).
 fn has_messages(parts: &PopParts, ask: &Ask, topic: &Topic) -> bool {
+    if let Some(client) = &ask.lite {
+        return parts.tables.lite.has_events(&ask.group, client);
+    }
     let count = topic.config.read_queue_nums;
     let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };
     if queues.any(|queue_id| has_messages_in(parts, ask, topic, queue_id)) {

@@ -34,6 +34,7 @@ fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
         group: "G".into(),
         queue_id: -1,
         ordered: false,
+        lite: None,
         attempt_id: None,
         wait_until_ms: None,
         deadline_ms: 0,

@@ -31,7 +31,7 @@ fn look_at(parts: &Arc<PopParts>, cell: &Arc<Cell>, now_ms: i64) {
         }
         in_flight.order.is_some() && until.is_none()
     };
-    if is_free && let Some(topic) = parts.tables.topic(&cell.topic) {
-        serve::freed(parts, &topic, cell);
+    if is_free {
+        serve::freed(parts, cell);
     }
 }

@@ -16,8 +16,8 @@ use super::needs::{self, Named, Needs, Plain};
 use super::port::Port;
 use super::sends::Sends;
 use super::{
-    clients, figures, group, groups, lookup, offsets, plain, pops, pulls, relay, route, sends, settings,
-    slave, topics, transactions, users,
+    clients, figures, group, groups, lite, lookup, offsets, plain, pops, pulls, relay, route, sends,
+    settings, slave, topics, transactions, users,
 };
 use crate::broker::Broker;
 use crate::gate::Need;
@@ -253,7 +253,7 @@ const PLAIN_SEND_BACK: Plain = Plain::Fields(&[("originTopic", Topic, Pub), ("gr
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 102] = [
+pub(super) static ROUTES: [Route; 110] = [
     send(code::SEND_MESSAGE, sends::send).on_proxy_port().plain(Plain::Send("topic", "group")),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port().on_proxy_port().plain(PLAIN_CONSUMPTION),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators().plain(Plain::Fields(&[("topic", Topic, Sub)])),
@@ -355,5 +355,13 @@ pub(super) static ROUTES: [Route; 102] = [
     own(code::NOTIFICATION, pops::notify, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     answer(code::POLLING_INFO, pops::polling_info, Needs::fields(&[Get], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     answer(code::POP_ROLLBACK, pops::rollback, Needs::cluster(Update).only_if_strict()).at_slave(slave::appends),
+    Route::new(code::POP_LITE_MESSAGE, Serve::Pop(lite::pop), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
+    answer(code::LITE_SUBSCRIPTION_CTL, lite::control, Needs::body(&[Sub], &[Topic, Group], needs::lite).only_if_strict()).in_disk_pool_above(locks::LARGE_BYTES),
+    answer(code::GET_BROKER_LITE_INFO, lite::broker_info, Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::GET_PARENT_TOPIC_INFO, lite::parent_info, Needs::fields(&[Get], TOPIC).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_TOPIC_INFO, lite::topic_info, Needs::fields(&[Get], &[("parentTopic", Topic)]).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_CLIENT_INFO, lite::client_info, Needs::fields(&[Get], &[("parentTopic", Topic), ("group", Group)]).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_GROUP_INFO, lite::group_info, Needs::fields(&[Get], GROUP).only_if_strict()).for_operators(),
+    answer(code::TRIGGER_LITE_DISPATCH, lite::trigger, Needs::fields(&[Update], GROUP).only_if_strict()),
     Route::new(code::BATCH_ACK_MESSAGE, Serve::Ack(pops::batch_ack), Needs::body(&[Sub], &[Topic, Group], needs::acks).only_if_strict()),
 ];

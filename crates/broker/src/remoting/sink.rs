@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
-use wire::pop::OffsetTexts;
+use wire::pop::{ORDER_REVIVE_QUEUE, OffsetTexts};
 
 use super::incoming::Request;
 use crate::Refusal;
@@ -33,6 +33,8 @@ thread_local! {
 pub(crate) enum Form {
     /// Clients read the fields of a pop's answer without a null check.
     Pop,
+    /// Pop of lite topics: its answers have fewer fields, and a refused request has none.
+    LitePop,
     /// Omits the fields of successful responses, as RocketMQ does. A client that ignores the code of a pull would
     /// continue at an offset of 0.
     Plain,
@@ -91,7 +93,7 @@ pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
     let frame = FrameWriter::begin(out, head);
     match form {
         Form::Pop => pop_header(frame, &Popped::default(), 0).finish(b""),
-        Form::Plain => frame.finish(b""),
+        Form::Plain | Form::LitePop => frame.finish(b""),
     }
 }
 
@@ -106,6 +108,16 @@ fn pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -
         .text("startOffsetInfo", &texts.starts)
         .text("msgOffsetInfo", &texts.offsets);
     if texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &texts.counts) }
+}
+
+/// Writes the fields of `PopLiteMessageResponseHeader`. The messages name their own positions.
+fn lite_pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
+    let counts: Vec<String> = popped.lite_deliveries.iter().map(i32::to_string).collect();
+    writer
+        .number("popTime", popped.pop_ms)
+        .number("invisibleTime", invisible_ms)
+        .number("reviveQid", ORDER_REVIVE_QUEUE)
+        .text("orderCountInfo", &counts.join(";"))
 }
 
 /// Writes the response of a call behind the content of `out`.
@@ -145,7 +157,10 @@ impl PopWriter for Frames<'_> {
             PopStatus::Full => (response::POLLING_FULL, "NO_MESSAGE_IN_QUEUE"),
         };
         let frame = FrameWriter::begin(self.out, self.call.head(code).remark(remark));
-        pop_header(frame, &popped, invisible_ms).finish(&popped.body);
+        match self.call.form {
+            Form::LitePop => lite_pop_header(frame, &popped, invisible_ms).finish(&popped.body),
+            Form::Pop | Form::Plain => pop_header(frame, &popped, invisible_ms).finish(&popped.body),
+        }
     }
 
     fn noticed(&mut self, has_messages: bool, is_full: bool) {

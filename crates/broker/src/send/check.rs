@@ -55,7 +55,10 @@ pub(super) fn check(
     if lacks_body || body.len() > body_max || inner_batch {
         return Err(illegal(runtime));
     }
-    further_queues(tables, sessions, runtime, caller, header.properties)?;
+    match super::message::lite_queue(runtime, &header).map(|queue| queue.filter(|_| !header.batch))? {
+        Some(queue) => tables.admit_light_queue(&runtime.config, &queue)?,
+        None => further_queues(tables, sessions, runtime, caller, header.properties)?,
+    }
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {

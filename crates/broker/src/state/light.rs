@@ -94,6 +94,18 @@ impl Light {
         Ok(())
     }
 
+    /// Forgets a light queue that the store removed.
+    pub(crate) fn removed(&self, name: &str) {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Number of light queues that were admitted or found at the start.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Number of light queues that were pulled from.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -37,7 +37,7 @@ impl Delivery {
 
     /// Wakes the consumers that wait at queues that grew by an append that ended at `end`, as soon as they may see the messages.
     pub(crate) fn grown(self: &Arc<Self>, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
-        for queue in &mut queues {
+        for queue in queues.iter_mut().filter(|queue| !queue.lite) {
             // No request waits at the queue of a deleted topic. The topic may exist again with other queues.
             if let Some(known) = self.tables.log_queue(queue.index.topic(), queue.index.queue_id()) {
                 *queue = known;
@@ -50,8 +50,18 @@ impl Delivery {
         }
     }
 
+    /// Gives the messages of a lite queue to clients of a group, or of all groups.
+    pub(crate) fn dispatch_lite(&self, group: Option<&str>, name: &Arc<str>) {
+        if let Some(arrivals) = self.arrivals.get() {
+            (arrivals.lite)(group, name);
+        }
+    }
+
     /// Runs the suspended pulls and the waiting pops of a queue that grew, and wakes the threads that follow the queue.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
+        if queue.lite {
+            return self.dispatch_lite(None, &queue.index.topic().into());
+        }
         if queue.delayed {
             self.schedule.wakeup().wake();
         }

@@ -16,10 +16,15 @@ impl Replication {
 
     /// The end offset of a queue as consumers see it: the offset behind the last message they may read.
     pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
+        self.visible_end_of(&queue.index)
+    }
+
+    /// The end offset of a queue of the store as consumers see it.
+    pub(crate) fn visible_end_of(&self, index: &store::Queue) -> i64 {
         // The order matters: everything before `max` was appended before the end of the log is read below.
-        let max = queue.index.max();
+        let max = index.max();
         if !self.role.is_consistent() {
-            return queue.index.min().to_i64();
+            return index.min().to_i64();
         }
         let Some(limit) = self.durability.limit() else { return max.to_i64() };
         if limit >= self.store.appended() {
@@ -29,10 +34,10 @@ impl Replication {
         let is_visible = |end: u64| {
             units.clear();
             // Units of records that are not on disk are in memory. Those of records that are not confirmed may have left it.
-            let read = queue.index.units_blocking(QueueOffset::new(end - 1), 1, &mut units);
+            let read = index.units_blocking(QueueOffset::new(end - 1), 1, &mut units);
             read.is_err() || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= limit)
         };
-        visible_end(queue.index.min().get(), max.get(), is_visible).cast_signed()
+        visible_end(index.min().get(), max.get(), is_visible).cast_signed()
     }
 }
 

@@ -8,7 +8,7 @@ use wire::properties::{self, key};
 use super::Tables;
 use crate::Refusal;
 use crate::config::Config;
-use crate::names::is_light;
+use crate::names::{self, is_light};
 use crate::topics::{Queue, Topic};
 
 impl Tables {
@@ -31,6 +31,19 @@ impl Tables {
         names.try_for_each(|name| self.light.admit(name, &self.store, config.light.queues_max))
     }
 
+    /// Creates a light queue; refuses that when there would be more than `maxLmqConsumeQueueNum`.
+    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<(), Refusal> {
+        if !config.light.quota {
+            return Ok(());
+        }
+        self.light.admit(name, &self.store, config.light.queues_max)
+    }
+
+    /// Whether a client subscribes to a queue as a lite topic.
+    fn is_lite_watched(&self, queue: &store::Queue) -> bool {
+        names::lite_parts(queue.topic()).is_some() && !self.lite.groups_of(queue.topic()).is_empty()
+    }
+
     /// The further queues named by the messages of a batch, as far as clients may wait at them.
     pub(crate) fn further_queues(&self, batch: &Batch) -> Vec<Arc<Queue>> {
         if !self.light.is_served() {
@@ -42,7 +55,10 @@ impl Tables {
             let topic = self.light.find(queue.topic()).or_else(|| self.topics.find(queue.topic()))?;
             topic.queue(&self.store, queue.queue_id()).cloned()
         };
-        let mut queues: Vec<Arc<Queue>> = named.filter_map(waited).collect();
+        let lite = (0..batch.len()).flat_map(|index| batch.multi_queues(index));
+        let lite = lite.filter(|queue| self.is_lite_watched(queue));
+        let lite = lite.map(|queue| Arc::new(Queue::lite(queue.clone())));
+        let mut queues: Vec<Arc<Queue>> = named.filter_map(waited).chain(lite).collect();
         queues.sort_unstable_by_key(Arc::as_ptr);
         queues.dedup_by(|one, other| Arc::ptr_eq(one, other));
         queues

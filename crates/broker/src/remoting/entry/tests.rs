@@ -228,6 +228,9 @@ fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
         }
         request::QUERY_ASSIGNMENT => br#"{"clientId":"c","consumerGroup":"g","topic":"t"}"#,
         request::BATCH_ACK_MESSAGE => br#"{"acks":[{"c":"g","t":"t"},{"c":"g","t":"t"}],"brokerName":"b"}"#,
+        request::LITE_SUBSCRIPTION_CTL => {
+            br#"{"subscriptionSet":[{"action":"PARTIAL_ADD","clientId":"c","group":"g","topic":"t"}]}"#
+        }
         request::UPDATE_AND_CREATE_TOPIC_LIST => br#"{"topicConfigList":[{"topicName":"t"}]}"#,
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => br#"{"groupName":"g"}"#,
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST => br#"{"groupConfigList":[{"groupName":"g"}]}"#,
@@ -235,6 +238,7 @@ fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
     };
     let names = [
         ("topic", "t"),
+        ("parentTopic", "t"),
         ("b", "t"),
         ("topicList", "t;t"),
         ("consumerGroup", "g"),
