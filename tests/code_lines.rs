@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 16_413),
+    ("admin", 15_481),
     ("auth", 2685),
-    ("broker", 30_153),
+    ("broker", 30_381),
     ("client", 4775),
-    ("console", 8652),
+    ("console", 7560),
     ("controller", 1471),
     ("grpc", 1171),
     ("host", 266),
-    ("lab", 21_372),
+    ("lab", 21_013),
     ("namesrv", 2596),
     ("net", 2743),
     ("proxy", 6541),
     ("replica", 4265),
     ("sim", 3442),
     ("store", 17_070),
-    ("vostok", 4147),
+    ("vostok", 3512),
     ("wire", 5306),
 ];
 

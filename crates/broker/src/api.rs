@@ -64,7 +64,7 @@ impl Api {
 
     /// The wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {
-        self.broker.now_ms()
+        self.broker.runtime.now_ms()
     }
 
     /// The name of the broker in routes and message queues (`brokerName`).
@@ -116,7 +116,7 @@ impl Api {
         let broker = &self.broker;
         let retry_topic = |group: &str, queues| {
             let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(group);
-            if is_light { None } else { broker.retry_topic_missing(group, queues) }
+            if is_light { None } else { broker.tables.retry_topic_missing(group, queues) }
         };
         self.until_stored(|| {
             clients::heartbeat(&self.context(), member, data, |consumer, queues| {
@@ -134,7 +134,9 @@ impl Api {
 
     /// Removes the client with this link from all its groups.
     pub fn closed(&self, link_id: u64) {
-        self.broker.announce(&self.broker.sessions.clients.closed(link_id));
+        self.broker
+            .tables
+            .announce(&self.broker.runtime.config, &self.broker.sessions.clients.closed(link_id));
     }
 
     fn context(&self) -> RequestContext<'_> {

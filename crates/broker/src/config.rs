@@ -94,6 +94,33 @@ pub struct LightQueues {
     pub queues_max: usize,
 }
 
+/// Settings of lite topics.
+#[derive(Clone, Debug)]
+pub struct LiteSettings {
+    /// `maxLiteSubscriptionCount`: most subscriptions of all clients, and most clients.
+    pub subscriptions_max: usize,
+    /// `maxClientEventCount`: most lite topics with messages that a client has at a time.
+    pub events_max: usize,
+    /// `liteSubscriptionCheckTimeoutMills`: a client that is silent for this time loses its subscriptions.
+    pub client_timeout_ms: i64,
+    /// `liteTtlCheckInterval`: time between two searches for expired lite topics.
+    pub expiry_interval_ms: i64,
+    /// `minLiteTTl`: least life of a lite topic after its last message, and after the start of the broker.
+    pub life_min_ms: i64,
+}
+
+impl Default for LiteSettings {
+    fn default() -> Self {
+        Self {
+            subscriptions_max: 100_000,
+            events_max: 100,
+            client_timeout_ms: 180_000,
+            expiry_interval_ms: 120_000,
+            life_min_ms: 900_000,
+        }
+    }
+}
+
 /// Bounds of a query by key (request 12).
 #[derive(Clone, Debug)]
 pub struct Query {
@@ -176,6 +203,8 @@ pub struct Config {
     pub split_registration_size: usize,
     /// Whether and how many light queues are served.
     pub light: LightQueues,
+    /// Lite topics.
+    pub lite: LiteSettings,
     /// Bounds of a pull.
     pub transfer: Transfer,
     /// Delivery of timed messages.
@@ -268,6 +297,7 @@ impl Config {
             split_registration: false,
             split_registration_size: 800,
             light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },
+            lite: LiteSettings::default(),
             replication: Replication::default(),
             slave_read_enable: false,
             transfer: Transfer {

@@ -42,6 +42,24 @@ pub fn is_light(name: &str) -> bool {
     name.starts_with(LIGHT_PREFIX)
 }
 
+/// Parent topic and lite topic of a light queue `%LMQ%$parent$lite`; `None` for any other name (`LiteUtil`).
+pub fn lite_parts(name: &str) -> Option<(&str, &str)> {
+    let (parent, lite) = name.strip_prefix(LIGHT_PREFIX)?.strip_prefix('$')?.split_once('$')?;
+    (!parent.is_empty() && !lite.is_empty() && !lite.contains('$')).then_some((parent, lite))
+}
+
+/// Name of the light queue of a lite topic (`LiteUtil.toLmqName`); `None` for a lite topic that can have no queue.
+pub fn lite_name(parent: &str, lite_topic: &str) -> Option<String> {
+    let name = lite_queue(parent, lite_topic);
+    let is_legal = lite_parts(&name).is_some() && is_legal(parent) && is_legal(lite_topic);
+    (is_legal && name.len() <= DERIVED_TOPIC_LENGTH_MAX).then_some(name)
+}
+
+/// Name of the light queue of a lite topic, unchecked.
+pub fn lite_queue(parent: &str, lite_topic: &str) -> String {
+    format!("{LIGHT_PREFIX}${parent}${lite_topic}")
+}
+
 /// Checks that `topic` is a legal topic name. Allocates only for an illegal name.
 ///
 /// # Errors

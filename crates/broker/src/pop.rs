@@ -25,6 +25,7 @@
 //! again ([`order`]).
 
 mod ack;
+mod lite;
 mod open_checkpoints;
 mod order;
 mod peek;
@@ -47,8 +48,12 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
+#[cfg(test)]
+pub(crate) use ack::change_invisible_time;
 pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
-pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
+pub(crate) use ack::{ack, acks, batch_ack, change_visibility};
+pub use lite::LitePopRequest;
+pub(crate) use lite::{is_blocked, pop_lite, wake, wake_all};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
 use revive_records::ReviveRecords;
@@ -80,13 +85,13 @@ impl Pops {
 
     /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
     pub(crate) fn save(&self, broker: &Broker) {
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         for cell in self.in_flight_queues.all() {
             if !cell.in_flight().is_empty() {
                 self.advance(broker, &cell, now_ms);
             }
         }
-        if let Err(error) = self.save_order(broker.now_ms(), &broker.tables.files) {
+        if let Err(error) = self.save_order(broker.runtime.now_ms(), &broker.tables.files) {
             tracing::error!(%error, "the state of ordered pops could not be written; it is tried again");
         }
     }
@@ -149,7 +154,7 @@ impl Pops {
 
 /// Appends checkpoints to the log and returns the log position behind them; `None` when they cannot be stored.
 fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let mut records = ReviveRecords::new(&broker.store);
     // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
     let pushed = left

@@ -12,13 +12,15 @@ use store::timer::TimerFiles;
 use store::{Disk, FoundSize, OpenError, RealDisk, Store};
 
 use crate::assign;
-use crate::broker::{Arrivals, Broker, LoadError, Loaded};
+use crate::broker::{Broker, LoadError, Loaded};
 use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
+use crate::lite::{self, LiteEngine};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
+use crate::parts::Arrivals;
 use crate::persist::ConfigFiles;
 use crate::remoting::{self, Dispatcher, Forwards, Port};
 use crate::replication::{self, Replication};
@@ -26,7 +28,7 @@ use crate::retention::Deletion;
 use crate::save::save;
 use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
-use crate::topics::Topics;
+use crate::topics::{Queue, Topics};
 use crate::{
     acting, master_services, pages, persist, pop, pull, register, restore, system_topics, transaction,
 };
@@ -180,7 +182,7 @@ impl RunningBroker {
 
     /// The address that clients get from name servers: an IP address or a host name, and the port.
     pub fn advertised_address(&self) -> String {
-        self.broker.address()
+        self.broker.identity.address()
     }
 
     /// The name of the broker in routes and message queues (`brokerName`).
@@ -225,7 +227,7 @@ impl RunningBroker {
         // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
         save(&self.broker);
         if closed.is_ok()
-            && let Err(error) = self.broker.delivery.schedule.save(self.broker.now_ms())
+            && let Err(error) = self.broker.delivery.schedule.save(self.broker.runtime.now_ms())
         {
             tracing::error!(%error, "positions of delayed messages could not be written");
         }
@@ -270,13 +272,34 @@ fn load(
             LoadError::Table(error) => StartError::Persist(error),
             LoadError::Auth(error) => StartError::Auth(error),
         })?;
-    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
-    let broker = Broker::new(loaded, arrivals, ip, port);
+    let broker = Broker::new(loaded, ip, port);
+    connect_arrivals(&broker);
     broker.delivery.pops.load(&files)?;
     // In controller mode the files are opened when this broker becomes master.
     let timers =
         if broker.runtime.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
     Ok((broker, timers))
+}
+
+/// Sets what runs when a queue grows at which requests wait.
+pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
+    let run = |arrived: fn(&Arc<Broker>, &Arc<Queue>)| {
+        // A broker that is gone has no waiting requests. A strong reference would keep it for ever.
+        let broker = Arc::downgrade(broker);
+        Box::new(move |queue: &Arc<Queue>| {
+            if let Some(broker) = broker.upgrade() {
+                arrived(&broker, queue);
+            }
+        })
+    };
+    let weak = Arc::downgrade(broker);
+    let lite = Box::new(move |group: Option<&str>, name: &Arc<str>| {
+        if let Some(broker) = weak.upgrade() {
+            lite::dispatch(&broker, group, name);
+        }
+    });
+    let arrivals = Arrivals { pulls: run(pull::arrived), pops: run(pop::arrived), lite };
+    assert!(broker.delivery.arrivals.set(arrivals).is_ok(), "a broker is connected once");
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.
@@ -304,6 +327,16 @@ fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.threads().start(post, broker.runtime.retention.wakeup(), move || Ok(deletion))
 }
 
+/// Starts the thread of lite topics, if the broker serves them.
+fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
+    if !broker.runtime.config.store.multi_dispatch {
+        return Ok(());
+    }
+    let engine = LiteEngine::new(broker.clone());
+    let post = Post { work: SupervisedWork::Lite, name: "lite" };
+    shell.threads().start(post, broker.tables.lite.wakeup(), move || Ok(engine))
+}
+
 /// Starts the task that passes requests to the master while this broker is none.
 fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
     let (forwards, taken) = Forwards::new();
@@ -324,6 +357,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.runtime.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
+    start_lite(shell, broker)?;
     let post = |thread, work, name| (thread, Post { work, name });
     if broker.runtime.config.begins_as_copy() {
         let tasks = shell.tasks().clone();

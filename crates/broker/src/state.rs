@@ -7,6 +7,7 @@ mod clock_set_back;
 mod delivery_notes;
 mod disk_watch;
 mod light;
+mod lite;
 mod metadata_queue;
 mod modes;
 mod poll_timeouts;
@@ -30,6 +31,7 @@ pub(crate) use disk_watch::{DISK_LOOK_MS, DiskWatch, Pending};
 pub(crate) use light::Light;
 #[cfg(test)]
 pub(crate) use light::WAITED_MAX;
+pub(crate) use lite::{GroupRules, Lite, Offered, PassKey, Subscriber};
 pub(crate) use metadata_queue::{MetadataQueue, Postponed, WAITING_BYTES_MAX, Waiting, abandoned};
 pub(crate) use modes::Modes;
 pub(crate) use poll_timeouts::PollTimeouts;

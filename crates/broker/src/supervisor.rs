@@ -37,6 +37,8 @@ pub(crate) enum SupervisedWork {
     Pulls,
     /// Answers suspended pops whose polling time is over.
     Pops,
+    /// Gives clients their lite topics, and removes expired lite topics.
+    Lite,
     /// Removes clients that no longer send heartbeats, and samples statistics.
     Clients,
     /// Finds out once which of very many topics have the most messages.
@@ -70,6 +72,7 @@ pub(crate) enum SupervisedWork {
 impl SupervisedWork {
     fn text(self) -> &'static str {
         match self {
+            Self::Lite => "clients with many lite topics do not get some, and lite topics do not expire",
             Self::Delay => "delayed messages are not delivered",
             Self::Timer => "timed messages are not delivered",
             Self::Positions => "delayed and timed messages may be delivered again after a restart",

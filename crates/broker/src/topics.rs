@@ -41,11 +41,27 @@ pub struct Queue {
     pub timed: bool,
     /// Whether the queue belongs to the revive topic. An append wakes the revive thread.
     pub revives: bool,
+    /// Whether the value stands for the queue of a lite topic, and is in no topic. An append gives clients an event.
+    pub lite: bool,
     /// Counts of producers' messages in the queue, for statistics.
     pub(crate) sent: Sent,
 }
 
 impl Queue {
+    /// Makes a value for the queue of a lite topic.
+    pub(crate) fn lite(index: Arc<store::Queue>) -> Self {
+        Self {
+            index,
+            suspended: SuspendedPulls::default(),
+            waiters: Arc::default(),
+            delayed: false,
+            timed: false,
+            revives: false,
+            lite: true,
+            sent: Sent::default(),
+        }
+    }
+
     /// Whether suspended requests or the broker's own threads may wait for an append to the queue. The caller has published the
     /// new end.
     pub(crate) fn is_waited_on(&self) -> bool {
@@ -55,6 +71,7 @@ impl Queue {
             || self.delayed
             || self.timed
             || self.revives
+            || self.lite
     }
 }
 
@@ -147,7 +164,7 @@ impl Topic {
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
         let (suspended, sent) = (SuspendedPulls::default(), Sent::default());
-        Some(Arc::new(Queue { index, suspended, waiters, delayed, timed, revives, sent }))
+        Some(Arc::new(Queue { index, suspended, waiters, delayed, timed, revives, lite: false, sent }))
     }
 
     /// Prefetches a queue's data into the processor cache, because a message for it comes soon.

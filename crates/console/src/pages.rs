@@ -40,44 +40,6 @@ use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::Page;
 
-/// The text of the pages, for the test of translations.
-#[cfg(test)]
-pub(crate) const SOURCES: &[&str] = &[
-    include_str!("app.rs"),
-    include_str!("guard.rs"),
-    include_str!("view.rs"),
-    include_str!("view/answer.rs"),
-    include_str!("view/parts.rs"),
-    include_str!("view/table.rs"),
-    include_str!("server.rs"),
-    include_str!("pages/access.rs"),
-    include_str!("pages/body.rs"),
-    include_str!("pages/brokers.rs"),
-    include_str!("pages/charts.rs"),
-    include_str!("pages/client.rs"),
-    include_str!("pages/clients.rs"),
-    include_str!("pages/dead_letters.rs"),
-    include_str!("pages/findings.rs"),
-    include_str!("pages/forms.rs"),
-    include_str!("pages/group.rs"),
-    include_str!("pages/group_list.rs"),
-    include_str!("pages/list.rs"),
-    include_str!("pages/lite.rs"),
-    include_str!("pages/login.rs"),
-    include_str!("pages/logins.rs"),
-    include_str!("pages/messages.rs"),
-    include_str!("pages/operations.rs"),
-    include_str!("pages/overview.rs"),
-    include_str!("pages/proxies.rs"),
-    include_str!("pages/replication.rs"),
-    include_str!("pages/runs.rs"),
-    include_str!("pages/settings.rs"),
-    include_str!("pages/storage.rs"),
-    include_str!("pages/topic_list.rs"),
-    include_str!("pages/topics.rs"),
-    include_str!("pages/waiting.rs"),
-];
-
 /// The answer to a request.
 pub(crate) enum Reply {
     Page(Page),

@@ -179,7 +179,15 @@ impl Store {
     /// # Errors
     /// Errors of [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
-        self.parts.checkpointer().remove_topic(topic)
+        self.remove_topics(&[topic])
+    }
+
+    /// Removes all queues of several topics with one checkpoint, like [`Self::remove_topic`].
+    ///
+    /// # Errors
+    /// Errors of [`Self::remove_topic`].
+    pub fn remove_topics(&self, topics: &[&str]) -> Result<usize, AppendError> {
+        self.parts.checkpointer().remove_topics(topics)
     }
 
     /// Creates an empty batch. Keep it and [`Batch::clear`] it after use: its buffer is reused.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use wire::body::LiteSubscriptions;
 
 use super::{Api, ClientLink, Held};
-use crate::Refusal;
-pub use crate::lite::{LitePopRequest, lite_queue};
+pub use crate::names::lite_queue;
+pub use crate::pop::LitePopRequest;
+use crate::{Refusal, lite, pop};
 
 impl Api {
     /// Whether the broker serves lite topics: `enableLmq` and `enableMultiDispatch` are on.
@@ -26,10 +27,10 @@ impl Api {
     /// change stay.
     pub async fn subscribe_lite(
         &self,
-        _link: &Arc<dyn ClientLink>,
-        _changes: &LiteSubscriptions,
+        link: &Arc<dyn ClientLink>,
+        changes: &LiteSubscriptions,
     ) -> Result<(), Refusal> {
-        Err(Refusal::new(wire::codes::response::REQUEST_CODE_NOT_SUPPORTED, "not served yet"))
+        lite::control(&self.broker, link, changes)
     }
 
     /// Starts a pop of the lite topics of a client. The messages are returned like those of an ordered pop. The counts
@@ -37,7 +38,7 @@ impl Api {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopLiteMessageProcessor.preCheck`.
-    pub async fn pop_lite(&self, _request: &LitePopRequest<'_>) -> Result<Held, Refusal> {
-        Err(Refusal::new(wire::codes::response::REQUEST_CODE_NOT_SUPPORTED, "not served yet"))
+    pub async fn pop_lite(&self, request: &LitePopRequest<'_>) -> Result<Held, Refusal> {
+        self.hold(|broker, out, later| pop::pop_lite(broker, request, out, later)).await
     }
 }

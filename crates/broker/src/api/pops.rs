@@ -10,6 +10,7 @@ use wire::units::LogOffset;
 use super::waits::stopping;
 use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
+use crate::broker::Broker;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PullAnswer, Reply, ReplySink, ReplyWriter};
 use crate::send::not_put;
@@ -179,6 +180,14 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
     pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
+        self.hold(|broker, out, later| pop::pop(broker, request, out, later)).await
+    }
+
+    /// Starts a pop by `pop`, which answers at once or makes a sink for its answer.
+    pub(super) async fn hold(
+        &self,
+        pop: impl Fn(&Arc<Broker>, &mut dyn ReplyWriter, &dyn Fn() -> Arc<dyn ReplySink>) -> Result<(), Refusal>,
+    ) -> Result<Held, Refusal> {
         let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
         let mut held =
             Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
@@ -190,7 +199,7 @@ impl Api {
             Arc::new(sink)
         };
         let mut taken = Taken::default();
-        self.until_stored(|| pop::pop(&self.broker, request, &mut taken, &later)).await?;
+        self.until_stored(|| pop(&self.broker, &mut taken, &later)).await?;
         (held.answer, held.events) = (taken.answer, waiting.into_inner().unwrap_or_default());
         Ok(held)
     }
@@ -212,7 +221,7 @@ impl Api {
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.now_ms());
+                let end = records.append(broker, broker.runtime.now_ms());
                 end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
             })
             .await;
@@ -243,8 +252,8 @@ impl Api {
         changes: &[InvisibleTimeChange<'_>],
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        for InvisibleTimeChange { message, invisible_ms, .. } in changes {
-            let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
+        for it in changes {
+            let change = || pop::change_visibility(&self.broker, it);
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
@@ -262,7 +271,8 @@ impl Api {
         message: &PoppedMessage<'_>,
         invisible_ms: i64,
     ) -> Result<Option<Invisible>, Refusal> {
-        let change = || pop::change_invisible_time(&self.broker, message, invisible_ms);
+        let change = InvisibleTimeChange { message: *message, invisible_ms, suspend: false };
+        let change = || pop::change_visibility(&self.broker, &change);
         let changed = self.until_stored(change).await?;
         if let Some(changed) = &changed {
             self.durable(changed.end).await?;

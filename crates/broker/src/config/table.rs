@@ -203,6 +203,21 @@ properties! {
     "maxLmqConsumeQueueNum" Live "most light queues with enableLmqQuota" {
         light.queues_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
+    "maxLiteSubscriptionCount" Live "most subscriptions to lite topics, and most clients of lite topics" {
+        lite.subscriptions_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "maxClientEventCount" Live "most lite topics with new messages that a client has at a time, unless its group says lite.sub.client.max.event.cnt" {
+        lite.events_max = |text| number(text, 1..=100_000), show
+    }
+    "liteSubscriptionCheckTimeoutMills" Live "milliseconds without a request about its lite topics after which a client loses them" {
+        lite.client_timeout_ms = |text| number(text, 1000..=DAY_MS), show
+    }
+    "liteTtlCheckInterval" Live "milliseconds between two searches for expired lite topics" {
+        lite.expiry_interval_ms = |text| number(text, 1000..=DAY_MS), show
+    }
+    "minLiteTTl" Live "milliseconds that a lite topic lives at least after its last message, and after the start" {
+        lite.life_min_ms = |text| number(text, 0..=DAY_MS), show
+    }
     "forceRegister" Live "name servers are told again of 5000 topics every period, so that one they lost comes back" {
         force_register = flag, show
     }

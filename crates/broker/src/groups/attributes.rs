@@ -10,15 +10,28 @@ use crate::attributes::{self, Attribute, Values};
 /// Name of the attribute for the percentage of a group's pops that take the highest priority of a topic first.
 pub(crate) const PRIORITY_FACTOR: &str = "priority.factor";
 
+/// Name of the attribute for the parent topic whose lite topics a group consumes.
+pub(crate) const LITE_TOPIC: &str = "lite.bind.topic";
+/// Name of the attribute for the number of clients of a lite topic: `Shared` or `Exclusive`.
+pub(crate) const LITE_MODEL: &str = "lite.sub.model";
+/// Name of the attribute for the reset of the offset by a take-over.
+pub(crate) const LITE_RESETS_ON_TAKE_OVER: &str = "lite.sub.reset.offset.exclusive";
+/// Name of the attribute for the reset of the offset by the end of a subscription.
+pub(crate) const LITE_RESETS_ON_REMOVAL: &str = "lite.sub.reset.offset.unsubscribe";
+/// Name of the attribute for the most events of a client.
+pub(crate) const LITE_EVENTS_MAX: &str = "lite.sub.client.max.event.cnt";
+/// Name of the attribute of groups that consume all lite topics of the parent.
+pub(crate) const LITE_WILDCARD: &str = "lite.sub.wildcard";
+
 const ATTRIBUTES: [Attribute; 8] = [
     changeable(PRIORITY_FACTOR, Values::Numbers(0..=100)),
-    changeable("lite.bind.topic", Values::Text),
-    changeable("lite.sub.model", Values::OneOf(&["Shared", "Exclusive"])),
-    changeable("lite.sub.reset.offset.exclusive", Values::Flag),
-    changeable("lite.sub.reset.offset.unsubscribe", Values::Flag),
+    changeable(LITE_TOPIC, Values::Text),
+    changeable(LITE_MODEL, Values::OneOf(&["Shared", "Exclusive"])),
+    changeable(LITE_RESETS_ON_TAKE_OVER, Values::Flag),
+    changeable(LITE_RESETS_ON_REMOVAL, Values::Flag),
     changeable("lite.sub.client.quota", Values::Numbers(-1..=i64::MAX)),
-    changeable("lite.sub.client.max.event.cnt", Values::Numbers(10..=i64::MAX)),
-    changeable("lite.sub.wildcard", Values::Text),
+    changeable(LITE_EVENTS_MAX, Values::Numbers(10..=i64::MAX)),
+    changeable(LITE_WILDCARD, Values::Text),
 ];
 
 const fn changeable(name: &'static str, values: Values) -> Attribute {

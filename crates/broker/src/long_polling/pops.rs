@@ -49,6 +49,8 @@ pub(crate) struct Ask {
     /// Whether the pop is ordered: further messages of a queue are withheld until the returned messages are
     /// acknowledged.
     pub(crate) ordered: bool,
+    /// Id of the client whose lite topics are popped; `None` for a pop of the topic's queues.
+    pub(crate) lite: Option<Arc<str>>,
     /// Id that distinguishes a repeated ordered pop from another pop.
     pub(crate) attempt_id: Option<String>,
     /// When to answer without a message, in milliseconds since the epoch; `None` when the request is not to be suspended.

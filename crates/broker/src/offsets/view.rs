@@ -1,6 +1,6 @@
 //! Offsets as requests of operators and statistics see them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,6 +71,11 @@ impl Offsets {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
         let topic = lock(&topic);
         topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
+    }
+
+    /// Number of pairs of a group and a topic with offsets.
+    pub(crate) fn size(&self) -> usize {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).values().map(HashMap::len).sum()
     }
 
     /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group.

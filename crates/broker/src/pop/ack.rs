@@ -11,14 +11,14 @@ use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
 use super::revive_records::ReviveRecords;
-use super::{order, patience, request, serve};
-use crate::Refusal;
+use super::{lite, order, patience, request, serve};
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::refusal::PutError;
 use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
+use crate::{Refusal, names};
 
 /// Most milliseconds by which the pop time of a new checkpoint may be ahead of the clock, so that its name differs
 /// from the old checkpoint's. It is bounded because the old pop time comes from the client's handle.
@@ -26,15 +26,15 @@ const AHEAD_MS_MAX: i64 = 1000;
 
 /// Pop of a queue, as the handles of its messages name it.
 #[derive(PartialEq, Eq)]
-struct Origin<'a> {
-    group: &'a str,
+pub(super) struct Origin<'a> {
+    pub group: &'a str,
     /// Topic the messages are stored in, which may be a retry topic.
-    topic: &'a str,
+    pub topic: &'a str,
     queue_id: i32,
     start_offset: i64,
-    pop_ms: i64,
+    pub pop_ms: i64,
     invisible_ms: i64,
-    revive_queue: i32,
+    pub revive_queue: i32,
     broker_name: &'a str,
 }
 
@@ -135,6 +135,9 @@ pub(crate) fn acks(
 
 /// Returns the pop of a message, if the message and the pop exist.
 fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::checked(broker, message);
+    }
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
@@ -144,7 +147,7 @@ fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a
     }
     let origin = origin(message)?;
     if origin.revive_queue != ORDER_REVIVE_QUEUE {
-        origin.check(broker, offset, broker.now_ms())?;
+        origin.check(broker, offset, broker.runtime.now_ms())?;
     }
     Ok(origin)
 }
@@ -184,7 +187,7 @@ pub(crate) fn batch_ack(
             return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
         };
         let topic = kind.topic(&entry.topic, &entry.consumer_group);
-        if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
+        if let Some(queue) = broker.tables.log_queue(&topic, entry.queue_id)
             && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
         {
             refused = Some(refusal);
@@ -220,7 +223,7 @@ fn ack_entry(
         return done;
     }
     let Some(first) = offsets.first() else { return Ok(()) };
-    origin.check(broker, *first, broker.now_ms())?;
+    origin.check(broker, *first, broker.runtime.now_ms())?;
     acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
 }
 
@@ -247,6 +250,20 @@ pub struct Invisible {
     pub(crate) end: LogOffset,
 }
 
+/// Changes the invisible time of a message: of a lite topic, or as [`change_invisible_time`] does.
+///
+/// # Errors
+/// Refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+pub(crate) fn change_visibility(
+    broker: &Arc<Broker>,
+    &InvisibleTimeChange { message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
+) -> Result<Option<Invisible>, Refusal> {
+    if names::lite_parts(message.topic).is_some() {
+        return lite::change_invisible_time(broker, &message, invisible_ms, suspend);
+    }
+    change_invisible_time(broker, &message, invisible_ms)
+}
+
 /// Keeps a message invisible for another `invisible_ms`. The message gets a checkpoint of its own, and is
 /// acknowledged in the old checkpoint. Returns `None` if the message was popped in order and is acknowledged already.
 ///
@@ -267,7 +284,7 @@ pub(crate) fn change_invisible_time(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     origin.check(broker, offset, now_ms)?;
     // The pop time is part of a checkpoint's name. Within the same millisecond the new checkpoint would get the old one's
     // name, and the acknowledgement of the old one would hit both: the message would never come back (as can happen in Java).
@@ -311,7 +328,7 @@ fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint)
     let queues = &broker.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
     let offset = checkpoint.start_offset;
-    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.runtime.now_ms()) {
         return Err(refused());
     }
     let name = (origin.start_offset, origin.pop_ms);
@@ -331,7 +348,7 @@ fn find_queue(broker: &Broker, caller: &Caller, topic: &str, queue_id: i32) -> R
     queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
-fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+pub(super) fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let text = message.handle;
     let handle = Handle::parse(text).ok_or_else(|| {
         let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
@@ -357,7 +374,7 @@ fn acknowledge(
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
     if let Some(cell) =
         broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
@@ -388,7 +405,7 @@ fn acknowledge(
     pushed.map_err(|error| not_put(broker, error))
 }
 
-fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
+pub(super) fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
     let committed = broker.tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
@@ -398,12 +415,12 @@ fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
+pub(super) fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(broker, origin, offset) {
         return Ok(());
     }
-    if broker.group(group)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, group)?.is_none() {
         return Err(Refusal::error(format!("Group {group} not exist!")));
     }
     let cell = cell_of(broker, origin);
@@ -430,13 +447,13 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
                 broker.tables.offsets.commit(group, topic, queue_id, next);
             }
             broker.delivery.pops.order_file.changed();
-            let blocked =
-                in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            let blocked = in_flight
+                .order
+                .as_ref()
+                .and_then(|state| order::blocked_until(state, None, broker.runtime.now_ms()));
             drop(in_flight);
-            if blocked.is_none()
-                && let Some(topic) = broker.topic(topic)
-            {
-                serve::freed(broker, &topic, &cell);
+            if blocked.is_none() {
+                serve::freed(broker, &cell);
             }
             Ok(())
         }
@@ -449,7 +466,7 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
     if is_passed(broker, origin, offset) {
         return None;
     }
-    let visible_ms = broker.now_ms().saturating_add(invisible_ms);
+    let visible_ms = broker.runtime.now_ms().saturating_add(invisible_ms);
     // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
     if let Some(cell) =
         broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)

@@ -87,6 +87,19 @@ pub(super) fn delay(state: &mut OrderState, offset: i64, pop_ms: i64, visible_ms
     }
 }
 
+/// Changes when all messages of a pop that are not acknowledged are visible again. This delivery does not count
+/// (`MemoryConsumerOrderInfoManager.suspendQueue`).
+pub(super) fn suspend(state: &mut OrderState, pop_ms: i64, visible_ms: i64) {
+    if state.pop_ms != pop_ms {
+        return;
+    }
+    for index in (0..state.offsets.len()).filter(|index| !is_acked(state, *index)).collect::<Vec<_>>() {
+        let offset = offset_of(state, index);
+        state.visible_ms.get_or_insert_default().insert(offset, visible_ms);
+        *state.counts.get_or_insert_default().entry(offset).or_default() -= 1;
+    }
+}
+
 fn visible_ms(state: &OrderState, index: usize) -> i64 {
     let changed = state.visible_ms.as_ref().and_then(|times| times.get(&offset_of(state, index)).copied());
     changed.unwrap_or_else(|| state.pop_ms.saturating_add(state.invisible_ms.unwrap_or(0)))

@@ -15,9 +15,9 @@ use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
-use super::order;
 use super::request::check_current;
 use super::revive_records::ReviveRecords;
+use super::{lite, order};
 use crate::broker::Broker;
 use crate::groups::attributes::PRIORITY_FACTOR;
 use crate::long_polling::{Ask, Pop, PullAsk};
@@ -47,6 +47,16 @@ pub(super) enum Unpopped {
     NotStored(PutError),
 }
 
+/// Outcome of reading a queue.
+pub(super) enum Visit {
+    /// The pop had the queue, and got messages or found none.
+    Held,
+    /// Another pop has the queue.
+    Busy,
+    /// An error that may pass withholds messages.
+    Unreadable,
+}
+
 /// Part of a pop that comes from a single queue.
 struct Part {
     busy: Busy,
@@ -64,15 +74,17 @@ enum Yields {
     Nothing,
 }
 
-struct Picking<'a> {
-    broker: &'a Broker,
-    ask: &'a Ask,
+pub(super) struct Picking<'a> {
+    pub broker: &'a Broker,
+    pub ask: &'a Ask,
     /// Current topic of the request.
-    topic: &'a Arc<Topic>,
+    pub topic: &'a Arc<Topic>,
     pop: &'a Pop,
     source: Source,
-    popped: Popped,
+    pub popped: Popped,
     parts: Vec<Part>,
+    /// Lite queues that gave no messages.
+    pub found_none: Vec<Arc<str>>,
     units: Vec<Numbered>,
     /// The last read failed with an error that may pass, so the messages are not skipped but popped later.
     refused: bool,
@@ -94,13 +106,13 @@ pub(super) fn pick(
 ) -> Result<Picked, Unpopped> {
     let settings = &broker.runtime.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
-    let dice = broker.spread(100) * 37 % 100;
+    let dice = broker.identity.spread(100) * 37 % 100;
     let revive_queue = if ask.ordered {
         ORDER_REVIVE_QUEUE
     } else {
         broker.delivery.pops.next_revive_queue(settings.revive_queues)
     };
-    let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
+    let popped = Popped { pop_ms: broker.runtime.now_ms(), revive_queue, ..Popped::default() };
     let mut picking = Picking {
         broker,
         ask,
@@ -109,10 +121,18 @@ pub(super) fn pick(
         source,
         popped,
         parts: Vec::new(),
+        found_none: Vec::new(),
         units: Vec::new(),
         refused: false,
         bytes_read: 0,
     };
+    if let Some(client) = &ask.lite {
+        let visited = picking.visit_events(client);
+        let found_none = std::mem::take(&mut picking.found_none);
+        let picked = visited.and_then(|()| picking.finish());
+        lite::release(broker, &ask.group, &found_none);
+        return picked;
+    }
     let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(broker, &ask.group);
     let (order, retry_probability) = match by_priority {
         true if settings.priority_ascends => (Order::FromLast, settings.retry_probability_for_priority),
@@ -175,15 +195,15 @@ fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.index.min().to_i64();
     }
-    if broker.runtime.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
+    if broker.runtime.config.pop.start_in_memory && broker.tables.begins_young(queue) {
         return 0;
     }
     // The last message, so that a group that begins now gets one.
-    (broker.visible_end(queue) - 1).max(0)
+    (broker.replication.visible_end(queue) - 1).max(0)
 }
 
 impl Picking<'_> {
-    fn wanted(&self) -> i32 {
+    pub fn wanted(&self) -> i32 {
         self.pop.count_max - self.popped.count
     }
 
@@ -221,46 +241,60 @@ impl Picking<'_> {
         if check_current(broker, self.ask, topic.name(), &topic.waiters).is_err() {
             return Ok(());
         }
+        self.visit_queue(topic, queue, &cell, kind).map(drop)
+    }
+
+    /// Reads messages of a queue. Its pulls are counted at `topic`.
+    pub fn visit_queue(
+        &mut self,
+        topic: &Arc<Topic>,
+        queue: &Arc<Queue>,
+        cell: &Arc<Cell>,
+        kind: Kind,
+    ) -> Result<Visit, Unpopped> {
+        let broker = self.broker;
         let from_end = self.pop.from_end;
         let Some(busy) = cell.occupy() else {
             if !self.ask.ordered {
-                self.popped.rest += broker.visible_end(queue) - position(broker, &cell, queue, from_end);
+                self.popped.rest +=
+                    broker.replication.visible_end(queue) - position(broker, cell, queue, from_end);
             }
-            return Ok(());
+            return Ok(Visit::Busy);
         };
-        let start = self.begin(&cell, queue);
-        if self.ask.ordered && self.is_blocked(&cell) {
-            return Ok(());
+        let start = self.begin(cell, queue);
+        if self.ask.ordered && self.is_blocked(cell) {
+            return Ok(Visit::Held);
         }
         // Messages behind a long search must not wait until the search has passed every other queue as well.
         if self.wanted() <= 0 || self.bytes_read >= SLICE_BYTES {
-            self.popped.rest += broker.visible_end(queue) - start;
-            return Ok(());
+            self.popped.rest += broker.replication.visible_end(queue) - start;
+            return Ok(Visit::Held);
         }
         let mut pull = self.pull(topic, queue, start);
         let bytes_before = self.popped.body.len();
-        let found = self.scan(&cell, &mut pull).and_then(|scan| Some((self.read(&pull, kind, &scan)?, scan)));
+        let found = self.scan(cell, &mut pull).and_then(|scan| Some((self.read(&pull, kind, &scan)?, scan)));
         let Some((taken, scan)) = found else {
-            if self.popped.count == 0 && self.parts.is_empty() {
+            // An event is for the next pop then.
+            if self.ask.lite.is_some() || (self.popped.count == 0 && self.parts.is_empty()) {
                 return Err(Unpopped::NotResident);
             }
-            self.popped.rest += broker.visible_end(queue) - start;
-            return Ok(());
+            self.popped.rest += broker.replication.visible_end(queue) - start;
+            return Ok(Visit::Held);
         };
         if std::mem::take(&mut self.refused) {
             self.popped.rest += scan.max - start;
-            return Ok(());
+            return Ok(Visit::Unreadable);
         }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
             broker.tables.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
-            let yields = self.took(&cell, kind, pull.ask.offset);
+            let yields = self.took(cell, kind, pull.ask.offset);
             self.parts.push(Part { busy, next: scan.next, yields });
         } else if scan.next > pull.ask.offset {
             self.bytes_read += scan.bytes_read;
             self.parts.push(Part { busy, next: scan.next, yields: Yields::Nothing });
         }
-        Ok(())
+        Ok(Visit::Held)
     }
 
     /// The queue offset to read at. A reset by an operator that is still to be applied is applied here.
@@ -326,17 +360,26 @@ impl Picking<'_> {
     fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Yields {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;
-        self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
+        if self.ask.lite.is_none() {
+            self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
+        }
         let times = (self.popped.pop_ms, self.pop.invisible_ms);
         if self.ask.ordered {
             let mut in_flight = cell.in_flight();
             let state =
                 order::popped(in_flight.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
-            let (counts, least) = order::counts(&state);
-            in_flight.order = Some(state);
+            if self.ask.lite.is_some() {
+                lite::counts(&state, &offsets, &mut self.popped.texts.counts);
+                in_flight.order = Some(state);
+                // Only the timer tells that messages come back.
+                self.broker.delivery.pops.look_at(cell, &mut in_flight, times.0.saturating_add(times.1));
+            } else {
+                let (counts, least) = order::counts(&state);
+                in_flight.order = Some(state);
+                self.broker.delivery.pops.order_file.changed();
+                self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
+            }
             drop(in_flight);
-            self.broker.delivery.pops.order_file.changed();
-            self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
             cell.commit(&self.broker.tables.offsets, start);
             return Yields::Order;
         }

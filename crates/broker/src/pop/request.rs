@@ -27,6 +27,10 @@ const WAIT_MAX_MS: i64 = 300_000;
 /// # Errors
 /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
 pub(super) fn current_topic(broker: &Broker, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
+    if ask.lite.is_some() {
+        // The client's suspended pops do not stand at the topic.
+        return known_topic(broker, &ask.topic);
+    }
     check_current(broker, ask, &ask.topic, &ask.waiters)
 }
 
@@ -103,13 +107,23 @@ pub struct PopRequest<'a> {
 /// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
 pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
-    let now_ms = broker.now_ms();
+    check_time(broker, polling, count_max)?;
+    check_invisible(broker, invisible_ms)?;
+    let found = find(broker, target)?;
+    let filter = filter(found.0.name(), request)?;
+    let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
+    Ok(ask(want, found, target.queue_id, polling, broker.runtime.now_ms()))
+}
+
+/// Checks the time of a pop, the broker's permission, and the number of messages.
+pub(super) fn check_time(broker: &Broker, polling: &Polling<'_>, count_max: i32) -> Result<(), Refusal> {
+    let now_ms = broker.runtime.now_ms();
     let ip = &broker.runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
     }
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         let remark = format!("the broker[{ip}] pop message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -117,22 +131,18 @@ pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refu
         let remark = format!("the broker[{ip}] pop message's num is greater than {COUNT_MAX}");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    check_invisible(broker, invisible_ms)?;
-    let found = find(broker, target)?;
-    let filter = filter(found.0.name(), request)?;
-    let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
-    Ok(ask(want, found, target.queue_id, polling, now_ms))
+    Ok(())
 }
 
 /// Checks a notification.
 pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<'_>) -> Result<Ask, Refusal> {
     let found = peeked(broker, target)?;
-    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
+    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.runtime.now_ms()))
 }
 
 /// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
 pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         let remark = format!("the broker[{}] peeking message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -168,15 +178,28 @@ fn ask(
     polling: &Polling<'_>,
     now_ms: i64,
 ) -> Ask {
+    let waited = (topic.name(), group, topic.waiters.clone());
+    Ask { queue_id: queue_id.max(-1), lite: None, ..of_client(want, waited, "", polling, now_ms) }
+}
+
+/// Makes the pop of a client's lite topics. The client's suspended pops stand in `waiters`.
+pub(super) fn of_client(
+    want: Want,
+    (topic, group, waiters): (&str, Arc<str>, Arc<Waiters>),
+    client: &str,
+    polling: &Polling<'_>,
+    now_ms: i64,
+) -> Ask {
     let poll_ms = polling.poll_ms;
     let until_ms = polling.born_ms(now_ms).saturating_add(poll_ms.min(WAIT_MAX_MS)).saturating_sub(EARLY_MS);
     Ask {
         want,
-        topic: topic.name().to_owned(),
-        waiters: topic.waiters.clone(),
+        topic: topic.to_owned(),
+        waiters,
         group,
-        queue_id: queue_id.max(-1),
+        queue_id: -1,
         ordered: polling.ordered,
+        lite: Some(client.into()),
         attempt_id: polling.attempt_id.map(str::to_owned),
         wait_until_ms: (poll_ms > 0).then_some(until_ms),
         deadline_ms: until_ms,
@@ -193,7 +216,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
     if queue_id >= topic.config.read_queue_nums {
         return Err(bad_queue(&topic, queue_id, caller, response::INVALID_PARAMETER));
     }
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = broker.tables.group(&broker.runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -214,7 +237,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
 
 /// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
 pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.topic(name).ok_or_else(|| {
+    broker.tables.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))
     })
 }

@@ -15,11 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wire::pop::Kind as TopicKind;
 
-use super::order;
 use super::pick::{Picked, SLICE_BYTES, Unpopped, pick, position};
 use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
 use super::search::Search;
-use crate::Refusal;
+use super::{lite, order};
 use crate::broker::Broker;
 use crate::disk_pool::Kind;
 use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
@@ -29,6 +28,7 @@ use crate::send::not_put;
 use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
+use crate::{Refusal, names};
 
 /// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
@@ -105,7 +105,7 @@ fn run_in_pool(
     let goes_on = Arc::new(AtomicBool::new(false));
     let is_going_on = goes_on.clone();
     let read = move |sink: &Arc<dyn ReplySink>| {
-        reader.note_slow("pop", WaitCause::DiskPool, queued);
+        reader.figures.note_slow("pop", WaitCause::DiskPool, queued);
         let begin = reader.runtime.clock.steady();
         sink.write(&mut |out| {
             let run = run_slice(&reader, &asked, Source::Disk, &mut search, out);
@@ -116,7 +116,7 @@ fn run_in_pool(
             };
             is_going_on.store(goes_on, Ordering::Relaxed);
         });
-        reader.note_slow("pop", WaitCause::DiskRead, begin);
+        reader.figures.note_slow("pop", WaitCause::DiskRead, begin);
     };
     let (waker, ask) = (broker.clone(), ask.clone());
     let after = move || {
@@ -146,7 +146,7 @@ fn search_on(
 
 /// Whether a request is answered without a message now.
 fn is_over(broker: &Broker, ask: &Ask) -> bool {
-    ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms())
+    ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.runtime.now_ms())
 }
 
 /// Wakes requests that wait for messages of a queue that grew.
@@ -167,7 +167,11 @@ pub(super) fn came_back(broker: &Arc<Broker>, topic: &Topic, group: &str) {
 }
 
 /// Wakes requests that wait for a queue that is no longer blocked by an ordered pop.
-pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
+pub(super) fn freed(broker: &Arc<Broker>, cell: &Arc<Cell>) {
+    if names::lite_parts(&cell.topic).is_some() {
+        return lite::freed(broker, cell);
+    }
+    let Some(topic) = broker.tables.topic(&cell.topic) else { return };
     if topic.waiters.is_waited_on() {
         let waiters = &topic.waiters;
         let woken = [waiters.take_of(&cell.group, -1), waiters.take_of(&cell.group, cell.queue_id)];
@@ -180,7 +184,12 @@ pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     drive(broker, broker.delivery.pops.poll_timeouts.expired(now_ms));
 }
 
-fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
+pub(super) fn start(
+    broker: &Arc<Broker>,
+    ask: Ask,
+    out: &mut dyn ReplyWriter,
+    later: &dyn Fn() -> Arc<dyn ReplySink>,
+) {
     let (ask, mut search) = (Arc::new(ask), Search::default());
     let goes_on = match run_slice(broker, &ask, Source::Memory, &mut search, out) {
         Run::Answered => false,
@@ -241,7 +250,7 @@ pub(super) fn wait(
 
 /// Runs requests that were removed from their lists, each on the thread of its own connection. So the waking thread
 /// (a producer's, or the thread that answers flushed sends) does not pop for every waiting group.
-fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
+pub(super) fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
         let (sink, ask) = (held.sink.clone(), held.ask.clone());
         if sink.is_closed() {
@@ -299,11 +308,13 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
                 return !search_on(broker, &sink, &ask, search, out);
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
-            Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
+            Run::Nothing if ask.deadline_ms <= broker.runtime.now_ms() => {
+                give_up(&ask, NoWait::TimedOut, out)
+            }
             Run::Nothing => {
                 ask.waiters.add(SuspendedPop { sink: sink.clone(), ask: ask.clone(), id });
                 // Likewise the end of the connection may have been handled while the request was out of its list.
-                let is_late = ask.deadline_ms <= broker.now_ms() || sink.is_closed();
+                let is_late = ask.deadline_ms <= broker.runtime.now_ms() || sink.is_closed();
                 let stays = !is_late && (round == TRIES_MAX || !is_answered(broker, &ask));
                 if stays || broker.delivery.pops.poll_timeouts.take(&ask, id).is_none() {
                     return false;
@@ -402,6 +413,9 @@ fn is_answered(broker: &Broker, ask: &Ask) -> bool {
 /// Whether a request would find messages now. Queues that another request is popping do not count for pops
 /// (`NotificationProcessor.hasMsgFromQueue`).
 fn has_messages(broker: &Broker, ask: &Ask, topic: &Topic) -> bool {
+    if let Some(client) = &ask.lite {
+        return broker.tables.lite.has_events(&ask.group, client);
+    }
     let count = topic.config.read_queue_nums;
     let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };
     if queues.any(|queue_id| has_messages_in(broker, ask, topic, queue_id)) {
@@ -432,8 +446,10 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
     if ask.ordered {
         let mut in_flight = cell.in_flight();
         let attempt = ask.attempt_id.as_deref();
-        let until =
-            in_flight.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
+        let until = in_flight
+            .order
+            .as_ref()
+            .and_then(|state| order::blocked_until(state, attempt, broker.runtime.now_ms()));
         if let Some(until_ms) = until {
             // Suspended requests are woken when the queue is no longer blocked.
             broker.delivery.pops.look_at(&cell, &mut in_flight, until_ms);
@@ -441,5 +457,6 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
         }
     }
     let pending = broker.tables.offsets.pending_reset(&ask.group, topic.name(), queue_id);
-    broker.visible_end(queue) > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
+    broker.replication.visible_end(queue)
+        > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
 }

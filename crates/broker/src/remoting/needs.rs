@@ -3,7 +3,10 @@
 //! request headers). In ACL 1.0 they follow from `PlainAccessResource.parse`.
 
 use auth::{Action, Actions, AuthError, Resource, ResourceType};
-use wire::body::{BatchAckBody, HeartbeatData, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig};
+use wire::body::{
+    BatchAckBody, HeartbeatData, LiteSubscriptions, LockBatchBody, QueryAssignmentBody,
+    SubscriptionGroupConfig,
+};
 use wire::codes::request;
 use wire::frame::Command;
 use wire::json::{self, JsonError};
@@ -254,6 +257,19 @@ pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
     topics.sort_unstable();
     topics.dedup();
     owned(consumption(&body.consumer_group, topics.into_iter(), context), context)
+}
+
+/// Returns the needs of changes of lite topics: their groups and parent topics.
+pub(super) fn lite(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: LiteSubscriptions = json::from_request(body)?;
+    let mut needs = Vec::new();
+    for change in &body.subscription_set {
+        needs.extend(owned(
+            consumption(&change.group, std::iter::once(change.topic.as_str()), context),
+            context,
+        )?);
+    }
+    Ok(needs)
 }
 
 /// Returns the needs of an assignment: the group and the topic of the queues.

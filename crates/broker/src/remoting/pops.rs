@@ -9,10 +9,10 @@ use wire::json;
 use super::answer::Answer;
 use super::incoming::Request;
 use super::sink::{Call, Form};
-use crate::Refusal;
 use crate::caller::Caller;
 use crate::pop::revive_records::ReviveRecords;
-use crate::pop::{self, Polling, PopRequest, PopTarget, PoppedMessage};
+use crate::pop::{self, InvisibleTimeChange, Polling, PopRequest, PopTarget, PoppedMessage};
+use crate::{Refusal, names};
 
 fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>, Refusal> {
     let fields = &command.fields;
@@ -65,11 +65,23 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
     pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
-fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessage<'a>, Refusal> {
+/// The queue of the lite topic that a request names; `None` for a message of another kind.
+fn lite_queue(command: &Command<'_>) -> Result<Option<String>, Refusal> {
+    match command.fields.text("liteTopic").filter(|lite_topic| !lite_topic.trim().is_empty()) {
+        Some(lite_topic) => Ok(Some(names::lite_queue(command.fields.need("topic")?, lite_topic))),
+        None => Ok(None),
+    }
+}
+
+fn message<'a>(
+    command: &Command<'a>,
+    lite_queue: Option<&'a str>,
+    caller: &'a Caller,
+) -> Result<PoppedMessage<'a>, Refusal> {
     let fields = &command.fields;
     Ok(PoppedMessage {
         caller,
-        topic: fields.need("topic")?,
+        topic: lite_queue.map_or_else(|| fields.need("topic"), Ok)?,
         queue_id: fields.need_number("queueId")?,
         offset: fields.need_number("offset")?,
         handle: fields.need("extraInfo")?,
@@ -79,7 +91,8 @@ fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessag
 
 /// Serves 200051 `ACK_MESSAGE`.
 pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
-    pop::ack(request.broker, records, &message(request.command, request.caller)?)?;
+    let lite_queue = lite_queue(request.command)?;
+    pop::ack(request.broker, records, &message(request.command, lite_queue.as_deref(), request.caller)?)?;
     Ok(Answer::success())
 }
 
@@ -96,7 +109,11 @@ pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> R
 pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Refusal> {
     let (command, caller) = (request.command, request.caller);
     let invisible_ms = command.fields.need_number("invisibleTime")?;
-    let changed = pop::change_invisible_time(request.broker, &message(command, caller)?, invisible_ms)?;
+    let lite_queue = lite_queue(command)?;
+    let message = message(command, lite_queue.as_deref(), caller)?;
+    let change =
+        InvisibleTimeChange { message, invisible_ms, suspend: command.fields.flag_or("suspend", false) };
+    let changed = pop::change_visibility(request.broker, &change)?;
     let Some(changed) = changed else { return Ok(Answer::success()) };
     Ok(Answer::success()
         .field("popTime", changed.pop_ms)

@@ -15,8 +15,8 @@ use super::needs::{self, Needs};
 use super::port::Port;
 use super::sends::Sends;
 use super::{
-    clients, figures, group, groups, lookup, offsets, plain, pops, pulls, relay, route, sends, settings,
-    topics, transactions, users,
+    clients, figures, group, groups, lite, lookup, offsets, plain, pops, pulls, relay, route, sends,
+    settings, topics, transactions, users,
 };
 use crate::pop::revive_records::ReviveRecords;
 use crate::pull::PullScratch;
@@ -148,7 +148,7 @@ const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 102] = [
+pub(super) static ROUTES: [Route; 110] = [
     send(code::SEND_MESSAGE, sends::send),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
@@ -214,7 +214,7 @@ pub(super) static ROUTES: [Route; 102] = [
     answer(code::QUERY_TOPICS_BY_CONSUMER, figures::topics_of_group, Needs::fields(&[Get], GROUP)),
     answer(code::QUERY_SUBSCRIPTION_BY_CONSUMER, clients::subscription, Needs::fields(&[Get], GROUP_AND_TOPIC)),
     answer(code::GET_TOPIC_CONFIG, |r| Ok(json(&admin::topic(r.broker, r.need("topic")?)?.config)), Needs::fields(&[Get], TOPIC)),
-    answer(code::GET_SUBSCRIPTIONGROUP_CONFIG, |r| Ok(json(&*crate::groups::found(r.broker.group(r.need("group")?)?)?)), Needs::fields(&[Get], GROUP)),
+    answer(code::GET_SUBSCRIPTIONGROUP_CONFIG, |r| Ok(json(&*crate::groups::found(r.broker.tables.group(&r.broker.runtime.config, r.need("group")?)?)?)), Needs::fields(&[Get], GROUP)),
     answer(code::UPDATE_AND_GET_GROUP_FORBIDDEN, groups::forbid, Needs::fields(&[Update], GROUP_AND_TOPIC)),
     Route::new(code::LITE_PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub]).only_if_strict()).not_on_fast_port(),
     send(code::RECALL_MESSAGE, sends::recall),
@@ -250,5 +250,13 @@ pub(super) static ROUTES: [Route; 102] = [
     own(code::NOTIFICATION, pops::notify, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     answer(code::POLLING_INFO, pops::polling_info, Needs::fields(&[Get], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     answer(code::POP_ROLLBACK, pops::rollback, Needs::cluster(Update).only_if_strict()),
+    Route::new(code::POP_LITE_MESSAGE, Serve::Pop(lite::pop), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
+    answer(code::LITE_SUBSCRIPTION_CTL, lite::control, Needs::body(&[Sub], &[Topic, Group], needs::lite).only_if_strict()).in_disk_pool_above(locks::LARGE_BYTES),
+    answer(code::GET_BROKER_LITE_INFO, lite::broker_info, Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::GET_PARENT_TOPIC_INFO, lite::parent_info, Needs::fields(&[Get], TOPIC).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_TOPIC_INFO, lite::topic_info, Needs::fields(&[Get], &[("parentTopic", Topic)]).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_CLIENT_INFO, lite::client_info, Needs::fields(&[Get], &[("parentTopic", Topic), ("group", Group)]).only_if_strict()).for_operators(),
+    answer(code::GET_LITE_GROUP_INFO, lite::group_info, Needs::fields(&[Get], GROUP).only_if_strict()).for_operators(),
+    answer(code::TRIGGER_LITE_DISPATCH, lite::trigger, Needs::fields(&[Update], GROUP).only_if_strict()),
     Route::new(code::BATCH_ACK_MESSAGE, Serve::Ack(pops::batch_ack), Needs::body(&[Sub], &[Topic, Group], needs::acks).only_if_strict()),
 ];

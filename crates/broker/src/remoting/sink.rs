@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
+use wire::pop::ORDER_REVIVE_QUEUE;
 
 use super::incoming::Request;
 use crate::Refusal;
@@ -30,6 +31,8 @@ thread_local! {
 pub(crate) enum Form {
     /// Clients read the fields of a pop's answer without a null check.
     Pop,
+    /// Pop of lite topics: its answers have fewer fields, and a refused request has none.
+    LitePop,
     /// Omits the fields of successful responses, as RocketMQ does. A client that ignores the code of a pull would
     /// continue at an offset of 0.
     Plain,
@@ -92,7 +95,7 @@ pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
     let frame = FrameWriter::begin(out, head);
     match form {
         Form::Pop => pop_header(frame, &Popped::default(), 0).finish(b""),
-        Form::Plain => frame.finish(b""),
+        Form::Plain | Form::LitePop => frame.finish(b""),
     }
 }
 
@@ -106,6 +109,15 @@ fn pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -
         .text("startOffsetInfo", &popped.texts.starts)
         .text("msgOffsetInfo", &popped.texts.offsets);
     if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+}
+
+/// Writes the fields of `PopLiteMessageResponseHeader`. The messages name their own positions.
+fn lite_pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
+    writer
+        .number("popTime", popped.pop_ms)
+        .number("invisibleTime", invisible_ms)
+        .number("reviveQid", ORDER_REVIVE_QUEUE)
+        .text("orderCountInfo", &popped.texts.counts)
 }
 
 /// Writes the response of a call behind the content of `out`.
@@ -133,7 +145,10 @@ impl ReplyWriter for Frames<'_> {
             PopStatus::Full => (response::POLLING_FULL, "NO_MESSAGE_IN_QUEUE"),
         };
         let frame = FrameWriter::begin(self.out, self.call.head(code).remark(remark));
-        pop_header(frame, &popped, invisible_ms).finish(&popped.body);
+        match self.call.form {
+            Form::LitePop => lite_pop_header(frame, &popped, invisible_ms).finish(&popped.body),
+            Form::Pop | Form::Plain => pop_header(frame, &popped, invisible_ms).finish(&popped.body),
+        }
     }
 
     fn noticed(&mut self, has_messages: bool, is_full: bool) {

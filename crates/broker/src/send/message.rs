@@ -7,10 +7,10 @@ use wire::codes::response;
 use wire::header::SendHeader;
 use wire::properties::{self, key, pairs};
 
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::timer::put::{Asked, timed};
 use crate::topics::{MessageKind, Topic};
+use crate::{Refusal, names};
 
 /// Topic and queue a message goes to.
 #[derive(Clone)]
@@ -75,6 +75,24 @@ pub(super) fn kind_of_batch(properties: &[u8]) -> MessageKind {
     }
 }
 
+/// The queue of the lite topic that a message names (`SendMessageProcessor.sendMessage`); `None` for any other message.
+///
+/// # Errors
+/// `MESSAGE_ILLEGAL` for a lite topic that can have no queue. Apache's broker would store a message that no client gets.
+pub(super) fn lite_queue(broker: &Broker, header: &SendHeader<'_>) -> Result<Option<String>, Refusal> {
+    if !broker.runtime.config.store.multi_dispatch {
+        return Ok(None);
+    }
+    let Some(lite_topic) = properties::get_str(header.properties, key::LITE_TOPIC) else { return Ok(None) };
+    if lite_topic.is_empty() {
+        return Ok(None);
+    }
+    names::lite_name(header.topic, lite_topic).map(Some).ok_or_else(|| {
+        let text = "lite topic can only contain alphanumeric characters, hyphens(-), and underscores(_)";
+        Refusal::new(response::MESSAGE_ILLEGAL, text)
+    })
+}
+
 impl Properties {
     /// The kind of the message, as metrics name it (`BrokerMetricsManager.getMessageType`).
     pub(super) fn kind(&self) -> MessageKind {
@@ -111,13 +129,16 @@ impl Properties {
         let mut priority = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
+        let lite_queue = lite_queue(broker, header)?;
         out.extend_from_slice(&broker.identity.sent_properties);
         for (name, value) in pairs(header.properties) {
             if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
                 continue;
             }
             let is = |wanted: &str| wanted.as_bytes() == name;
-            if is(key::UNIQ_KEY) {
+            if is(key::INNER_MULTI_DISPATCH) && lite_queue.is_some() {
+                continue;
+            } else if is(key::UNIQ_KEY) {
                 ids.truncate(id_start);
                 ids.extend_from_slice(value);
                 continue;
@@ -142,8 +163,11 @@ impl Properties {
             }
             copy_pair(out, name, value);
         }
+        if let Some(queue) = lite_queue {
+            properties::append(out, key::INNER_MULTI_DISPATCH, queue.as_bytes());
+        }
         if ids.len() == id_start {
-            broker.unique_key(ids);
+            broker.identity.unique_key(broker.runtime.now_ms(), ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         if let Some(text) = priority {
@@ -178,7 +202,7 @@ impl Properties {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
-                let level = level.min(broker.delay_levels());
+                let level = level.min(broker.runtime.delay_levels());
                 self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
                 return Ok(self);

@@ -19,6 +19,11 @@ pub(crate) const MESSAGE_TYPE: &str = "message.type";
 /// The value of `message.type` for topics whose queues stand for priorities.
 pub(crate) const PRIORITY: &str = "PRIORITY";
 
+/// The value of `message.type` for parents of lite topics.
+pub(crate) const LITE: &str = "LITE";
+/// Name of the attribute for the minutes after which a lite topic without messages expires.
+pub(crate) const LITE_EXPIRATION: &str = "lite.topic.expiration";
+
 const ATTRIBUTES: [Attribute; 5] = [
     Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&[BATCHED, "SimpleCQ"]) },
     Attribute { name: CLEANUP_POLICY, changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
@@ -32,12 +37,12 @@ const ATTRIBUTES: [Attribute; 5] = [
             "DELAY",
             "TRANSACTION",
             PRIORITY,
-            "LITE",
+            LITE,
             "MIXED",
         ]),
     },
     Attribute { name: "reserve.time", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
-    Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
+    Attribute { name: LITE_EXPIRATION, changeable: true, values: Values::Numbers(-1..=i64::MAX) },
 ];
 
 /// Parses changes of attributes in the form `+name=value,-name`.

@@ -87,6 +87,8 @@ keys! {
     FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID";
     /// Marks a redirected message.
     REDIRECT = "REDIRECT";
+    /// Lite topic of the message.
+    LITE_TOPIC = "__LITE_TOPIC";
     /// Further queues that receive the message (multi-dispatch).
     INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH";
     /// Queue offsets of the message in those further queues.

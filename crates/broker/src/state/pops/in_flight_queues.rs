@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use wire::body::OrderState;
+
 use super::in_flight::InFlightQueue;
 use crate::offsets::Offsets;
 
@@ -137,6 +139,34 @@ impl InFlightQueues {
         self.end(removed.into_iter());
     }
 
+    /// Removes the in-flight queue of a lite topic without messages in flight, unless another request uses it. The next
+    /// pop makes another. The caller has `own` handles of the in-flight queue.
+    pub(crate) fn drop_idle(&self, group: &str, topic: &str, own: usize) {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(topics) = groups.get_mut(group) else { return };
+        let Some(queues) = topics.get(topic) else { return };
+        // Handles are cloned only under the lock that is held here, so that a count of one means no other user.
+        let is_idle = Arc::strong_count(queues) == 1
+            && lock(queues).values().all(|cell| {
+                let mut in_flight = cell.in_flight();
+                let is_done = in_flight.order.as_ref().is_none_or(is_done);
+                if !is_done || !in_flight.is_empty() || cell.is_busy() {
+                    return false;
+                }
+                if let Some(alarm_ms) = in_flight.alarm_ms.take() {
+                    lock(&self.alarms).remove(&(alarm_ms, cell.id));
+                }
+                drop(in_flight);
+                Arc::strong_count(cell) == 1 + own
+            });
+        if is_idle {
+            topics.remove(topic);
+            if topics.is_empty() {
+                groups.remove(group);
+            }
+        }
+    }
+
     fn end(&self, removed: impl Iterator<Item = Queues>) {
         for queues in removed {
             for cell in lock(&queues).values() {
@@ -187,6 +217,11 @@ impl InFlightQueues {
     fn queues(&self, group: &str, topic: &str) -> Option<Queues> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
     }
+}
+
+/// Whether all messages of an ordered pop are acknowledged.
+fn is_done(state: &OrderState) -> bool {
+    (0..state.offsets.len()).all(|index| index < 64 && state.acked & (1 << index) != 0)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

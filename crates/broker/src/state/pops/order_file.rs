@@ -1,12 +1,13 @@
 //! The file `consumerOrderInfo.json`: which messages the last ordered pop of each queue returned (`ConsumerOrderInfoManager`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wire::body::{Extra, OrderTable};
 use wire::json::{self, Dialect};
 
-use super::Pops;
+use super::{Cell, Pops};
+use crate::names;
 use crate::persist::{self, ConfigFiles};
 
 /// The state of a queue that is not popped for this many milliseconds is removed
@@ -40,7 +41,9 @@ impl Pops {
         let mut extra = self.order_file.extra.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = OrderTable { extra: std::mem::take(&mut *extra), ..OrderTable::default() };
         let oldest_ms = now_ms - UNUSED_MS;
-        for cell in self.in_flight_queues.all() {
+        // The states of lite topics are in memory only (`MemoryConsumerOrderInfoManager`).
+        let is_saved = |cell: &Arc<Cell>| names::lite_parts(&cell.topic).is_none();
+        for cell in self.in_flight_queues.all().into_iter().filter(is_saved) {
             let mut in_flight = cell.in_flight();
             in_flight.order = in_flight.order.take().filter(|state| state.used_ms >= oldest_ms);
             if let Some(state) = &in_flight.order {

@@ -1,0 +1,201 @@
+//! Changes of subscriptions (200071, `LiteSubscriptionCtlProcessor`). The broker keeps every subscription, whichever
+//! broker of the parent's route has the lite topic: a message that reaches this broker then has its subscriber.
+
+use std::sync::Arc;
+
+use wire::body::{LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions};
+use wire::codes::response;
+
+use super::{dispatch, rules};
+use crate::broker::Broker;
+use crate::client_link::{ClientLink, Notice};
+use crate::state::{GroupRules, Subscriber};
+use crate::{Refusal, names, pop};
+
+/// Response code of a broker at its limit of subscriptions (`ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED`, 5.5).
+const SUBSCRIPTION_QUOTA_EXCEEDED: i32 = 2018;
+
+/// Lite topics that are changed while the tables are locked.
+const PART: usize = 512;
+
+/// Up to this number, new lite topics are looked at one by one. Otherwise a full dispatch does that.
+const FEW: usize = 64;
+
+/// The policy for the first message (`OffsetOption.POLICY_MIN_VALUE`).
+const POLICY_MIN: i64 = 1;
+/// The policy for the end of the queue (`OffsetOption.POLICY_MAX_VALUE`).
+const POLICY_MAX: i64 = 2;
+
+/// Carries out changes of subscriptions in their order. `link` leads to the clients of the changes.
+///
+/// # Errors
+/// `ILLEGAL_OPERATION` without changes, for a group that may not consume, and for additions to a wildcard group.
+/// `LITE_SUBSCRIPTION_QUOTA_EXCEEDED` at `maxLiteSubscriptionCount`. Changes before the refused change stay.
+pub(crate) fn control(
+    broker: &Arc<Broker>,
+    link: &Arc<dyn ClientLink>,
+    changes: &LiteSubscriptions,
+) -> Result<(), Refusal> {
+    if changes.subscription_set.is_empty() {
+        return Err(illegal("LiteSubscriptionCtlRequestBody is empty."));
+    }
+    for change in &changes.subscription_set {
+        let LiteSubscription { client_id, group, topic, action, .. } = change;
+        let is_named = [client_id, group, topic].iter().all(|name| !name.trim().is_empty());
+        if !is_named || client_id.len() > names::CLIENT_ID_BYTES_MAX {
+            tracing::warn!(
+                ?action,
+                group,
+                topic,
+                "a change of lite topics without client id, group or topic is ignored"
+            );
+            continue;
+        }
+        match action {
+            LiteSubscriptionAction::PartialAdd | LiteSubscriptionAction::CompleteAdd => {
+                add(broker, link, change)?
+            }
+            LiteSubscriptionAction::PartialRemove => remove(broker, change),
+            LiteSubscriptionAction::CompleteRemove => leave(broker, group, client_id),
+        }
+    }
+    Ok(())
+}
+
+fn illegal(remark: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
+    Refusal::new(response::ILLEGAL_OPERATION, remark)
+}
+
+/// Names of the lite queues of a change. Lite topics that can have no queue are left out.
+fn queues(change: &LiteSubscription) -> Vec<Arc<str>> {
+    let names = change.lite_topic_set.iter();
+    names.filter_map(|lite| Some(names::lite_name(&change.topic, lite)?.into())).collect()
+}
+
+/// Adds to the lite topics of a client, or sets them.
+fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscription) -> Result<(), Refusal> {
+    let LiteSubscription { client_id, group, topic, .. } = change;
+    let refused = |text: &str| Err(illegal(format!("java.lang.IllegalStateException: {text}")));
+    if broker.tables.groups.find(group).is_none_or(|config| !config.consume_enable) {
+        return refused("Consumer group is not allowed to consume.");
+    }
+    let Some(rules) = rules(broker, group).filter(|rules| *rules.topic == **topic) else {
+        return refused(&format!("lite group {group} is not bound to topic {topic}"));
+    };
+    let is_partial = change.action == LiteSubscriptionAction::PartialAdd;
+    check_quota(broker, &rules, change)?;
+    if rules.wildcard && is_partial {
+        return refused("subscribe lite operation is not supported for this group");
+    }
+    let now_ms = broker.runtime.now_ms();
+    broker.tables.lite.begin_use();
+    broker.tables.lite.tables().note_request((group, &rules), client_id, link, now_ms);
+    if rules.wildcard {
+        broker.tables.lite.wakeup().wake();
+        return Ok(());
+    }
+    let queues = queues(change);
+    let mut added = Vec::new();
+    let mut apply = |part: &[Arc<str>], is_set: bool| {
+        let mut tables = broker.tables.lite.tables();
+        let changed =
+            if is_set { tables.set(group, client_id, part) } else { tables.add(group, client_id, part) };
+        drop(tables);
+        lost(broker, group, &rules, changed.lost);
+        added.extend(changed.added);
+    };
+    if is_partial {
+        queues.chunks(PART).for_each(|part| apply(part, false));
+    } else {
+        apply(&queues, true);
+    }
+    if let Some(option) = change.offset_option.filter(|_| is_partial) {
+        queues.iter().for_each(|queue| reset(broker, group, queue, option));
+    }
+    if added.len() <= FEW {
+        added.iter().for_each(|queue| dispatch(broker, Some(group), queue));
+    } else {
+        broker.tables.lite.tables().demand((group.as_str().into(), Some(client_id.as_str().into())));
+        broker.tables.lite.wakeup().wake();
+    }
+    Ok(())
+}
+
+/// Refuses additions that do not fit. Apache's broker lets the last one pass, however large it is.
+fn check_quota(broker: &Broker, rules: &GroupRules, change: &LiteSubscription) -> Result<(), Refusal> {
+    let max = broker.runtime.config.lite.subscriptions_max;
+    let tables = broker.tables.lite.tables();
+    let known = tables.client(&change.group, &change.client_id);
+    let of_client = known.map_or(0, |client| client.queues.len());
+    let wanted = if rules.wildcard { 1 } else { change.lite_topic_set.len() };
+    let after = match change.action {
+        LiteSubscriptionAction::CompleteAdd => tables.active().saturating_sub(of_client) + wanted,
+        // Most additions repeat nothing. A client that is at the bound and repeats itself is refused as in Java.
+        _ => tables.active() + wanted,
+    };
+    let is_full = known.is_none() && tables.clients() >= max;
+    if after > max || is_full {
+        let text =
+            "org.apache.rocketmq.broker.tables.lite.LiteQuotaException: lite subscription quota exceeded";
+        return Err(Refusal::new(SUBSCRIPTION_QUOTA_EXCEEDED, format!("{text} {max}")));
+    }
+    Ok(())
+}
+
+/// Notifies clients that lost a lite topic to another client.
+fn lost(broker: &Broker, group: &str, rules: &GroupRules, lost: Vec<Subscriber>) {
+    for Subscriber { client, link, queue } in lost {
+        if rules.resets_on_take_over {
+            set_offset(broker, group, &queue, 0);
+        }
+        if let (Some(link), Some((_, lite_topic))) = (link, names::lite_parts(&queue)) {
+            link.notify(&Notice::UnsubscribeLite { client_id: &client, group, lite_topic });
+        }
+    }
+}
+
+fn remove(broker: &Arc<Broker>, change: &LiteSubscription) {
+    let group = &*change.group;
+    for part in queues(change).chunks(PART) {
+        let removed = broker.tables.lite.tables().remove(group, &change.client_id, part).removed;
+        if rules(broker, group).is_some_and(|rules| rules.resets_on_removal) {
+            removed.iter().for_each(|queue| set_offset(broker, group, queue, 0));
+        }
+    }
+}
+
+/// Removes a client. Other clients of the group get its events.
+fn leave(broker: &Arc<Broker>, group: &str, client: &str) {
+    let (events, waiters) = broker.tables.lite.tables().remove_client(group, client);
+    events.iter().for_each(|event| dispatch(broker, Some(group), event));
+    waiters.iter().for_each(|waiters| pop::wake_all(broker, waiters));
+    broker.tables.lite.wakeup().wake();
+}
+
+/// Moves a group in a lite queue as the offset option of a subscription says (`LiteSubscriptionRegistryImpl.resetOffset`).
+/// A time has no effect, as in Java.
+fn reset(broker: &Broker, group: &str, queue: &str, option: LiteOffset) {
+    let Some(index) = broker.store.find_queue(queue, 0) else { return };
+    let committed = broker.tables.offsets.committed(group, queue, 0);
+    let target = match (option.r#type, option.value) {
+        (LiteOffsetType::Policy, POLICY_MIN) => Some(0),
+        (LiteOffsetType::Policy, POLICY_MAX) => Some(index.max().to_i64()),
+        (LiteOffsetType::Offset, offset) => Some(offset.max(0)),
+        (LiteOffsetType::TailN, count) => committed.map(|at| at.saturating_sub(count).max(0)),
+        (LiteOffsetType::Policy | LiteOffsetType::Timestamp, _) => None,
+    };
+    if let Some(target) = target.filter(|target| committed != Some(*target)) {
+        set_offset(broker, group, queue, target);
+    }
+}
+
+/// Makes a reset pending, which the next pop takes. Messages in flight no longer block the queue.
+fn set_offset(broker: &Broker, group: &str, queue: &str, offset: i64) {
+    if broker.store.find_queue(queue, 0).is_none() {
+        return;
+    }
+    broker.tables.offsets.set_reset(group, queue, 0, offset);
+    if let Some(cell) = broker.delivery.pops.in_flight_queues.find(group, queue, 0) {
+        cell.in_flight().order = None;
+    }
+}

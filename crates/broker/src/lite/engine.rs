@@ -1,0 +1,147 @@
+//! The engine of lite topics: full dispatches, clients that are silent or do not pop, and the search for expired lite
+//! topics. A round works for a bounded number of lite queues, so that other clients need not wait.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{dispatch, dispatch_to, expiry};
+use crate::broker::Broker;
+use crate::engine::{Engine, Every, Next};
+use crate::names::lite_parts;
+use crate::pop;
+use crate::state::PassKey;
+
+/// Interval in milliseconds at which clients are checked.
+const CHECK_MS: i64 = 5000;
+
+/// Lite queues of full dispatches and searches that a round looks at.
+const STEP: usize = if cfg!(test) { 4 } else { 4096 };
+
+/// Names of lite queues.
+type Names = Box<dyn Iterator<Item = Arc<str>> + Send>;
+
+/// The engine of lite topics.
+pub(crate) struct LiteEngine {
+    broker: Arc<Broker>,
+    checked: Every,
+    searched: Every,
+    /// Start of the broker, milliseconds since the epoch.
+    began_ms: Option<i64>,
+    /// Full dispatches that are not finished: the lite queues still to be looked at.
+    passes: HashMap<PassKey, Names>,
+    /// Search for expired lite topics that is not finished.
+    search: Option<expiry::Search>,
+}
+
+impl LiteEngine {
+    /// An engine whose first check comes after an interval.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        let (checked, searched) = (Every::default(), Every::default());
+        Self { broker, checked, searched, began_ms: None, passes: HashMap::new(), search: None }
+    }
+
+    /// Runs the queued full dispatches. Returns whether one stays that can go on at once.
+    fn dispatch_all(&mut self) -> bool {
+        let mut left = STEP;
+        while let Some((key, parent, queues)) = self.begin() {
+            let pass = self.passes.remove(&key);
+            let mut names = pass.unwrap_or_else(|| match &key.1 {
+                Some(_) => Box::new(queues.into_iter()) as Names,
+                None => Box::new(of_parent(&self.broker, &parent)) as Names,
+            });
+            let outcome = self.run(&key.0, &mut names, &mut left);
+            match outcome {
+                Pass::Done => {
+                    let mut tables = self.broker.tables.lite.tables();
+                    if tables.overflows_with_room(&key) {
+                        tables.demand(key);
+                    }
+                }
+                Pass::Full(name) => {
+                    self.passes.insert(key.clone(), Box::new(std::iter::once(name).chain(names)));
+                    let mut tables = self.broker.tables.lite.tables();
+                    tables.stopped(&key);
+                    // A client may have popped since its set was full.
+                    if tables.overflows_with_room(&key) {
+                        tables.demand(key);
+                    }
+                }
+                Pass::Step => {
+                    self.passes.insert(key.clone(), names);
+                    self.broker.tables.lite.tables().demand(key);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn begin(&self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
+        self.broker.tables.lite.tables().take_due()
+    }
+
+    fn run(&self, group: &str, names: &mut Names, left: &mut usize) -> Pass {
+        while *left > 0 {
+            let Some(name) = names.next() else { return Pass::Done };
+            *left -= 1;
+            if !dispatch_to(&self.broker, group, &name) {
+                return Pass::Full(name);
+            }
+        }
+        Pass::Step
+    }
+
+    /// Removes silent clients, and gives the events of clients that do not pop to others.
+    fn check(&mut self, now_ms: i64) {
+        let timeout_ms = self.broker.runtime.config.lite.client_timeout_ms;
+        let (events, waiters) = self.broker.tables.lite.tables().check(now_ms, timeout_ms);
+        for (group, event) in &events {
+            dispatch(&self.broker, Some(group), event);
+        }
+        waiters.iter().for_each(|waiters| pop::wake_all(&self.broker, waiters));
+        let tables = self.broker.tables.lite.tables();
+        self.passes.retain(|key, _| tables.has(key));
+    }
+}
+
+/// End of a part of a full dispatch.
+enum Pass {
+    Done,
+    /// No client has room for this lite queue.
+    Full(Arc<str>),
+    /// The round has done its share.
+    Step,
+}
+
+/// Lite queues of a parent topic.
+fn of_parent(broker: &Broker, parent: &Arc<str>) -> impl Iterator<Item = Arc<str>> + use<> {
+    let parent = parent.clone();
+    let queues = broker.store.queues().into_iter();
+    let queues = queues.filter(move |queue| lite_parts(queue.topic()).is_some_and(|(of, _)| *of == *parent));
+    queues.map(|queue| queue.topic().into())
+}
+
+impl Engine for LiteEngine {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let began_ms = *self.began_ms.get_or_insert(now_ms);
+        let settings = &self.broker.runtime.config.lite;
+        let (interval_ms, life_min_ms) = (settings.expiry_interval_ms, settings.life_min_ms);
+        if self.checked.is_due(now_ms, CHECK_MS) {
+            self.check(now_ms);
+        }
+        if self.searched.is_due(now_ms, interval_ms) && now_ms.saturating_sub(began_ms) >= life_min_ms {
+            self.search.get_or_insert_with(|| expiry::Search::begin(&self.broker));
+        }
+        let mut goes_on = self.dispatch_all();
+        if let Some(search) = &mut self.search {
+            match search.step(&self.broker, now_ms, STEP) {
+                true => goes_on = true,
+                false => self.search = None,
+            }
+        }
+        if goes_on {
+            return Next::At(now_ms);
+        }
+        self.checked.next(CHECK_MS).or(self.searched.next(interval_ms))
+    }
+}

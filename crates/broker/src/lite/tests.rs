@@ -1,0 +1,761 @@
+//! Lite topics on a broker without connections, with a clock that is set by hand.
+
+mod model;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use wire::body::topic::TopicConfig;
+use wire::body::{
+    LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions,
+    SubscriptionGroupConfig,
+};
+use wire::codes::{request, response};
+use wire::header::SendHeader;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+
+use super::*;
+use crate::Refusal;
+use crate::api::{Api, InvisibleTimeChange, LitePopRequest, PopStatus, Popped, PoppedMessage, SendRequest};
+use crate::client_link::{Asked, ClientLink, Notice, Question};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::names::lite_queue;
+use crate::testing::{ADDRESS, CALLER, Fixture};
+
+const START_MS: i64 = 1_700_000_000_000;
+const INVISIBLE_MS: i64 = 60_000;
+
+/// A client's link, which records notices.
+#[derive(Debug, Default)]
+struct Link {
+    id: AtomicU64,
+    is_closed: AtomicBool,
+    notices: Mutex<Vec<String>>,
+}
+
+impl ClientLink for Link {
+    fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    fn remote(&self) -> SocketAddr {
+        ADDRESS
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    fn notify(&self, notice: &Notice<'_>) {
+        let Notice::UnsubscribeLite { client_id, group, lite_topic } = notice else {
+            panic!("another notice")
+        };
+        self.notices.lock().unwrap().push(format!("{client_id} {group} {lite_topic}"));
+    }
+
+    fn ask(&self, _: Question, _: Duration) -> Asked<'_> {
+        panic!("nothing is asked")
+    }
+}
+
+/// A message that a pop returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Delivery {
+    lite: String,
+    body: String,
+    offset: i64,
+    pop_ms: i64,
+    count: i32,
+}
+
+struct World {
+    fixture: Fixture,
+    clock: Clock,
+    engine: LiteEngine,
+    link: Arc<Link>,
+}
+
+/// Runs a future that does not wait.
+fn done<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the future waits"),
+    }
+}
+
+fn bodies(deliveries: &[Delivery]) -> Vec<String> {
+    deliveries.iter().map(|it| format!("{}:{}#{}", it.lite, it.body, it.count)).collect()
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(&[], |_| {})
+    }
+
+    fn with(attributes: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Self {
+        let world = Self::at(tempfile::tempdir().unwrap(), Clock::standing(START_MS), change);
+        world.topic("P", "-1");
+        world.group("G", "P", attributes);
+        world
+    }
+
+    fn at(directory: tempfile::TempDir, clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
+        let fixture = Fixture::timed(Arc::new(store::RealDisk), clock.clone(), directory, |config| {
+            config.store.multi_dispatch = true;
+            change(config);
+        });
+        let engine = LiteEngine::new(fixture.broker.clone());
+        Self { engine, fixture, clock, link: Arc::default() }
+    }
+
+    fn topic(&self, name: &str, minutes: &str) {
+        let mut config = TopicConfig::new(name.to_owned(), 4, 6);
+        config.attributes.insert("message.type".to_owned(), "LITE".to_owned());
+        config.attributes.insert("lite.topic.expiration".to_owned(), minutes.to_owned());
+        let attributes = config.attributes.clone();
+        config.attributes.clear();
+        let alterations = attributes.into_iter().map(|(name, value)| (format!("+{name}"), value)).collect();
+        let change = crate::change::TopicChange::Put(config, alterations);
+        self.fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+    }
+
+    fn group(&self, name: &str, parent: &str, attributes: &[(&str, &str)]) {
+        let attributes = [("lite.bind.topic", parent)].iter().chain(attributes);
+        let config = SubscriptionGroupConfig {
+            group_name: Some(name.to_owned()),
+            attributes: attributes.map(|(name, value)| (format!("+{name}"), (*value).to_owned())).collect(),
+            ..SubscriptionGroupConfig::default()
+        };
+        self.fixture.broker.tables.groups.put(config, 1).unwrap();
+    }
+
+    fn api(&self) -> Api {
+        Api::new(self.fixture.broker.clone())
+    }
+
+    fn pass(&mut self, ms: i64) {
+        self.clock.set(self.clock.now_ms() + ms);
+        self.run();
+    }
+
+    /// Runs the engines until they have nothing to do.
+    fn run(&mut self) {
+        let now_ms = self.clock.now_ms();
+        crate::pop::due(&self.fixture.broker, now_ms);
+        for _ in 0..10_000 {
+            if self.engine.round(now_ms) != crate::engine::Next::At(now_ms) {
+                return;
+            }
+        }
+        panic!("the engine does not come to an end");
+    }
+
+    fn try_send(&self, lite: &str, body: &str) -> Result<(), Refusal> {
+        let mut text = Vec::new();
+        properties::append(&mut text, key::LITE_TOPIC, lite.as_bytes());
+        let header = SendHeader {
+            producer_group: "p",
+            topic: "P",
+            default_topic: "TBW102",
+            default_topic_queue_nums: 1,
+            queue_id: 0,
+            sys_flag: 0,
+            born_timestamp: 1,
+            flag: 0,
+            properties: &text,
+            reconsume_times: 0,
+            unit_mode: false,
+            max_reconsume_times: None,
+            batch: false,
+            broker_name: "",
+        };
+        let request = SendRequest { caller: &CALLER, header, body: body.as_bytes(), is_reply: false };
+        let (api, mut context) = (self.api(), Context::from_waker(Waker::noop()));
+        let sends = api.sends();
+        let mut sent = pin!(sends.send(&request, || {}));
+        if let Poll::Ready(sent) = sent.as_mut().poll(&mut context) {
+            return sent.map(drop);
+        }
+        sends.commit();
+        done(sent).map(drop)
+    }
+
+    fn send(&self, lite: &str, body: &str) {
+        self.try_send(lite, body).unwrap();
+    }
+
+    fn change(&self, client: &str, action: LiteSubscriptionAction, names: &[&str]) -> LiteSubscription {
+        LiteSubscription {
+            action,
+            client_id: client.to_owned(),
+            group: "G".to_owned(),
+            topic: "P".to_owned(),
+            lite_topic_set: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..LiteSubscription::default()
+        }
+    }
+
+    fn control(&self, change: LiteSubscription) -> Result<(), Refusal> {
+        let link: Arc<dyn ClientLink> = self.link.clone();
+        done(self.api().subscribe_lite(&link, &LiteSubscriptions { subscription_set: vec![change] }))
+    }
+
+    fn add(&self, client: &str, names: &[&str]) {
+        self.control(self.change(client, LiteSubscriptionAction::PartialAdd, names)).unwrap();
+    }
+
+    fn set(&self, client: &str, names: &[&str]) {
+        self.control(self.change(client, LiteSubscriptionAction::CompleteAdd, names)).unwrap();
+    }
+
+    fn request<'a>(&self, client: &'a str, count_max: i32, poll_ms: i64) -> LitePopRequest<'a> {
+        LitePopRequest {
+            caller: &CALLER,
+            topic: "P",
+            group: "G",
+            client_id: client,
+            born_ms: 0,
+            poll_ms,
+            attempt_id: None,
+            count_max,
+            invisible_ms: INVISIBLE_MS,
+        }
+    }
+
+    fn pop(&self, client: &str) -> Vec<Delivery> {
+        self.pop_up_to(client, 32)
+    }
+
+    fn pop_up_to(&self, client: &str, count_max: i32) -> Vec<Delivery> {
+        let held = done(self.api().pop_lite(&self.request(client, count_max, 0)));
+        deliveries(done(held.unwrap().answer()).unwrap())
+    }
+
+    /// Starts a pop that waits.
+    fn wait(&self, client: &str) -> crate::api::Held {
+        done(self.api().pop_lite(&self.request(client, 32, 20_000))).unwrap()
+    }
+
+    fn handle(delivery: &Delivery) -> String {
+        let Delivery { pop_ms, offset, .. } = delivery;
+        format!("0 {pop_ms} {INVISIBLE_MS} 999 0 b 0 {offset}")
+    }
+
+    fn ack(&self, delivery: &Delivery) -> Result<(), Refusal> {
+        let (handle, topic) = (Self::handle(delivery), lite_queue("P", &delivery.lite));
+        let message = PoppedMessage {
+            caller: &CALLER,
+            topic: &topic,
+            queue_id: 0,
+            offset: delivery.offset,
+            handle: &handle,
+            group: "G",
+        };
+        done(self.api().acks(&[message])).remove(0)
+    }
+
+    fn delay(&self, delivery: &Delivery, invisible_ms: i64, suspend: bool) {
+        let (handle, topic) = (Self::handle(delivery), lite_queue("P", &delivery.lite));
+        let message = PoppedMessage {
+            caller: &CALLER,
+            topic: &topic,
+            queue_id: 0,
+            offset: delivery.offset,
+            handle: &handle,
+            group: "G",
+        };
+        let change = InvisibleTimeChange { message, invisible_ms, suspend };
+        done(self.api().change_invisible_times(&[change])).remove(0).unwrap().unwrap();
+    }
+
+    fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.link.notices.lock().unwrap())
+    }
+}
+
+/// Returns the messages of an answer.
+fn deliveries((status, popped): (PopStatus, Popped)) -> Vec<Delivery> {
+    let (mut at, mut found) = (0, Vec::new());
+    let mut counts = popped.texts.counts.split(';');
+    assert!(popped.texts.starts.is_empty() && popped.texts.offsets.is_empty());
+    while let Ok(record) = RecordView::parse(&popped.body[at..]) {
+        let text = |name| properties::get_str(record.properties(), name).unwrap().to_owned();
+        found.push(Delivery {
+            lite: text(key::LITE_TOPIC),
+            body: String::from_utf8(record.body().to_vec()).unwrap(),
+            offset: text(key::INNER_MULTI_QUEUE_OFFSET).parse().unwrap(),
+            pop_ms: popped.pop_ms,
+            count: counts.next().unwrap().parse().unwrap(),
+        });
+        at += record.size();
+    }
+    assert_eq!(status == PopStatus::Found, !found.is_empty());
+    assert_eq!(found.len(), usize::try_from(popped.count).unwrap());
+    found
+}
+
+/// The messages of a pop that waited, or `None` if it waits still.
+fn answered(held: &mut crate::api::Held) -> Option<Vec<Delivery>> {
+    match pin!(held.answer()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(deliveries(answer.unwrap())),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_subscriber_gets_the_messages_of_its_lite_topics_in_order() {
+    let world = World::new();
+    world.add("c", &["a", "b"]);
+    for (lite, body) in [("a", "1"), ("b", "2"), ("a", "3"), ("other", "4")] {
+        world.send(lite, body);
+    }
+    let first = world.pop_up_to("c", 1);
+    assert_eq!(bodies(&first), ["a:1#0"]);
+    assert_eq!(bodies(&world.pop("c")), ["b:2#0"], "the next message of a waits for the first");
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+    world.ack(&first[0]).unwrap();
+    assert_eq!(bodies(&world.pop("c")), ["a:3#0"]);
+}
+
+#[test]
+fn a_new_subscriber_gets_the_messages_that_are_there() {
+    let world = World::new();
+    world.send("a", "1");
+    world.send("a", "2");
+    world.add("c", &["a"]);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0", "a:2#0"]);
+}
+
+#[test]
+fn a_message_wakes_one_client_of_a_shared_group() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.add("d", &["a"]);
+    let mut waiting = [world.wait("c"), world.wait("d")];
+    world.send("a", "1");
+    let answers: Vec<_> = waiting.iter_mut().map(answered).collect();
+    assert_eq!(answers.iter().flatten().count(), 1, "{answers:?}");
+    let delivery = answers.into_iter().flatten().next().unwrap();
+    assert_eq!(bodies(&delivery), ["a:1#0"]);
+    world.send("a", "2");
+    assert!(waiting.iter_mut().all(|held| held_waits(held)), "the queue is blocked");
+    world.ack(&delivery[0]).unwrap();
+    let answers: Vec<_> = waiting.iter_mut().filter_map(|held| next(held)).collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(bodies(&answers[0]), ["a:2#0"]);
+}
+
+fn held_waits(held: &mut crate::api::Held) -> bool {
+    next(held).is_none()
+}
+
+/// The answer of a pop that was not answered before.
+fn next(held: &mut crate::api::Held) -> Option<Vec<Delivery>> {
+    match pin!(held.answer()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(answer)) => Some(deliveries(answer)),
+        // A pop that was answered already ends with an error.
+        Poll::Ready(Err(_)) | Poll::Pending => None,
+    }
+}
+
+#[test]
+fn messages_that_are_not_acknowledged_come_again_in_order() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    for body in ["1", "2", "3"] {
+        world.send("a", body);
+    }
+    let first = world.pop_up_to("c", 2);
+    world.ack(&first[0]).unwrap();
+    world.pass(INVISIBLE_MS - 1);
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+    let mut waiting = world.wait("c");
+    world.pass(1);
+    let again = answered(&mut waiting).expect("the timer gives the client an event");
+    assert_eq!(bodies(&again), ["a:2#1", "a:3#0"]);
+    world.ack(&first[1]).unwrap();
+    assert_eq!(bodies(&world.pop("c")), [""; 0], "the late acknowledgement has no effect");
+    again.iter().for_each(|it| world.ack(it).unwrap());
+    world.pass(INVISIBLE_MS);
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+}
+
+#[test]
+fn a_suspended_delivery_does_not_count() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.send("a", "2");
+    let first = world.pop("c");
+    world.delay(&first[0], 1000, true);
+    world.pass(999);
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+    world.pass(1);
+    let again = world.pop("c");
+    assert_eq!(bodies(&again), ["a:1#0", "a:2#0"]);
+    world.delay(&again[1], 2000, false);
+    world.ack(&again[0]).unwrap();
+    world.pass(2000);
+    assert_eq!(bodies(&world.pop("c")), ["a:2#1"]);
+}
+
+#[test]
+fn the_newest_client_of_an_exclusive_group_takes_over() {
+    let world = World::with(&[("lite.sub.model", "Exclusive")], |_| {});
+    world.add("c", &["a", "b"]);
+    world.add("d", &["a"]);
+    assert_eq!(world.notices(), ["c G a"]);
+    world.send("a", "1");
+    world.send("b", "2");
+    assert_eq!(bodies(&world.pop("d")), ["a:1#0"]);
+    assert_eq!(bodies(&world.pop("c")), ["b:2#0"]);
+    // The notice was lost.
+    world.set("c", &["a", "b"]);
+    assert_eq!(world.notices(), ["c G a"]);
+    let owners = world.fixture.broker.tables.lite.tables().subscribers(&lite_queue("P", "a"));
+    assert_eq!(owners, [("G".into(), "d".into())]);
+    world.add("c", &["a"]);
+    assert_eq!(world.notices(), ["d G a"]);
+}
+
+#[test]
+fn a_take_over_resets_the_offset_if_the_group_says_so() {
+    let attributes = [("lite.sub.model", "Exclusive"), ("lite.sub.reset.offset.exclusive", "true")];
+    let world = World::with(&attributes, |_| {});
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    world.add("d", &["a"]);
+    assert_eq!(bodies(&world.pop("d")), ["a:1#0"]);
+}
+
+#[test]
+fn a_wildcard_client_gets_new_lite_topics_while_it_waits() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    world.send("old", "0");
+    let mut waiting = world.wait("c");
+    assert!(answered(&mut waiting).is_none(), "its first pop makes it a subscriber");
+    world.run();
+    assert_eq!(bodies(&answered(&mut waiting).unwrap()), ["old:0#0"]);
+    let mut waiting = world.wait("c");
+    world.send("new", "1");
+    assert_eq!(bodies(&answered(&mut waiting).unwrap()), ["new:1#0"]);
+    let refused = world.control(world.change("c", LiteSubscriptionAction::PartialAdd, &["x"])).unwrap_err();
+    let text = "java.lang.IllegalStateException: subscribe lite operation is not supported for this group";
+    assert_eq!((refused.code, &*refused.remark), (response::ILLEGAL_OPERATION, text));
+}
+
+#[test]
+fn lite_topics_beyond_the_event_set_follow_as_soon_as_there_is_room() {
+    for wildcard in [false, true] {
+        let mut attributes = vec![("lite.sub.client.max.event.cnt", "10")];
+        attributes.extend(wildcard.then_some(("lite.sub.wildcard", "true")));
+        let mut world = World::with(&attributes, |_| {});
+        let names: Vec<String> = (0..55).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(world.pop("c").is_empty());
+        world.set("c", &all);
+        world.run();
+        for lite in &all {
+            world.send(lite, "m");
+        }
+        let mut found = BTreeSet::new();
+        for round in 0..20 {
+            let popped = world.pop_up_to("c", 5);
+            found.extend(popped.iter().map(|it| it.lite.clone()));
+            popped.iter().for_each(|it| world.ack(it).unwrap());
+            world.run();
+            if round == 3 {
+                world.send("t0", "late");
+                world.send("t54", "late");
+            }
+        }
+        assert_eq!(found.len(), 55, "wildcard {wildcard}: {found:?}");
+    }
+}
+
+#[test]
+fn the_events_of_a_client_that_does_not_pop_go_to_another() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.add("d", &["a"]);
+    // The new subscriber took the event as well.
+    world.fixture.broker.tables.lite.tables().client_mut("G", "d").unwrap().events = Default::default();
+    assert!(world.pop("d").is_empty());
+    world.pass(9000);
+    assert!(world.pop("d").is_empty());
+    world.pass(6000);
+    assert_eq!(bodies(&world.pop("d")), ["a:1#0"]);
+}
+
+#[test]
+fn a_silent_client_loses_its_lite_topics() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    world.pass(179_000);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1);
+    world.pass(10_000);
+    let tables = world.fixture.broker.tables.lite.tables();
+    assert_eq!((tables.active(), tables.clients()), (0, 0));
+}
+
+#[test]
+fn a_client_that_leaves_gives_its_events_to_others() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.add("d", &["a"]);
+    world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    assert_eq!(bodies(&world.pop("d")), ["a:1#0"]);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1);
+}
+
+#[test]
+fn removed_lite_topics_are_delivered_no_longer() {
+    let world = World::with(&[("lite.sub.reset.offset.unsubscribe", "true")], |_| {});
+    world.add("c", &["a", "b"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    world.control(world.change("c", LiteSubscriptionAction::PartialRemove, &["a"])).unwrap();
+    world.send("a", "2");
+    assert!(world.pop("c").is_empty());
+    world.set("c", &["a"]);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0", "a:2#0"], "the end of the subscription reset the offset");
+    world.send("b", "3");
+    assert!(world.pop("c").is_empty(), "the set replaced b");
+}
+
+#[test]
+fn offset_options_move_the_group() {
+    let check = |r#type, value, expected: &[&str]| {
+        let world = World::new();
+        world.add("c", &["a"]);
+        ["1", "2", "3"].iter().for_each(|body| world.send("a", body));
+        world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+        world.control(world.change("c", LiteSubscriptionAction::PartialRemove, &["a"])).unwrap();
+        let mut change = world.change("c", LiteSubscriptionAction::PartialAdd, &["a"]);
+        change.offset_option = Some(LiteOffset { r#type, value });
+        world.control(change).unwrap();
+        let found: Vec<String> = world.pop("c").into_iter().map(|it| it.body).collect();
+        assert_eq!(found, expected, "{type:?} {value}");
+    };
+    check(LiteOffsetType::Policy, 0, &[]);
+    check(LiteOffsetType::Policy, 1, &["1", "2", "3"]);
+    check(LiteOffsetType::Policy, 2, &[]);
+    check(LiteOffsetType::Offset, 1, &["2", "3"]);
+    check(LiteOffsetType::TailN, 1, &["3"]);
+    check(LiteOffsetType::Timestamp, 5, &[]);
+}
+
+#[test]
+fn unacknowledged_messages_survive_a_restart() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    ["1", "2", "3"].iter().for_each(|body| world.send("a", body));
+    let popped = world.pop("c");
+    world.ack(&popped[0]).unwrap();
+    let (clock, fixture) = (world.clock.clone(), world.fixture);
+    fixture.broker.store.close().unwrap();
+    crate::save::save(&fixture.broker);
+    let world = World::at(fixture.left(), clock, |_| {});
+    world.set("c", &["a"]);
+    let again = world.pop("c");
+    assert_eq!(bodies(&again), ["a:2#0", "a:3#0"]);
+    world.ack(&popped[1]).unwrap();
+    again.iter().for_each(|it| world.ack(it).unwrap());
+    world.send("a", "4");
+    assert_eq!(bodies(&world.pop("c")), ["a:4#0"]);
+}
+
+#[test]
+fn a_lite_topic_expires_after_its_last_message_if_all_is_consumed() {
+    let mut world = World::new();
+    world.topic("P", "20");
+    world.pass(0);
+    world.add("c", &["done", "lacked"]);
+    world.send("done", "1");
+    world.send("lacked", "2");
+    let popped = world.pop("c");
+    popped.iter().filter(|it| it.lite == "done").for_each(|it| world.ack(it).unwrap());
+    let exists = |world: &World, lite: &str| world.fixture.broker.store.find_queue(&lite_queue("P", lite), 0);
+    world.pass(16 * 60_000);
+    assert!(exists(&world, "done").is_some());
+    world.pass(5 * 60_000);
+    assert!(exists(&world, "done").is_none());
+    assert!(exists(&world, "lacked").is_some());
+    assert_eq!(world.fixture.broker.tables.offsets.committed("G", &lite_queue("P", "done"), 0), None);
+    world.add("c", &["done"]);
+    world.send("done", "3");
+    assert!(bodies(&world.pop("c")).contains(&"done:3#0".to_owned()), "it begins anew");
+}
+
+#[test]
+fn unconsumed_lite_topics_expire_only_with_the_policy_drop() {
+    let mut world = World::with(&[], |config| config.retention.unconsumed = store::Unconsumed::Drop);
+    world.topic("P", "20");
+    world.pass(0);
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pass(25 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn an_idle_lite_topic_leaves_no_state_of_pops() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    for round in 0..3 {
+        world.send("a", &round.to_string());
+        let popped = world.pop("c");
+        assert_eq!(popped.len(), 1);
+        assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.all().len(), 1);
+        world.ack(&popped[0]).unwrap();
+        assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.all().len(), 0);
+    }
+    assert_eq!(world.fixture.broker.tables.light.len(), 0);
+    assert_eq!(world.fixture.broker.delivery.pops.in_flight_queues.earliest(), None);
+}
+
+#[test]
+fn bad_pops_are_refused_as_in_java() {
+    let world = World::new();
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
+    world.fixture.queue("T", 0);
+    let refused = |change: &dyn Fn(&mut LitePopRequest<'static>)| {
+        let mut request = world.request("c", 32, 0);
+        change(&mut request);
+        let refusal = done(world.api().pop_lite(&request)).err().unwrap();
+        (refusal.code, refusal.remark.into_owned())
+    };
+    let of = |code, text: &str| (code, text.to_owned());
+    let illegal = response::INVALID_PARAMETER;
+    let ip = "127.0.0.1";
+    let number = format!("the broker[{ip}] pop message's num is greater than 32");
+    assert_eq!(refused(&|it| it.count_max = 33), of(illegal, &number));
+    assert_eq!(refused(&|it| it.topic = "T"), of(illegal, "the topic [T] message type not match"));
+    assert_eq!(refused(&|it| it.topic = "x").0, response::TOPIC_NOT_EXIST);
+    assert_eq!(refused(&|it| it.group = "x").0, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    assert_eq!(refused(&|it| it.group = "plain"), of(illegal, "subscription bind topic not match, plain"));
+}
+
+#[test]
+fn bad_subscriptions_are_refused_as_in_java() {
+    let world = World::with(&[], |config| config.lite.subscriptions_max = 3);
+    let refused = |change: LiteSubscription| {
+        let refusal = world.control(change).unwrap_err();
+        (refusal.code, refusal.remark.into_owned())
+    };
+    let add = |names: &[&str]| world.change("c", LiteSubscriptionAction::PartialAdd, names);
+    let text = "java.lang.IllegalStateException: Consumer group is not allowed to consume.".to_owned();
+    let unknown = LiteSubscription { group: "x".to_owned(), ..add(&["a"]) };
+    assert_eq!(refused(unknown), (response::ILLEGAL_OPERATION, text));
+    let unbound = LiteSubscription { topic: "Q".to_owned(), ..add(&["a"]) };
+    assert_eq!(refused(unbound).0, response::ILLEGAL_OPERATION);
+    let quota =
+        "org.apache.rocketmq.broker.tables.lite.LiteQuotaException: lite subscription quota exceeded 3";
+    assert_eq!(refused(add(&["a", "b", "c", "d"])), (2018, quota.to_owned()));
+    let many: Vec<String> = (0..1000).map(|number| format!("t{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(refused(world.change("c", LiteSubscriptionAction::CompleteAdd, &many)).0, 2018);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 0);
+    let long = "x".repeat(300);
+    world.add("c", &["", "a$b", &long, "ok"]);
+    assert_eq!(world.fixture.broker.tables.lite.tables().active(), 1, "the others can have no queue");
+    world.control(LiteSubscription { client_id: " ".to_owned(), ..add(&["a"]) }).unwrap();
+    let empty = world.fixture.ask(request::LITE_SUBSCRIPTION_CTL, &[], b"");
+    assert_eq!((empty.0, &*empty.1), (response::ILLEGAL_OPERATION, "Request body is null."));
+    let empty = world.fixture.ask(request::LITE_SUBSCRIPTION_CTL, &[], b"{\"subscriptionSet\":[]}");
+    let text = "LiteSubscriptionCtlRequestBody is empty.";
+    assert_eq!((empty.0, &*empty.1), (response::ILLEGAL_OPERATION, text));
+    let malformed = br#"{"subscriptionSet":[{"action":"PARTIAL_ADD","version":"x"}]}"#;
+    assert_eq!(world.fixture.ask(request::LITE_SUBSCRIPTION_CTL, &[], malformed).0, response::SYSTEM_ERROR);
+}
+
+#[test]
+fn bad_sends_and_acknowledgements_are_refused() {
+    let world = World::new();
+    let long = "x".repeat(300);
+    for lite in ["a$b", "a/b", &long] {
+        assert_eq!(world.try_send(lite, "m").unwrap_err().code, response::MESSAGE_ILLEGAL);
+    }
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    let popped = world.pop("c").remove(0);
+    let refused = |delivery: Delivery| world.ack(&delivery).unwrap_err().remark.into_owned();
+    assert_eq!(refused(Delivery { offset: 2, ..popped.clone() }), "ack offset illegal.");
+    let text = "group type or bind topic not match.";
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
+    let fields = [("topic", "P"), ("consumerGroup", "plain"), ("liteTopic", "a"), ("queueId", "0")];
+    let handle = World::handle(&popped);
+    let fields = [&fields[..], &[("offset", "0"), ("extraInfo", &handle)]].concat();
+    let answer = world.fixture.ask(request::ACK_MESSAGE, &fields, b"");
+    assert_eq!((answer.0, &*answer.1), (response::INVALID_PARAMETER, text));
+    world.ack(&popped).unwrap();
+    world.ack(&popped).unwrap();
+}
+
+#[test]
+fn lite_topics_are_served_as_frames() {
+    let world = World::new();
+    let body = br#"{"subscriptionSet":[{"action":"PARTIAL_ADD","clientId":"c","group":"G","topic":"P","liteTopicSet":["a"],"version":0}]}"#;
+    assert_eq!(world.fixture.ask(request::LITE_SUBSCRIPTION_CTL, &[], body).0, 0);
+    world.send("a", "1");
+    let fields = [("topic", "P"), ("consumerGroup", "G"), ("clientId", "c"), ("maxMsgNum", "8")];
+    let fields = [&fields[..], &[("invisibleTime", "60000"), ("pollTime", "0")]].concat();
+    let found = world.fixture.ask(request::POP_LITE_MESSAGE, &fields, b"");
+    assert_eq!((found.0, &*found.1), (0, "FOUND"));
+    assert!(RecordView::parse(&found.2).is_ok());
+    let none = world.fixture.ask(request::POP_LITE_MESSAGE, &fields, b"");
+    assert_eq!((none.0, &*none.1), (response::POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE"));
+}
+
+#[test]
+fn operators_see_lite_topics() {
+    let world = World::new();
+    world.topic("P", "30");
+    world.add("c", &["a", "b"]);
+    world.send("a", "1");
+    world.send("a", "2");
+    let popped = world.pop_up_to("c", 1);
+    world.ack(&popped[0]).unwrap();
+    let ask = |code, fields: &[(&str, &str)]| -> serde_json::Value {
+        let (code, remark, body) = world.fixture.ask(code, fields, b"");
+        assert_eq!(code, 0, "{remark}");
+        if body.is_empty() { serde_json::Value::Null } else { serde_json::from_slice(&body).unwrap() }
+    };
+    let info = ask(request::GET_BROKER_LITE_INFO, &[]);
+    assert_eq!(info["liteSubscriptionCount"], 2);
+    assert_eq!((&info["topicMeta"]["P"], &info["groupMeta"]["P"][0]), (&30.into(), &"G".into()));
+    let info = ask(request::GET_PARENT_TOPIC_INFO, &[("topic", "P")]);
+    assert_eq!((&info["ttl"], &info["liteTopicCount"]), (&30.into(), &1.into()));
+    let info = ask(request::GET_LITE_TOPIC_INFO, &[("parentTopic", "P"), ("liteTopic", "a")]);
+    assert_eq!(
+        (&info["topicOffset"]["maxOffset"], &info["subscriber"][0]["clientId"]),
+        (&2.into(), &"c".into())
+    );
+    let fields = [("parentTopic", "P"), ("group", "G"), ("clientId", "c")];
+    assert_eq!(ask(request::GET_LITE_CLIENT_INFO, &fields)["liteTopicCount"], 2);
+    let info = ask(request::GET_LITE_GROUP_INFO, &[("group", "G"), ("topK", "20")]);
+    assert_eq!((&info["totalLagCount"], &info["lagCountTopK"][0]["liteTopic"]), (&1.into(), &"a".into()));
+    let info = ask(request::GET_LITE_GROUP_INFO, &[("group", "G"), ("liteTopic", "a")]);
+    assert_eq!(info["liteTopicOffsetWrapper"]["consumerOffset"], 1);
+    ask(request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]);
+    let refused = world.fixture.ask(request::GET_PARENT_TOPIC_INFO, &[("topic", "x")], b"");
+    assert_eq!((refused.0, &*refused.1), (response::TOPIC_NOT_EXIST, "Topic [x] not exist."));
+    world.fixture.broker.tables.groups.make("plain", 1).unwrap();
+    let refused = world.fixture.ask(request::GET_LITE_GROUP_INFO, &[("group", "plain"), ("topK", "1")], b"");
+    assert_eq!(&*refused.1, "Group [plain] is not a LITE group.");
+}

@@ -1,0 +1,498 @@
+//! Tables of subscriptions by group and client. Pure.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::group::{Client, Group, GroupRules};
+use crate::client_link::ClientLink;
+use crate::long_polling::Waiters;
+use crate::names::lite_parts;
+
+/// A client with events that does not pop for this time loses them to others (`CLIENT_INACTIVE_INTERVAL`).
+const IDLE_MS: i64 = 10_000;
+/// Time for which other clients come first after that (`BLACKLIST_EXPIRE_SECONDS`).
+const MUTED_MS: i64 = 10_000;
+
+/// A full dispatch: group, and client. `None` for all clients of a wildcard group.
+pub(crate) type PassKey = (Arc<str>, Option<Arc<str>>);
+
+/// A client that must be told that it lost a lite queue.
+pub(crate) struct Subscriber {
+    /// Id of the client.
+    pub client: Arc<str>,
+    /// Link to the client.
+    pub link: Option<Arc<dyn ClientLink>>,
+    /// The lite queue.
+    pub queue: Arc<str>,
+}
+
+/// Result of a change of subscriptions.
+#[derive(Default)]
+pub(crate) struct Change {
+    /// New subscriptions.
+    pub added: Vec<Arc<str>>,
+    /// Subscriptions that ended.
+    pub removed: Vec<Arc<str>>,
+    /// Clients that lost a lite queue to another client.
+    pub lost: Vec<Subscriber>,
+}
+
+/// Result of offering an event.
+pub(crate) enum Offered {
+    /// A client has the event. Contains the client's suspended pops.
+    To(Arc<Waiters>),
+    /// The event sets are full.
+    Full,
+    /// The group has no subscriber.
+    Nobody,
+}
+
+/// All groups with clients.
+#[derive(Default)]
+pub(crate) struct Tables {
+    groups: HashMap<Arc<str>, Group>,
+    /// Groups by parent topic.
+    parents: HashMap<Arc<str>, Vec<Arc<str>>>,
+    /// Number of subscriptions.
+    active: usize,
+    /// Number of clients.
+    clients: usize,
+    /// Queued full dispatches.
+    due: VecDeque<PassKey>,
+    dice: usize,
+}
+
+impl Tables {
+    /// Number of subscriptions of all clients. A client of a wildcard group counts as one.
+    pub(crate) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Number of clients.
+    pub(crate) fn clients(&self) -> usize {
+        self.clients
+    }
+
+    /// A client of a group.
+    pub(crate) fn client(&self, group: &str, client: &str) -> Option<&Client> {
+        self.groups.get(group)?.clients.get(client)
+    }
+
+    /// A client of a group.
+    pub(crate) fn client_mut(&mut self, group: &str, client: &str) -> Option<&mut Client> {
+        self.groups.get_mut(group)?.clients.get_mut(client)
+    }
+
+    /// Groups with a subscriber of a lite queue.
+    pub(crate) fn groups_of(&self, name: &str) -> Vec<Arc<str>> {
+        let groups = lite_parts(name).and_then(|(parent, _)| self.parents.get(parent));
+        let subscribes = |group: &&Arc<str>| {
+            self.groups.get(&***group).is_some_and(|group| !group.subscribers(name).is_empty())
+        };
+        groups.into_iter().flatten().filter(subscribes).cloned().collect()
+    }
+
+    /// Group and client id of every subscriber of a lite queue; the client id `*` for a wildcard group.
+    pub(crate) fn subscribers(&self, name: &str) -> Vec<(Arc<str>, Arc<str>)> {
+        let mut found = Vec::new();
+        for group in self.groups_of(name) {
+            let of_group = &self.groups[&group];
+            match of_group.rules.wildcard {
+                true => found.push((group, "*".into())),
+                false => {
+                    let clients = of_group.subscribers(name).iter();
+                    found.extend(clients.map(|client| (group.clone(), client.clone())));
+                }
+            }
+        }
+        found
+    }
+
+    /// Records a subscription request of a client, with the link for notices.
+    pub(crate) fn note_request(
+        &mut self,
+        (group, rules): (&str, &GroupRules),
+        client: &str,
+        link: &Arc<dyn ClientLink>,
+        now_ms: i64,
+    ) {
+        let entry = self.enter(group, rules, client, now_ms);
+        entry.seen_ms = now_ms;
+        entry.link = Some(link.clone());
+        if rules.wildcard {
+            self.listen(group, client);
+        }
+    }
+
+    /// Records that a client pops. Returns its suspended pops, and whether a full dispatch became due.
+    pub(crate) fn note_pop(
+        &mut self,
+        group: &str,
+        rules: &GroupRules,
+        client: &str,
+        now_ms: i64,
+    ) -> (Arc<Waiters>, bool) {
+        let entry = self.enter(group, rules, client, now_ms);
+        entry.popped_ms = now_ms;
+        entry.muted_until_ms = 0;
+        let waiters = entry.waiters.clone();
+        let is_new = rules.wildcard && self.listen(group, client);
+        (waiters, is_new)
+    }
+
+    /// Finds a client, or makes an entry for it.
+    fn enter(&mut self, group: &str, rules: &GroupRules, client: &str, now_ms: i64) -> &mut Client {
+        let is_other = self
+            .groups
+            .get(group)
+            .is_some_and(|it| (&it.rules.topic, it.rules.wildcard) != (&rules.topic, rules.wildcard));
+        if is_other {
+            // The group was bound to another topic, or became a wildcard group.
+            self.forget_group(group);
+        }
+        if !self.groups.contains_key(group) {
+            let name: Arc<str> = group.into();
+            self.parents.entry(rules.topic.clone()).or_default().push(name.clone());
+            self.groups.insert(name, Group::new(rules.clone()));
+        }
+        let of_group = self.groups.get_mut(group).expect("inserted above");
+        of_group.rules = rules.clone();
+        if !of_group.clients.contains_key(client) {
+            of_group.clients.insert(client.into(), Client::new(now_ms));
+            self.clients += 1;
+        }
+        of_group.clients.get_mut(client).expect("inserted above")
+    }
+
+    /// Makes a client a listener of its wildcard group, and queues a full dispatch. Returns false if it listens already.
+    fn listen(&mut self, group: &str, client: &str) -> bool {
+        let Some(of_group) = self.groups.get_mut(group) else { return false };
+        if of_group.listeners.iter().any(|listener| **listener == *client) {
+            return false;
+        }
+        of_group.listeners.push(client.into());
+        self.active += 1;
+        self.demand((group.into(), None));
+        true
+    }
+
+    /// Adds subscriptions of a client, which [`Self::note_request`] recorded. In an exclusive group other clients lose
+    /// these lite queues.
+    pub(crate) fn add(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
+        let mut change = Change::default();
+        let Some(of_group) = self.groups.get_mut(group).filter(|it| !it.rules.wildcard) else {
+            return change;
+        };
+        let Some((id, _)) = of_group.clients.get_key_value(client) else { return change };
+        let id = id.clone();
+        for name in names {
+            if of_group.rules.exclusive {
+                let others = of_group.subscribers(name).iter().filter(|other| **other != id);
+                for other in others.cloned().collect::<Vec<_>>() {
+                    self.active -= usize::from(of_group.drop_subscription(&other, name));
+                    let link = of_group.clients.get(&other).and_then(|it| it.link.clone());
+                    change.lost.push(Subscriber { client: other, link, queue: name.clone() });
+                }
+            }
+            if of_group.subscribe(&id, name) {
+                self.active += 1;
+                change.added.push(name.clone());
+            }
+        }
+        change
+    }
+
+    /// Sets the subscriptions of a client. In an exclusive group the client does not get a lite queue that another
+    /// client has, and is in `lost`.
+    pub(crate) fn set(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
+        let mut change = Change::default();
+        let Some(of_group) = self.groups.get_mut(group).filter(|it| !it.rules.wildcard) else {
+            return change;
+        };
+        let Some((id, entry)) = of_group.clients.get_key_value(client) else { return change };
+        let (id, link) = (id.clone(), entry.link.clone());
+        let wanted: HashSet<&str> = names.iter().map(|name| &**name).collect();
+        let gone: Vec<_> = entry.queues.iter().filter(|name| !wanted.contains(&***name)).cloned().collect();
+        for name in gone {
+            self.active -= usize::from(of_group.drop_subscription(&id, &name));
+            change.removed.push(name);
+        }
+        for name in names {
+            let is_taken = of_group.subscribers(name).iter().any(|other| *other != id);
+            if of_group.rules.exclusive && is_taken {
+                let (client, link) = (id.clone(), link.clone());
+                change.lost.push(Subscriber { client, link, queue: name.clone() });
+            } else if of_group.subscribe(&id, name) {
+                self.active += 1;
+                change.added.push(name.clone());
+            }
+        }
+        change
+    }
+
+    /// Removes subscriptions of a client.
+    pub(crate) fn remove(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
+        let mut change = Change::default();
+        let Some(of_group) = self.groups.get_mut(group) else { return change };
+        for name in names {
+            if of_group.drop_subscription(client, name) {
+                self.active -= 1;
+                change.removed.push(name.clone());
+            }
+        }
+        change
+    }
+
+    /// Removes a client. Returns its events, which other clients of the group get, and its suspended pops.
+    pub(crate) fn remove_client(
+        &mut self,
+        group: &str,
+        client: &str,
+    ) -> (Vec<Arc<str>>, Option<Arc<Waiters>>) {
+        let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
+        let Some(entry) = of_group.clients.get(client) else { return (Vec::new(), None) };
+        for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
+            self.active -= usize::from(of_group.drop_subscription(client, &name));
+        }
+        let listeners = of_group.listeners.len();
+        of_group.listeners.retain(|listener| **listener != *client);
+        self.active -= listeners - of_group.listeners.len();
+        let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
+        let (events, overflows) = (entry.events.take_all(), std::mem::take(&mut entry.overflows));
+        let waiters = entry.waiters.clone();
+        // A suspended pop is found by the client's next subscription. The check removes the entry later.
+        if !waiters.has_count() {
+            of_group.clients.remove(client);
+            self.clients -= 1;
+        }
+        if of_group.clients.is_empty() {
+            self.forget_group(group);
+        } else if overflows {
+            self.demand_group(group);
+        }
+        (events, Some(waiters))
+    }
+
+    /// Removes a group with its clients.
+    pub(crate) fn forget_group(&mut self, group: &str) {
+        let Some(removed) = self.groups.remove(group) else { return };
+        let subscriptions: usize = removed.clients.values().map(|client| client.queues.len()).sum();
+        self.active -= subscriptions + removed.listeners.len();
+        self.clients -= removed.clients.len();
+        if let Some(groups) = self.parents.get_mut(&removed.rules.topic) {
+            groups.retain(|it| **it != *group);
+            if groups.is_empty() {
+                self.parents.remove(&removed.rules.topic);
+            }
+        }
+    }
+
+    /// Removes a lite queue that expired.
+    pub(crate) fn forget_queue(&mut self, name: &str) {
+        for group in self.groups_of(name) {
+            let Some(of_group) = self.groups.get_mut(&group) else { continue };
+            for client in of_group.queues.get(name).cloned().unwrap_or_default() {
+                self.active -= usize::from(of_group.drop_subscription(&client, name));
+            }
+            if of_group.rules.wildcard {
+                of_group.clients.values_mut().for_each(|client| client.events.remove(name));
+            }
+        }
+    }
+
+    /// Gives an event to a subscriber of a group.
+    pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>, now_ms: i64) -> Offered {
+        self.dice = self.dice.wrapping_add(7919);
+        let Some(of_group) = self.groups.get_mut(group) else { return Offered::Nobody };
+        if of_group.subscribers(name).is_empty() {
+            return Offered::Nobody;
+        }
+        match of_group.offer(name, self.dice, now_ms) {
+            Some(client) => Offered::To(client.waiters.clone()),
+            None => Offered::Full,
+        }
+    }
+
+    /// Takes the next event of a client that pops. Returns also whether a full dispatch became due, because the set
+    /// has room again.
+    pub(crate) fn take_event(&mut self, group: &str, client: &str, now_ms: i64) -> (Option<Arc<str>>, bool) {
+        let Some(of_group) = self.groups.get_mut(group) else { return (None, false) };
+        let max = of_group.rules.events_max;
+        let Some((id, entry)) = of_group.clients.get_key_value(client) else { return (None, false) };
+        let (id, of_wildcard) = (id.clone(), of_group.overflows);
+        let overflows = entry.overflows;
+        let Some(entry) = of_group.clients.get_mut(&id) else { return (None, false) };
+        let event = entry.events.take();
+        entry.popped_ms = now_ms;
+        if entry.events.len() > max / 2 || !(overflows || of_wildcard) {
+            return (event, false);
+        }
+        let key = (group.into(), (!of_wildcard).then_some(id));
+        (event, self.demand(key))
+    }
+
+    /// Queues a full dispatch. Returns false if it is queued already.
+    pub(crate) fn demand(&mut self, key: PassKey) -> bool {
+        let Some(of_group) = self.groups.get_mut(&key.0) else { return false };
+        let (overflows, is_due) = match &key.1 {
+            Some(client) => match of_group.clients.get_mut(client) {
+                Some(client) => (&mut client.overflows, &mut client.is_due),
+                None => return false,
+            },
+            None => (&mut of_group.overflows, &mut of_group.is_due),
+        };
+        *overflows = false;
+        if std::mem::replace(is_due, true) {
+            return false;
+        }
+        self.due.push_back(key);
+        true
+    }
+
+    /// Queues full dispatches of all clients of a group.
+    pub(crate) fn demand_group(&mut self, group: &str) {
+        let Some((name, of_group)) = self.groups.get_key_value(group) else { return };
+        let name = name.clone();
+        let keys: Vec<PassKey> = match of_group.rules.wildcard {
+            true => vec![(name, None)],
+            false => of_group.clients.keys().map(|client| (name.clone(), Some(client.clone()))).collect(),
+        };
+        for key in keys {
+            self.demand(key);
+        }
+    }
+
+    /// Takes a queued full dispatch. Returns the lite queues of the client, or the parent topic of a wildcard group.
+    pub(crate) fn take_due(&mut self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
+        loop {
+            let key = self.due.pop_front()?;
+            let Some(of_group) = self.groups.get_mut(&key.0) else { continue };
+            let topic = of_group.rules.topic.clone();
+            match &key.1 {
+                Some(client) => {
+                    let Some(client) = of_group.clients.get_mut(client) else { continue };
+                    client.is_due = false;
+                    let queues = client.queues.iter().cloned().collect();
+                    return Some((key, topic, queues));
+                }
+                None => {
+                    of_group.is_due = false;
+                    return Some((key, topic, Vec::new()));
+                }
+            }
+        }
+    }
+
+    /// Whether a full dispatch still has clients.
+    pub(crate) fn has(&self, key: &PassKey) -> bool {
+        self.groups
+            .get(&key.0)
+            .is_some_and(|group| key.1.as_ref().is_none_or(|client| group.clients.contains_key(client)))
+    }
+
+    /// Records that a full dispatch is not finished, because the sets are full.
+    pub(crate) fn stopped(&mut self, key: &PassKey) {
+        let Some(of_group) = self.groups.get_mut(&key.0) else { return };
+        match &key.1 {
+            Some(client) => {
+                if let Some(client) = of_group.clients.get_mut(client) {
+                    client.overflows = true;
+                }
+            }
+            None => of_group.overflows = true,
+        }
+    }
+
+    /// Whether the sets of a full dispatch overflowed and have room now, so that another full dispatch is due.
+    pub(crate) fn overflows_with_room(&self, key: &PassKey) -> bool {
+        let Some(of_group) = self.groups.get(&key.0) else { return false };
+        let has_room = |client: &Client| client.events.len() <= of_group.rules.events_max / 2;
+        match &key.1 {
+            Some(client) => {
+                of_group.clients.get(client).is_some_and(|client| client.overflows && has_room(client))
+            }
+            None => of_group.overflows && of_group.clients.values().any(has_room),
+        }
+    }
+
+    /// Removes clients that are silent for `timeout_ms`, and takes the events of clients that do not pop. Returns these
+    /// events with their groups, and the suspended pops of the removed clients.
+    pub(crate) fn check(
+        &mut self,
+        now_ms: i64,
+        timeout_ms: i64,
+    ) -> (Vec<(Arc<str>, Arc<str>)>, Vec<Arc<Waiters>>) {
+        let (mut events, mut silent, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lacking = Vec::new();
+        for (group, of_group) in &mut self.groups {
+            let wildcard = of_group.rules.wildcard;
+            for (id, client) in &mut of_group.clients {
+                let seen_ms = if wildcard || client.queues.is_empty() {
+                    client.seen_ms.max(client.popped_ms)
+                } else {
+                    client.seen_ms
+                };
+                if now_ms.saturating_sub(seen_ms) > timeout_ms && !client.waiters.has_count() {
+                    silent.push((group.clone(), id.clone()));
+                } else if client.events.len() > 0
+                    && now_ms.saturating_sub(client.popped_ms) > IDLE_MS
+                    && !client.waiters.has_count()
+                {
+                    client.muted_until_ms = now_ms + MUTED_MS;
+                    let taken = client.events.take_all();
+                    events.extend(taken.into_iter().map(|event| (group.clone(), event)));
+                    if client.overflows {
+                        lacking.push(group.clone());
+                    }
+                } else if client.overflows && client.events.len() == 0 {
+                    lacking.push(group.clone());
+                }
+            }
+        }
+        lacking.dedup();
+        lacking.iter().for_each(|group| self.demand_group(group));
+        for (group, client) in silent {
+            let (left, suspended) = self.remove_client(&group, &client);
+            events.extend(left.into_iter().map(|event| (group.clone(), event)));
+            waiters.extend(suspended);
+        }
+        (events, waiters)
+    }
+
+    /// Number of clients with events in all groups.
+    pub(crate) fn with_events(&self) -> usize {
+        let clients = self.groups.values().flat_map(|group| group.clients.values());
+        clients.filter(|client| client.events.len() > 0).count()
+    }
+}
+
+impl Group {
+    /// Subscribes a client to a lite queue. Returns false if it subscribed before.
+    fn subscribe(&mut self, client: &Arc<str>, name: &Arc<str>) -> bool {
+        let Some(entry) = self.clients.get_mut(client) else { return false };
+        if entry.queues.contains(name) {
+            return false;
+        }
+        let name = self.queues.get_key_value(name).map_or(name, |(name, _)| name).clone();
+        entry.queues.insert(name.clone());
+        // Most lite queues have one client.
+        self.queues.entry(name).or_insert_with(|| Vec::with_capacity(1)).push(client.clone());
+        true
+    }
+
+    /// Ends a subscription. Returns false if there was none.
+    fn drop_subscription(&mut self, client: &str, name: &str) -> bool {
+        let Some(entry) = self.clients.get_mut(client) else { return false };
+        if !entry.queues.remove(name) {
+            return false;
+        }
+        entry.events.remove(name);
+        if let Some(clients) = self.queues.get_mut(name) {
+            clients.retain(|it| **it != *client);
+            if clients.is_empty() {
+                self.queues.remove(name);
+            }
+        }
+        true
+    }
+}
