@@ -83,7 +83,8 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
         return refused(&format!("lite group {group} is not bound to topic {topic}"));
     };
     let is_partial = change.action == LiteSubscriptionAction::PartialAdd;
-    check_quota(broker, &rules, change)?;
+    let queues = queues(change);
+    check_quota(broker, &rules, change, queues.len())?;
     if rules.wildcard && is_partial {
         return refused("subscribe lite operation is not supported for this group");
     }
@@ -94,7 +95,6 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
         broker.tables.lite.wakeup().wake();
         return Ok(());
     }
-    let queues = queues(change);
     let mut added = Vec::new();
     let mut apply = |part: &[Arc<str>], is_set: bool| {
         let mut tables = broker.tables.lite.tables();
@@ -102,6 +102,8 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
             if is_set { tables.set(group, client_id, part) } else { tables.add(group, client_id, part) };
         drop(tables);
         lost(broker, group, &rules, changed.lost);
+        // Other subscribers may not have the events that ended with the subscriptions.
+        changed.removed.iter().for_each(|queue| dispatch(broker, Some(group), queue));
         added.extend(changed.added);
     };
     if is_partial {
@@ -122,12 +124,17 @@ fn add(broker: &Arc<Broker>, link: &Arc<dyn ClientLink>, change: &LiteSubscripti
 }
 
 /// Refuses additions that do not fit. Apache's broker lets the last one pass, however large it is.
-fn check_quota(broker: &Broker, rules: &GroupRules, change: &LiteSubscription) -> Result<(), Refusal> {
+fn check_quota(
+    broker: &Broker,
+    rules: &GroupRules,
+    change: &LiteSubscription,
+    count: usize,
+) -> Result<(), Refusal> {
     let max = broker.runtime.config.lite.subscriptions_max;
     let tables = broker.tables.lite.tables();
     let known = tables.client(&change.group, &change.client_id);
     let of_client = known.map_or(0, |client| client.queues.len());
-    let wanted = if rules.wildcard { 1 } else { change.lite_topic_set.len() };
+    let wanted = if rules.wildcard { 1 } else { count };
     let after = match change.action {
         LiteSubscriptionAction::CompleteAdd => tables.active().saturating_sub(of_client) + wanted,
         // Most additions repeat nothing. A client that is at the bound and repeats itself is refused as in Java.
@@ -161,6 +168,7 @@ fn remove(broker: &Arc<Broker>, change: &LiteSubscription) {
         if rules(broker, group).is_some_and(|rules| rules.resets_on_removal) {
             removed.iter().for_each(|queue| set_offset(broker, group, queue, 0));
         }
+        removed.iter().for_each(|queue| dispatch(broker, Some(group), queue));
     }
 }
 

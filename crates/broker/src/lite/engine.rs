@@ -18,7 +18,7 @@ const CHECK_MS: i64 = 5000;
 const STEP: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// Names of lite queues.
-type Names = Box<dyn Iterator<Item = Arc<str>> + Send>;
+type Names = std::iter::Peekable<Box<dyn Iterator<Item = Arc<str>> + Send>>;
 
 /// The engine of lite topics.
 pub(crate) struct LiteEngine {
@@ -45,11 +45,14 @@ impl LiteEngine {
         let mut left = STEP;
         while let Some((key, parent, queues)) = self.begin() {
             let pass = self.passes.remove(&key);
-            let mut names = pass.unwrap_or_else(|| match &key.1 {
-                Some(_) => Box::new(queues.into_iter()) as Names,
-                None => Box::new(of_parent(&self.broker, &parent)) as Names,
+            let mut names = pass.unwrap_or_else(|| {
+                let names: Box<dyn Iterator<Item = Arc<str>> + Send> = match &key.1 {
+                    Some(_) => Box::new(queues.into_iter()),
+                    None => Box::new(of_parent(&self.broker, &parent)),
+                };
+                names.peekable()
             });
-            let outcome = self.run(&key.0, &mut names, &mut left);
+            let outcome = self.run(&key, &mut names, &mut left);
             match outcome {
                 Pass::Done => {
                     let mut tables = self.broker.tables.lite.tables();
@@ -57,8 +60,8 @@ impl LiteEngine {
                         tables.demand(key);
                     }
                 }
-                Pass::Full(name) => {
-                    self.passes.insert(key.clone(), Box::new(std::iter::once(name).chain(names)));
+                Pass::Full => {
+                    self.passes.insert(key.clone(), names);
                     let mut tables = self.broker.tables.lite.tables();
                     tables.stopped(&key);
                     // A client may have popped since its set was full.
@@ -80,13 +83,19 @@ impl LiteEngine {
         self.broker.tables.lite.tables().take_due()
     }
 
-    fn run(&self, group: &str, names: &mut Names, left: &mut usize) -> Pass {
+    fn run(&self, key: &PassKey, names: &mut Names, left: &mut usize) -> Pass {
         while *left > 0 {
-            let Some(name) = names.next() else { return Pass::Done };
+            let Some(name) = names.peek() else { return Pass::Done };
             *left -= 1;
-            if !dispatch_to(&self.broker, group, &name) {
-                return Pass::Full(name);
+            // A client may have given up a lite topic meanwhile.
+            let is_wanted = |client: &Arc<str>| {
+                let tables = self.broker.tables.lite.tables();
+                tables.client(&key.0, client).is_some_and(|client| client.queues.contains(name))
+            };
+            if key.1.as_ref().is_none_or(is_wanted) && !dispatch_to(&self.broker, &key.0, name) {
+                return Pass::Full;
             }
+            names.next();
         }
         Pass::Step
     }
@@ -107,8 +116,8 @@ impl LiteEngine {
 /// End of a part of a full dispatch.
 enum Pass {
     Done,
-    /// No client has room for this lite queue.
-    Full(Arc<str>),
+    /// No client has room for the next lite queue.
+    Full,
     /// The round has done its share.
     Step,
 }

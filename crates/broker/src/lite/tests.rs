@@ -132,7 +132,8 @@ impl World {
     }
 
     fn group(&self, name: &str, parent: &str, attributes: &[(&str, &str)]) {
-        let attributes = [("lite.bind.topic", parent)].iter().chain(attributes);
+        let bound = [("lite.bind.topic", parent)];
+        let attributes = bound.iter().chain(attributes);
         let config = SubscriptionGroupConfig {
             group_name: Some(name.to_owned()),
             attributes: attributes.map(|(name, value)| (format!("+{name}"), (*value).to_owned())).collect(),

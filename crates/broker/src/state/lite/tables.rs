@@ -250,16 +250,15 @@ impl Tables {
         client: &str,
     ) -> (Vec<Arc<str>>, Option<Arc<Waiters>>) {
         let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
-        let Some(entry) = of_group.clients.get(client) else { return (Vec::new(), None) };
+        let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
+        let (events, overflows) = (entry.events.take_all(), std::mem::take(&mut entry.overflows));
+        let waiters = entry.waiters.clone();
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
         }
         let listeners = of_group.listeners.len();
         of_group.listeners.retain(|listener| **listener != *client);
         self.active -= listeners - of_group.listeners.len();
-        let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
-        let (events, overflows) = (entry.events.take_all(), std::mem::take(&mut entry.overflows));
-        let waiters = entry.waiters.clone();
         // A suspended pop is found by the client's next subscription. The check removes the entry later.
         if !waiters.has_count() {
             of_group.clients.remove(client);
