@@ -112,7 +112,9 @@ fn put_copy(
             (names::SCHEDULE_TOPIC, level - 1)
         }
         None => {
-            properties::rewrite(&mut copied, original, &[key::DELAY], &added);
+            // A dead letter is no message of the light queues that the original is in.
+            let dropped = [key::DELAY, key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET];
+            properties::rewrite(&mut copied, original, &dropped, &added);
             properties::append(&mut copied, key::DELAY, b"0");
             (topic, queue_id)
         }
