@@ -29,13 +29,18 @@ const POLICY_MAX: i64 = 2;
 /// Carries out changes of subscriptions in their order. `link` leads to the clients of the changes.
 ///
 /// # Errors
-/// `ILLEGAL_OPERATION` without changes, for a group that may not consume, and for additions to a wildcard group.
+/// `REQUEST_CODE_NOT_SUPPORTED` if the broker serves no lite topics, by which proxies know. `ILLEGAL_OPERATION` without
+/// changes, for a group that may not consume, and for additions to a wildcard group.
 /// `LITE_SUBSCRIPTION_QUOTA_EXCEEDED` at `maxLiteSubscriptionCount`. Changes before the refused change stay.
 pub(crate) fn control(
     broker: &Arc<Broker>,
     link: &Arc<dyn ClientLink>,
     changes: &LiteSubscriptions,
 ) -> Result<(), Refusal> {
+    if !broker.runtime.config.store.multi_dispatch {
+        let text = "lite topics need enableLmq=true and enableMultiDispatch=true";
+        return Err(Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, text));
+    }
     if changes.subscription_set.is_empty() {
         return Err(illegal("LiteSubscriptionCtlRequestBody is empty."));
     }
