@@ -18,7 +18,7 @@ const SUBSCRIPTION_QUOTA_EXCEEDED: i32 = 2018;
 /// Lite topics that are changed while the tables are locked.
 const PART: usize = 512;
 
-/// Up to this number, new lite topics are looked at one by one. Otherwise a full dispatch does that.
+/// Most new lite topics that are looked at one by one. A full dispatch looks at more.
 const FEW: usize = 64;
 
 /// The policy for the first message (`OffsetOption.POLICY_MIN_VALUE`).
