@@ -177,7 +177,7 @@ async fn show(session: &Session, arguments: &Arguments, question: &Question) -> 
             line(&mut text, &|(_, _, path)| if path.is_empty() { name.clone() } else { shown(path) });
         }
         if arguments.is_on("detail") {
-            for (label, member) in question.details {
+            for (label, member) in question.details.iter().filter(|detail| !all[detail.1].is_null()) {
                 let _ = writeln!(text, "{label}{}", detail(&all[member]));
             }
         }

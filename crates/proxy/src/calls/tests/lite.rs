@@ -144,3 +144,27 @@ fn the_lite_topics_of_a_client_that_leaves_go_to_another_client() {
     assert_eq!(fixture.receive_lite("stays").0, ["x 0 1"]);
     drop(clients);
 }
+
+#[test]
+fn a_message_that_is_given_up_does_not_come_again() {
+    let fixture = Fixture::of_lite("");
+    let _commands = fixture.register("c");
+    fixture.sync("c", LiteSubscriptionAction::PartialAdd, &["x"]);
+    fixture.send_lite("x");
+    fixture.send_lite("x");
+    let (found, handles) = fixture.receive_lite("c");
+    assert_eq!(found, ["x 0 1", "x 1 1"]);
+    let request = ForwardMessageToDeadLetterQueueRequest {
+        group: group(),
+        topic: topic(),
+        receipt_handle: handles[0].clone(),
+        message_id: "id".to_owned(),
+        delivery_attempt: 1,
+        max_delivery_attempts: 1,
+        lite_topic: Some("x".to_owned()),
+    };
+    let given_up = fixture.run(dead_letter(fixture.call(), request)).unwrap();
+    assert_eq!(given_up.status, Some(Status::ok()));
+    assert_eq!(fixture.ack_lite("x", &handles[1]), Status::ok());
+    assert!(fixture.receive_lite("c").0.is_empty());
+}
