@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_632),
     ("auth", 2660),
-    ("broker", 30_115),
+    ("broker", 30_596),
     ("client", 4773),
     ("console", 7652),
     ("controller", 1471),

@@ -15,7 +15,10 @@ use crate::gate::Gate;
 use crate::groups::Groups;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
-use crate::parts::{Delivery, Figures, Identity, Replication, Runtime, Sessions, Tables};
+use crate::parts::{
+    Delivery, DeliveryParts, Figures, GroupParts, HousekeepingParts, Identity, MetadataParts, MetricsParts,
+    OperatorParts, PopParts, PullParts, Replication, RetentionParts, Runtime, SendParts, Sessions, Tables,
+};
 use crate::persist::{self, ConfigFiles};
 use crate::refused::Refused;
 use crate::replicas::Replicas;
@@ -38,6 +41,10 @@ pub struct Broker {
     pub(crate) replication: Arc<Replication>,
     pub(crate) figures: Arc<Figures>,
     pub(crate) runtime: Arc<Runtime>,
+    pub(crate) pulls: Arc<PullParts>,
+    pub(crate) pops: Arc<PopParts>,
+    pub(crate) sends: Arc<SendParts>,
+    pub(crate) engines: Arc<DeliveryParts>,
 }
 
 /// Errors of loading a broker's state.
@@ -94,6 +101,12 @@ impl Loaded {
             config,
         })
     }
+}
+
+/// Makes the value of a family of operations from the parts in scope, or from the fields of a value.
+macro_rules! share {
+    ($from:ident, $name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $from.$part.clone()),* }) };
+    ($name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $part.clone()),* }) };
 }
 
 impl Broker {
@@ -174,7 +187,61 @@ impl Broker {
             disk_watch: DiskWatch::default(),
             draining: AtomicBool::new(false),
         });
-        Arc::new(Self { store, identity, tables, sessions, delivery, replication, figures, runtime })
+        let pulls = share!(PullParts { tables, sessions, replication, figures, runtime });
+        let pops = share!(PopParts { identity, tables, delivery, replication, figures, runtime, pulls });
+        let sends = share!(SendParts { identity, tables, sessions, delivery, replication, figures, runtime });
+        let engines =
+            share!(DeliveryParts { identity, tables, sessions, delivery, replication, runtime, pops });
+        Arc::new(Self {
+            store,
+            identity,
+            tables,
+            sessions,
+            delivery,
+            replication,
+            figures,
+            runtime,
+            pulls,
+            pops,
+            sends,
+            engines,
+        })
+    }
+
+    pub(crate) fn housekeeping_parts(&self) -> Arc<HousekeepingParts> {
+        share!(self, HousekeepingParts { tables, sessions, delivery, figures, runtime, pops })
+    }
+
+    pub(crate) fn metrics_parts(&self) -> Arc<MetricsParts> {
+        Arc::new(MetricsParts {
+            identity: self.identity.clone(),
+            tables: self.tables.clone(),
+            sessions: self.sessions.clone(),
+            delivery: self.delivery.clone(),
+            replication: self.replication.clone(),
+            figures: self.figures.clone(),
+            runtime: self.runtime.clone(),
+            operator: self.operator_parts(),
+        })
+    }
+
+    pub(crate) fn group_parts(&self) -> Arc<GroupParts> {
+        share!(self, GroupParts { identity, tables, sessions, delivery, replication, runtime, pops, engines })
+    }
+
+    pub(crate) fn metadata_parts(&self) -> Arc<MetadataParts> {
+        share!(self, MetadataParts { tables, sessions, delivery, replication, figures, runtime, pops })
+    }
+
+    pub(crate) fn retention_parts(&self) -> Arc<RetentionParts> {
+        share!(self, RetentionParts { tables, sessions, delivery, runtime })
+    }
+
+    pub(crate) fn operator_parts(&self) -> Arc<OperatorParts> {
+        share!(
+            self,
+            OperatorParts { identity, tables, sessions, delivery, replication, figures, runtime, pops }
+        )
     }
 }
 

@@ -158,7 +158,7 @@ impl Service for Dispatcher {
     }
 
     fn answered(&self, read_batch: &mut ReadBatch) {
-        send::wake(&self.broker, &mut read_batch.send);
+        send::wake(&self.broker.delivery, &mut read_batch.send);
     }
 
     fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
@@ -201,10 +201,10 @@ impl Acks {
     /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         let (answers, tally) = (std::mem::take(&mut self.answers), std::mem::take(&mut self.tally));
-        match self.records.append(broker, broker.runtime.now_ms()) {
+        match self.records.append(&broker.store, &broker.delivery, broker.runtime.now_ms()) {
             Ok(end) => pending_answers::answer_when_flushed(broker, peer, (answers, tally), end, out),
             Err(error) => {
-                let refusal = send::not_put(broker, error);
+                let refusal = send::not_put(&broker.store, error);
                 tally.answered(&broker.figures.rpc_latency, refusal.code, Written::Success);
                 if let Some(cause) = refusal.cause {
                     broker.figures.refused.count(cause, self.waiting.len());

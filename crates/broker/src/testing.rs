@@ -57,7 +57,7 @@ impl Fixture {
     /// Closes the broker and opens another on the same directory.
     pub(crate) fn reopened(mut self) -> Self {
         self.broker.store.close().unwrap();
-        crate::save::save(&self.broker);
+        crate::save::save(&self.broker.delivery, &self.broker.runtime, &self.broker.pops);
         self.broker.delivery.schedule.save(0).unwrap();
         let directory = self.directory.take().unwrap();
         drop(self);
@@ -290,7 +290,7 @@ impl Fixture {
         {
             dispatcher.refuse(&frame, &refusal, &mut out);
         }
-        self.broker.settle();
+        self.broker.metadata_parts().settle();
         // The disk pool may have to write the answer.
         until("an answer", || {
             out.extend(peer.pushed());

@@ -75,8 +75,8 @@ impl World {
     }
 
     fn group(&self, fixture: &Fixture) -> Group {
-        let (broker, workers) = (fixture.broker.clone(), self.workers.clone());
-        Group { broker, workers, name_servers: HashMap::new(), handover_from: None }
+        let (parts, workers) = (fixture.broker.group_parts(), self.workers.clone());
+        Group { parts, workers, name_servers: HashMap::new(), handover_from: None }
     }
 }
 

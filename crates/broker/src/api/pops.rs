@@ -175,7 +175,7 @@ impl Api {
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
             Arc::new(sink)
         };
-        self.until_stored(|| pop::pop(&self.broker, request, &mut held.answer, &later)).await?;
+        self.until_stored(|| pop::pop(&self.broker.pops, request, &mut held.answer, &later)).await?;
         held.events = waiting.into_inner().unwrap_or_default();
         Ok(held)
     }
@@ -190,15 +190,15 @@ impl Api {
         let stored = self
             .until_stored(|| {
                 let mut records = ReviveRecords::new(&broker.store);
-                let mut outcomes = pop::acks(broker, &mut records, messages);
+                let mut outcomes = pop::acks(&broker.pops, &mut records, messages);
                 let waits = |outcome: &Result<_, Refusal>| {
                     outcome.as_ref().is_err_and(|refusal| refusal.later.is_some())
                 };
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.runtime.now_ms());
-                end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
+                let end = records.append(&broker.store, &broker.delivery, broker.runtime.now_ms());
+                end.map(|end| (outcomes, end)).map_err(|error| not_put(&broker.store, error))
             })
             .await;
         let (mut outcomes, end) =
@@ -229,7 +229,7 @@ impl Api {
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for InvisibleTimeChange { message, invisible_ms, .. } in changes {
-            let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
+            let change = || pop::change_invisible_time(&self.broker.pops, message, *invisible_ms);
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
@@ -247,7 +247,7 @@ impl Api {
         message: &PoppedMessage<'_>,
         invisible_ms: i64,
     ) -> Result<Option<Invisible>, Refusal> {
-        let change = || pop::change_invisible_time(&self.broker, message, invisible_ms);
+        let change = || pop::change_invisible_time(&self.broker.pops, message, invisible_ms);
         let changed = self.until_stored(change).await?;
         if let Some(changed) = &changed {
             self.durable(changed.end).await?;

@@ -57,19 +57,19 @@ impl World {
         let files = TimerConfig { log_file_bytes: 1 << 12, slots: 1000, roll_window_slots: 400, ..files };
         let files = TimerFiles::open(files, Arc::new(disk.clone())).unwrap();
         let (position_writer, writes) = PositionWriter::new();
-        let (fetch, fetcher) = Fetch::new(broker.clone(), files.log().clone());
-        let levels = DelayLevels::new(broker.clone(), position_writer.clone());
-        let timer = Scheduler::new(broker.clone(), files, fetch, position_writer).unwrap();
+        let (fetch, fetcher) = Fetch::new(broker.engines.clone(), files.log().clone());
+        let levels = DelayLevels::new(broker.engines.clone(), position_writer.clone());
+        let timer = Scheduler::new(broker.engines.clone(), files, fetch, position_writer).unwrap();
         let pulls = broker.clone();
         let engines: Vec<Box<dyn Engine>> = vec![
             Box::new(writes),
             Box::new(levels),
             Box::new(fetcher),
             Box::new(timer),
-            Box::new(Reviver::new(broker.clone())),
-            Box::new(Checks::new(broker.clone())),
-            Box::new(Saving::new(broker.clone())),
-            Box::new(move |now_ms| answer_expired(&pulls, now_ms)),
+            Box::new(Reviver::new(broker.pops.clone())),
+            Box::new(Checks::new(broker.engines.clone())),
+            Box::new(Saving::new(broker.housekeeping_parts())),
+            Box::new(move |now_ms| answer_expired(&pulls.sessions, &pulls.pulls, now_ms)),
         ];
         Self { disk, clock, fixture, engines, trace }
     }

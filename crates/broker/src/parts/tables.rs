@@ -5,7 +5,7 @@ mod light;
 
 use std::sync::Arc;
 
-use store::{Read, Store};
+use store::{AppendError, Read, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::units::QueueOffset;
 
@@ -102,5 +102,13 @@ impl Tables {
     pub(crate) fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let offset = QueueOffset::new(u64::try_from(offset).ok()?);
         self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
+    }
+
+    /// Removes the queues of a deleted topic and returns their number. A topic created under the name meanwhile may
+    /// hold the removed queues, and opens new queues.
+    pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
+        let removed = self.store.remove_topic(topic);
+        self.topics.reopen(topic);
+        removed
     }
 }

@@ -15,6 +15,7 @@ use super::request::current_topic;
 use super::revive::Reviver;
 use super::revive_records::ReviveRecords;
 use super::*;
+use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::engine::Engine;
 use crate::long_polling::{Ask, Bounds, Pop, Want};
@@ -66,7 +67,7 @@ fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     let ask = ask(fixture, invisible_ms);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = fixture.broker.tables.topics.find("T").unwrap();
-    pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
+    pick(&fixture.broker.pops, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
 }
 
 /// Runs rounds of a new revive engine's state, at a time when all checkpoints are due.
@@ -76,7 +77,7 @@ fn revive(fixture: &Fixture) {
     let timer = broker.tables.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
     broker.delivery.timer.read_ms.store(now_ms, Ordering::Relaxed);
     broker.delivery.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
-    let mut reviver = Reviver::new(broker.clone());
+    let mut reviver = Reviver::new(broker.pops.clone());
     reviver.round(now_ms);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     reviver.round(now_ms);
@@ -100,8 +101,8 @@ fn what_is_over_goes_to_the_retry_topic_once() {
         pop_ms: first.pop_ms,
         ..wire::body::Acks::default()
     };
-    notes.acks(&fixture.broker, first.revive_queue, &acks, (0, 1)).unwrap();
-    notes.append(&fixture.broker, 1).unwrap();
+    notes.acks(&fixture.broker.pops, first.revive_queue, &acks, (0, 1)).unwrap();
+    notes.append(&fixture.broker.store, &fixture.broker.delivery, 1).unwrap();
     revive(&fixture);
     let expected = [("m0".to_owned(), 1), ("m2".to_owned(), 1)];
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), expected);
@@ -131,7 +132,7 @@ fn a_pop_that_cannot_be_stored_returns_nothing() {
     let ask = ask(&fixture, 60_000);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = fixture.broker.tables.topics.find("T").unwrap();
-    assert!(pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).is_err());
+    assert!(pick(&fixture.broker.pops, &topic, (&ask, pop), Source::Disk).is_err());
     let cell = fixture.broker.delivery.pops.in_flight_queues.make("G", "T", 0);
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
@@ -142,7 +143,7 @@ fn the_offset_follows_the_disk() {
     popped(&fixture, 60_000);
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
     crate::position_writer::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(2));
 }
 
@@ -183,9 +184,9 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     forget(broker);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
-    broker.delivery.pops.advance(broker, &cell, broker.runtime.now_ms());
+    broker.delivery.pops.advance(&broker.pops, &cell, broker.runtime.now_ms());
     cell.commit(&broker.tables.offsets, 2);
-    crate::save::save(broker);
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops);
     assert!(cell.in_flight().is_empty());
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), None);
     fixture
@@ -218,9 +219,9 @@ fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for
     let old = old.take().unwrap();
     let ask = Ask { waiters: old.waiters.clone(), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
+    assert_eq!(pick(&fixture.broker.pops, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
     assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), None);
-    let refusal = current_topic(&fixture.broker, &ask).err().unwrap();
+    let refusal = current_topic(&fixture.broker.tables, &ask).err().unwrap();
     assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);
 }
 
@@ -344,10 +345,10 @@ fn messages_that_may_have_to_come_back_are_kept() {
         count += popped(&fixture, 0).count;
     }
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
-    crate::save::save(broker);
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops);
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
-    let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
+    let clean = || crate::retention::clean(&broker.retention_parts(), 4_000_000_000_000, 4);
     let min = || broker.tables.log_queue("T", 0).unwrap().index.min().get();
     clean();
     assert_eq!(min(), 0);
@@ -381,7 +382,7 @@ fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
     assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));
     let start = broker.runtime.now_ms() + 60_000;
     broker.delivery.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
-    let mut reviver = Reviver::new(broker.clone());
+    let mut reviver = Reviver::new(broker.pops.clone());
     for second in 0..60 {
         reviver.round(start + second * 1000);
     }
@@ -425,7 +426,7 @@ fn an_acknowledgement_is_answered_when_it_is_stored() {
 fn nothing_is_popped_that_nobody_would_bring_back() {
     for duty in [SupervisedWork::Timer, SupervisedWork::Revive] {
         let fixture = fixture(1);
-        let check = || request::check_invisible(&fixture.broker, 60_000);
+        let check = || request::check_invisible(&fixture.broker.runtime, 60_000);
         assert_eq!(check(), Ok(()));
         fixture
             .broker

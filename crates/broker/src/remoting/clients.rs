@@ -105,7 +105,9 @@ pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refus
     }
     let reply = r.late_reply();
     let later = move |found: &_| reply.success(None, &wire::json::to_vec(found));
-    if let Some(found) = assign::query(r.broker, r.body()?, later)? {
+    if let Some(found) =
+        assign::query(&r.broker.tables, &r.broker.sessions, &r.broker.runtime, r.body()?, later)?
+    {
         json(found).write(r.command, out);
     }
     Ok(())

@@ -72,7 +72,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    let answer = lookup::reset(r.broker, &wanted).map(json)?;
+    let answer = lookup::reset(&r.broker.operator_parts(), &wanted).map(json)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         topic: r.word("topic"),
         is_offline,
     };
-    let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
+    let answer = progress::clone_offsets(&r.broker.operator_parts(), &wanted).map(done)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 45 `GET_ALL_DELAY_OFFSET`, which only slaves send.
 pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.note_slave();
-    Ok(json(admin::delay_offsets(r.broker)))
+    Ok(json(admin::delay_offsets(&r.broker.delivery, &r.broker.runtime)))
 }
 
 /// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. That is looked up only in controller mode,
@@ -112,7 +112,7 @@ fn when_copied(
 ) -> Result<(), Refusal> {
     let lacking = || {
         let wanted = table_changes::offsets_up_to(generation());
-        (!table_changes::are_copied(r.broker, &wanted)).then_some(wanted)
+        (!table_changes::are_copied(&r.broker.replication, &r.broker.runtime, &wanted)).then_some(wanted)
     };
     let may_wait = r.broker.runtime.config.is_controlled() && !r.command.is_one_way();
     let Some(wanted) = may_wait.then(lacking).flatten() else {
@@ -122,7 +122,7 @@ fn when_copied(
     let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
     let (broker, reply) = (r.broker.clone(), r.late_reply());
     r.broker.sessions.client_calls.spawn(move || async move {
-        let outcome = table_changes::wait(&broker, wanted).await;
+        let outcome = table_changes::wait(&broker.replication, &broker.runtime, wanted).await;
         reply.give(&outcome.map_or_else(Answer::from, |()| answer));
         drop(charge);
     })
@@ -142,7 +142,7 @@ pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let question = Question { slave, has, after: r.text("after").map(str::to_owned) };
     r.note_slave();
     let (reply, charge) = (r.late_reply(), r.peer.charge(ANSWER_BYTES));
-    table_changes::changes_for(r.broker, question, move |changes| {
+    table_changes::changes_for(&r.broker.metadata_parts(), question, move |changes| {
         reply.give(&changes.map_or_else(Answer::from, changed));
         drop(charge);
     })

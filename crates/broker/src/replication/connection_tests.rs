@@ -78,8 +78,9 @@ impl Master {
         };
         let controllers = is_elected.then_some(ToControllers { decided, proposals: proposer });
         let serving = broker.clone();
-        let run = move |stopped| master::run(serving, listener, machine, controllers, stopped);
-        let worker = Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run).unwrap();
+        let run = move |stopped| master::run(serving.group_parts(), listener, machine, controllers, stopped);
+        let worker =
+            Worker::start(&broker.group_parts(), (SupervisedWork::Replicate, "ha-master"), run).unwrap();
         Self { fixture, port, listener: same, _worker: worker, _proposals: proposals, _decided: decide }
     }
 
@@ -280,9 +281,9 @@ impl Slave {
             ..SlaveConfig::default()
         };
         let machine = machine(config);
-        let shell = slave::Shell::new(broker.clone(), machine);
+        let shell = slave::Shell::new(broker.group_parts(), machine);
         let run = move |stopped| shell.run(stopped);
-        let worker = Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run).unwrap();
+        let worker = Worker::start(&broker.group_parts(), (SupervisedWork::Follow, "ha-slave"), run).unwrap();
         Self { fixture, listener, _worker: worker }
     }
 

@@ -31,7 +31,7 @@ use wire::ha::switch::SlaveFrame;
 
 use super::Clock;
 use super::files::EpochFile;
-use crate::broker::Broker;
+use crate::parts::{GroupParts, Identity, Runtime};
 use crate::replicas::SlaveProgress;
 use admission::Admission;
 use connection::{Event, read, write};
@@ -83,7 +83,7 @@ pub(super) struct ToControllers {
 }
 
 struct Shell {
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     machine: Master,
     proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
     /// The proposal that waits until its newcomers have the tables.
@@ -118,14 +118,15 @@ struct Growth {
 /// Binds the port for slaves, and retries while another program holds the port. Returns `None` if `stopped` comes
 /// first.
 pub(super) async fn bind(
-    broker: &Broker,
+    identity: &Identity,
+    runtime: &Runtime,
     stopped: &mut watch::Receiver<bool>,
 ) -> Option<std::net::TcpListener> {
     loop {
-        match super::listen(broker) {
+        match super::listen(identity, runtime) {
             Ok(listener) => return Some(listener),
             Err(error) => {
-                tracing::error!(port = broker.identity.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
+                tracing::error!(port = identity.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
             }
         }
         tokio::select! {
@@ -137,7 +138,7 @@ pub(super) async fn bind(
 
 /// Runs until `stopped`. An elected master has controllers to speak with.
 pub(super) async fn run(
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     listener: std::net::TcpListener,
     machine: Master,
     controllers: Option<ToControllers>,
@@ -149,11 +150,11 @@ pub(super) async fn run(
     };
     let (events, mut received) = mpsc::channel(EVENTS_MAX);
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
-    let mut greetings = Greetings::new(listener, broker.runtime.config.replication.tls.clone());
+    let mut greetings = Greetings::new(listener, parts.runtime.config.replication.tls.clone());
     let (mut copies, mut silent) =
-        (broker.replication.table_copies.changes(), broker.replication.table_copies.silent());
-    let mut machines = broker.replication.replicas.slave_machines.changes();
-    let mut shell = Shell::new(broker, machine, proposals, events);
+        (parts.replication.table_copies.changes(), parts.replication.table_copies.silent());
+    let mut machines = parts.replication.replicas.slave_machines.changes();
+    let mut shell = Shell::new(parts, machine, proposals, events);
     shell.step(MasterEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
     loop {
@@ -174,13 +175,13 @@ pub(super) async fn run(
             Ok(()) = machines.changed() => shell.is_recount_due = true,
             () = grown.notified() => shell.step(MasterEvent::Log(shell.range())),
             () = flushed.notified() => {
-                let end = shell.broker.store.flushed();
+                let end = shell.parts.tables.store.flushed();
                 shell.step(MasterEvent::Flushed(end));
             }
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
                 shell.is_recount_due = true;
-                shell.epoch_file.retry(&shell.broker);
+                shell.epoch_file.retry(&shell.parts.tables, &shell.parts.runtime);
                 shell.step(MasterEvent::Timer);
             }
         }
@@ -219,7 +220,7 @@ pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
 
 impl Shell {
     fn new(
-        broker: Arc<Broker>,
+        parts: Arc<GroupParts>,
         machine: Master,
         proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
         events: mpsc::Sender<(PeerId, Event)>,
@@ -242,19 +243,19 @@ impl Shell {
             flushed: Arc::default(),
             overflow: LineLimit::default(),
             strangers: LineLimit::default(),
-            broker,
+            parts,
         }
     }
 
     /// Invariant: `end` >= the last position passed to the machine, which may be larger before a change of the flush
     /// mode.
     fn range(&self) -> LogRange {
-        let LogRange { minimum, end } = range(&self.broker.store, self.sends_durable());
+        let LogRange { minimum, end } = range(&self.parts.tables.store, self.sends_durable());
         LogRange { minimum, end: end.max(self.machine.log_end()) }
     }
 
     fn sends_durable(&self) -> bool {
-        self.machine.election().is_some() && self.broker.replication.durability.waits_for_flush()
+        self.machine.election().is_some() && self.parts.replication.durability.waits_for_flush()
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
@@ -270,7 +271,7 @@ impl Shell {
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
         let progress = Arc::new(SlaveProgress::new(remote));
-        self.broker.replication.replicas.join(progress.clone());
+        self.parts.replication.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // Appends during the time without a slave were not reported to the machine.
@@ -325,7 +326,7 @@ impl Shell {
 
     /// Whether slaves can know where to take the tables of this master.
     fn has_directory(&self) -> bool {
-        let config = &self.broker.runtime.config;
+        let config = &self.parts.runtime.config;
         config.is_controlled() || !config.name_servers().is_empty()
     }
 
@@ -334,9 +335,8 @@ impl Shell {
         if !std::mem::take(&mut self.is_recount_due) {
             return;
         }
-        let now = self.broker.runtime.clock.steady();
-        let slaves =
-            self.has_directory().then(|| self.broker.replication.replicas.slave_machines.slaves(now));
+        let now = self.parts.runtime.clock.steady();
+        let slaves = self.has_directory().then(|| self.parts.replication.replicas.slave_machines.slaves(now));
         let candidate = |(id, peer): (&PeerId, &Peer)| Candidate {
             id: *id,
             address: peer.progress.remote.ip(),
@@ -359,7 +359,7 @@ impl Shell {
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
         let machines =
-            self.broker.replication.replicas.slave_machines.slaves(self.broker.runtime.clock.steady());
+            self.parts.replication.replicas.slave_machines.slaves(self.parts.runtime.clock.steady());
         let is_machine = |peer: &Peer| machines.contains_key(&peer.progress.remote.ip().to_canonical());
         !is_machine(peer) && former.is_some_and(is_machine)
     }
@@ -369,7 +369,7 @@ impl Shell {
         match event {
             Event::Received(frame) => {
                 let is_new = !peer.progress.is_slave();
-                peer.progress.heard_ms.store(self.broker.runtime.now_ms(), Ordering::Relaxed);
+                peer.progress.heard_ms.store(self.parts.runtime.now_ms(), Ordering::Relaxed);
                 if let SlaveFrame::Handshake(handshake) = frame {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {
@@ -461,13 +461,15 @@ impl Shell {
             }
             MasterAction::Confirm(confirm) => {
                 // Without `allAckInSyncStateSet` consumers see all that is appended, and the store has no such limit.
-                if self.broker.store.confirmed().is_some() {
-                    self.broker.store.set_confirmed(Some(confirm));
+                if self.parts.tables.store.confirmed().is_some() {
+                    self.parts.tables.store.set_confirmed(Some(confirm));
                 }
             }
             MasterAction::Flush => self.flush_log(),
             MasterAction::ProposeSet(members, epoch) => self.propose(members, epoch),
-            MasterAction::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
+            MasterAction::SaveEpochs(epochs) => {
+                self.epoch_file.save(&self.parts.tables, &self.parts.replication, &self.parts.runtime, epochs)
+            }
             MasterAction::Answer(ticket, _) => {
                 self.probe.take_if(|probe| *probe == ticket);
             }
@@ -488,7 +490,7 @@ impl Shell {
     fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let gone = self.peers.remove(&id)?;
         self.is_recount_due = true;
-        self.broker.replication.replicas.leave(&gone.progress);
+        self.parts.replication.replicas.leave(&gone.progress);
         gone.tasks.iter().for_each(JoinHandle::abort);
         Some(gone)
     }
@@ -496,7 +498,7 @@ impl Shell {
     /// Requests a flush of the log that wakes the thread. After a failure the store is fenced, and the machine keeps
     /// waiting, because no slave may leave the in-sync set then.
     fn flush_log(&self) {
-        let (store, flushed) = (&self.broker.store, self.flushed.clone());
+        let (store, flushed) = (&self.parts.tables.store, self.flushed.clone());
         let done = move |outcome| {
             if !matches!(outcome, FlushOutcome::Failed(_)) {
                 flushed.notify_one();
@@ -522,13 +524,13 @@ impl Shell {
             }
             notify.notify_one();
         };
-        let flushing = self.sends_durable().then(|| self.broker.store.clone());
+        let flushing = self.sends_durable().then(|| self.parts.tables.store.clone());
         let grown = move |outcome: WaitOutcome| match (flushing, outcome) {
             (Some(store), WaitOutcome::Reached) => {
                 store.when_flushed(known + 1, Box::new(move |outcome| done(outcome.into())));
             }
             (_, outcome) => done(outcome),
         };
-        self.broker.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
+        self.parts.tables.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
     }
 }

@@ -19,7 +19,7 @@ use wire::units::LogOffset;
 
 use super::files::EpochFile;
 use super::{Clock, positions};
-use crate::broker::Broker;
+use crate::parts::{Delivery, GroupParts, Sessions, Tables};
 use crate::replicas::MasterAddresses;
 
 /// Timeout of connecting, and of sending a report.
@@ -52,7 +52,7 @@ struct Link {
 
 /// The thread's state.
 pub(super) struct Shell {
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     machine: Slave,
     clock: Clock,
     link: Option<Link>,
@@ -69,7 +69,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(broker: Arc<Broker>, machine: Slave) -> Self {
+    pub(super) fn new(parts: Arc<GroupParts>, machine: Slave) -> Self {
         Self {
             machine,
             clock: Clock::start(),
@@ -79,9 +79,9 @@ impl Shell {
             epoch_file: EpochFile::default(),
             flushed: Arc::default(),
             is_flush_awaited: Arc::default(),
-            is_sync_flush: broker.replication.durability.waits_for_flush(),
+            is_sync_flush: parts.replication.durability.waits_for_flush(),
             unknown_at_ms: Some(MASTER_UNKNOWN_MS),
-            broker,
+            parts,
         }
     }
 
@@ -95,7 +95,7 @@ impl Shell {
     }
 
     async fn follow(&mut self) {
-        let mut addresses = self.broker.replication.replicas.master();
+        let mut addresses = self.parts.replication.replicas.master();
         let address = self.master(&addresses.borrow_and_update());
         self.step(SlaveEvent::Master(address)).await;
         let flushed = self.flushed.clone();
@@ -105,16 +105,16 @@ impl Shell {
             let (clock, wake_at_ms) = (self.clock, self.wake_at_ms);
             tokio::select! {
                 _ = addresses.changed() => {
-                    self.broker.replication.replicas.upstream.forget();
+                    self.parts.replication.replicas.upstream.forget();
                     let address = self.master(&addresses.borrow_and_update());
                     self.step(SlaveEvent::Master(address)).await;
                 }
                 read = read(&mut self.link) => self.take(read).await,
                 () = flushed.notified() => {
-                    let end = self.broker.store.flushed();
+                    let end = self.parts.tables.store.flushed();
                     self.step(SlaveEvent::Flushed(end)).await;
                     // The flush may have taken too long, and more may have been appended meanwhile.
-                    if end < self.broker.store.appended() {
+                    if end < self.parts.tables.store.appended() {
                         self.await_flush();
                     }
                 }
@@ -123,7 +123,7 @@ impl Shell {
                     self.step(SlaveEvent::Timer).await;
                 }
                 _ = wake.tick() => {
-                    wakes.look(&self.broker);
+                    wakes.look(&self.parts.tables, &self.parts.sessions, &self.parts.delivery);
                     self.look_at_flush_mode().await;
                     self.note_unknown_master(addresses.borrow().ha.is_none());
                 }
@@ -133,7 +133,7 @@ impl Shell {
 
     /// Passes a change of the flush mode by the operator to the machine.
     async fn look_at_flush_mode(&mut self) {
-        let is_sync_flush = self.broker.replication.durability.waits_for_flush();
+        let is_sync_flush = self.parts.replication.durability.waits_for_flush();
         if std::mem::replace(&mut self.is_sync_flush, is_sync_flush) != is_sync_flush {
             if is_sync_flush {
                 self.await_flush();
@@ -145,18 +145,18 @@ impl Shell {
     /// Logs that no master is known, after a long time.
     fn note_unknown_master(&mut self, is_unknown: bool) {
         let now_ms = self.clock.now_ms();
-        if !is_unknown || !self.broker.runtime.config.replication.master.is_empty() {
+        if !is_unknown || !self.parts.runtime.config.replication.master.is_empty() {
             self.unknown_at_ms = Some(now_ms + MASTER_UNKNOWN_MS);
         } else if self.unknown_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             self.unknown_at_ms = None;
-            let config = &self.broker.runtime.config;
+            let config = &self.parts.runtime.config;
             let text = "no name server knows its master: the master is down, or its brokerName, brokerClusterName or namesrvAddr differ";
             tracing::warn!(
                 name = config.broker_name,
                 cluster = config.broker_cluster_name,
                 "this slave follows nobody: {text}"
             );
-            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
+            self.parts.replication.replicas.upstream.note_trouble(text.to_owned());
         }
     }
 
@@ -167,7 +167,7 @@ impl Shell {
 
     /// Returns the address of the master's HA port.
     fn master(&self, known: &MasterAddresses) -> Option<String> {
-        let set = &self.broker.runtime.config.replication.master;
+        let set = &self.parts.runtime.config.replication.master;
         // In controller mode another broker may be the master tomorrow.
         if set.is_empty() || self.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
     }
@@ -180,11 +180,11 @@ impl Shell {
             tracing::warn!("the connection to the master has ended");
             let text =
                 "the connection has ended; the master's log says why when it was the master that ended it";
-            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
+            self.parts.replication.replicas.upstream.note_trouble(text.to_owned());
             self.link = None;
             return self.step(SlaveEvent::Closed(attempt)).await;
         };
-        self.broker.replication.replicas.upstream.note_read(bytes, self.broker.runtime.now_ms());
+        self.parts.replication.replicas.upstream.note_read(bytes, self.parts.runtime.now_ms());
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
@@ -234,7 +234,7 @@ impl Shell {
                 events.extend(self.perform(action, body).await);
             }
         }
-        self.broker.replication.replicas.set_follows(self.machine.is_following());
+        self.parts.replication.replicas.set_follows(self.machine.is_following());
     }
 
     /// Performs an action of the machine, and returns the resulting events.
@@ -252,7 +252,7 @@ impl Shell {
                         "it waits for the master's record at {}, where its own last one lies; while it waits, the master's log ends there",
                         record.start
                     );
-                    self.broker.replication.replicas.upstream.note_trouble(text);
+                    self.parts.replication.replicas.upstream.note_trouble(text);
                 }
                 return settled.into_iter().chain([connected]).collect();
             }
@@ -266,13 +266,15 @@ impl Shell {
             }
             SlaveAction::CutIncomplete => return vec![SlaveEvent::Cut(self.settle())],
             SlaveAction::Cut(to) => return vec![self.cut(to)],
-            SlaveAction::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
-            SlaveAction::Consistent => self.broker.replication.role.agree(),
-            SlaveAction::Confirm(confirm) => self.broker.store.set_confirmed(Some(confirm)),
+            SlaveAction::SaveEpochs(epochs) => {
+                self.epoch_file.save(&self.parts.tables, &self.parts.replication, &self.parts.runtime, epochs)
+            }
+            SlaveAction::Consistent => self.parts.replication.role.agree(),
+            SlaveAction::Confirm(confirm) => self.parts.tables.store.set_confirmed(Some(confirm)),
             SlaveAction::Close(attempt, reason) => {
                 tracing::warn!(%reason, "the connection to the master is closed");
                 if reason != CloseReason::LogFailed {
-                    self.broker.replication.replicas.upstream.note_trouble(reason.to_string());
+                    self.parts.replication.replicas.upstream.note_trouble(reason.to_string());
                 }
                 self.link.take_if(|link| link.attempt == attempt);
             }
@@ -284,7 +286,7 @@ impl Shell {
     /// Drops the beginning of a record at the log's end, which never becomes durable alone. With sync flush the
     /// machine learns when the rest is on disk. Returns the end of the log.
     fn settle(&self) -> LogOffset {
-        let end = self.broker.store.drop_unfinished();
+        let end = self.parts.tables.store.drop_unfinished();
         if self.is_sync_flush {
             self.await_flush();
         }
@@ -294,11 +296,11 @@ impl Shell {
     /// Settles the log before a connection to a master without epochs, and finds its last record.
     fn settled(&self) -> SlaveEvent {
         let end = self.settle();
-        match self.broker.store.last_record_range() {
+        match self.parts.tables.store.last_record_range() {
             Ok(last_record) => SlaveEvent::Settled { end, last_record },
             Err(error) => {
                 tracing::error!(%error, "the last record of the log cannot be read before the master is followed");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
                 SlaveEvent::LogFailed
             }
         }
@@ -306,11 +308,11 @@ impl Shell {
 
     /// Compares a master's bytes with the log.
     fn compare(&self, at: LogOffset, bytes: &[u8]) -> SlaveEvent {
-        match self.broker.store.first_difference(at, bytes) {
+        match self.parts.tables.store.first_difference(at, bytes) {
             Ok(differs_at) => SlaveEvent::Compared(differs_at),
             Err(error) => {
                 tracing::error!(%at, %error, "the log cannot be compared with what the master sent");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
                 SlaveEvent::LogFailed
             }
         }
@@ -318,12 +320,14 @@ impl Shell {
 
     /// Cuts the log behind the part that the master has too.
     fn cut(&self, to: LogOffset) -> SlaveEvent {
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         let end = store.appended();
         // Before the log is cut: a crash in between only has messages delivered again.
-        if let Err(error) = positions::lower(&self.broker, to) {
+        if let Err(error) =
+            positions::lower(&self.parts.tables, &self.parts.delivery, &self.parts.runtime, to)
+        {
             tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-            self.broker.replication.replicas.upstream.note_trouble(error.to_string());
+            self.parts.replication.replicas.upstream.note_trouble(error.to_string());
             return SlaveEvent::LogFailed;
         }
         match store.truncate(to) {
@@ -337,14 +341,14 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
                 SlaveEvent::LogFailed
             }
         }
     }
 
     async fn connect(&mut self, attempt: Attempt, address: &str) -> SlaveEvent {
-        let tls = &self.broker.runtime.config.replication.tls;
+        let tls = &self.parts.runtime.config.replication.tls;
         let connect = async {
             let stream = TcpStream::connect(address).await?;
             let _ = stream.set_nodelay(true);
@@ -354,13 +358,13 @@ impl Shell {
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 tracing::info!(master = address, "connected to the master");
-                self.broker.replication.replicas.upstream.note_trouble(String::new());
+                self.parts.replication.replicas.upstream.note_trouble(String::new());
                 self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
                 SlaveEvent::Connected(attempt)
             }
             Err(error) => {
                 tracing::warn!(master = address, %error, "the master cannot be reached; it is tried again");
-                self.broker
+                self.parts
                     .replication
                     .replicas
                     .upstream
@@ -372,11 +376,11 @@ impl Shell {
 
     async fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<SlaveEvent> {
         // Bytes whose epoch the file does not name would count as those of another epoch after a restart.
-        if !self.epoch_file.retry(&self.broker) {
-            return vec![SlaveEvent::Appended(self.broker.store.followed()), SlaveEvent::LogFailed];
+        if !self.epoch_file.retry(&self.parts.tables, &self.parts.runtime) {
+            return vec![SlaveEvent::Appended(self.parts.tables.store.followed()), SlaveEvent::LogFailed];
         }
-        let appended = append_with_room(&self.broker.store, at, body).await;
-        let end = SlaveEvent::Appended(self.broker.store.followed());
+        let appended = append_with_room(&self.parts.tables.store, at, body).await;
+        let end = SlaveEvent::Appended(self.parts.tables.store.followed());
         match appended {
             Ok(()) => {
                 if self.is_sync_flush {
@@ -386,7 +390,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%error, "what the master sent cannot be appended");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
                 vec![end, SlaveEvent::LogFailed]
             }
         }
@@ -405,14 +409,14 @@ impl Shell {
             }
             notify.notify_one();
         };
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         store.when_flushed(store.appended(), Box::new(done));
     }
 
     /// Sends the newest report, which replaces earlier reports.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
-        self.broker.replication.replicas.upstream.note_written(self.broker.runtime.now_ms());
+        self.parts.replication.replicas.upstream.note_written(self.parts.runtime.now_ms());
         if let Some(closed) = self.write(attempt, &self.machine.protocol().encode_report(offset)).await {
             Box::pin(self.step_with(closed, &[])).await;
         }
@@ -468,16 +472,15 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn look(&mut self, broker: &Arc<Broker>) {
-        let end = broker.store.visible();
-        if std::mem::replace(&mut self.seen, end) == end || broker.sessions.poll_timeouts.earliest().is_none()
-        {
+    fn look(&mut self, tables: &Tables, sessions: &Sessions, delivery: &Delivery) {
+        let end = tables.store.visible();
+        if std::mem::replace(&mut self.seen, end) == end || sessions.poll_timeouts.earliest().is_none() {
             return;
         }
-        for topic in broker.tables.topics.all() {
+        for topic in tables.topics.all() {
             for (_, queue) in topic.opened() {
                 if queue.suspended.is_waited_on() {
-                    broker.delivery.wake(&queue);
+                    delivery.wake(&queue);
                 }
             }
         }

@@ -8,9 +8,8 @@ use store::FlushOutcome;
 use super::staged::{Pending, StagedSends, StoredSend};
 use super::{not_stored, recall};
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::durability::Outcome;
-use crate::parts::Figures;
+use crate::parts::{Delivery, Figures, SendParts};
 use crate::refused::Cause;
 use crate::slow::WaitCause;
 use crate::topics::Queue;
@@ -39,14 +38,18 @@ pub(crate) trait SendAnswers {
 }
 
 /// Appends all staged records with one write, and answers their requests.
-pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A::Ticket>, answers: &mut A) {
+pub(crate) fn commit<A: SendAnswers>(
+    parts: &SendParts,
+    staged: &mut StagedSends<A::Ticket>,
+    answers: &mut A,
+) {
     if staged.pending.is_empty() {
         return;
     }
     // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = staged.cancels.then(|| broker.delivery.timer.gate());
+    let mut gate = staged.cancels.then(|| parts.delivery.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
-    recall::push(broker, staged, delivered_ms);
+    recall::push(&parts.identity, staged, delivered_ms);
     if staged.batch.is_empty() {
         // All requests are recalls that came too late.
         drop(gate);
@@ -55,8 +58,8 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         }
         return staged.clear();
     }
-    let begin = broker.runtime.clock.steady();
-    let done = broker.store.append(&mut staged.batch, broker.runtime.now_ms());
+    let begin = parts.runtime.clock.steady();
+    let done = parts.tables.store.append(&mut staged.batch, parts.runtime.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
         if done.is_ok() {
@@ -68,17 +71,17 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
             if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
-                broker.figures.stats.note_sent_to(pending.queue.index.topic());
+                parts.figures.stats.note_sent_to(pending.queue.index.topic());
             }
         }
     }
     match done {
-        Ok(()) if broker.replication.durability.waits() => {
-            defer(broker, staged, Appended { delivered_ms, begin }, answers)
+        Ok(()) if parts.replication.durability.waits() => {
+            defer(parts, staged, Appended { delivered_ms, begin }, answers)
         }
         Ok(()) => {
             took(
-                &broker.figures,
+                &parts.figures,
                 staged.pending.iter().map(|pending| &pending.queue),
                 begin,
                 WaitCause::Append,
@@ -86,22 +89,23 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
             for pending in &staged.pending {
                 answer(staged, pending, delivered_ms, answers);
             }
-            let further = broker.tables.further_queues(&staged.batch);
+            let further = parts.tables.further_queues(&staged.batch);
             let sent = staged.pending.iter().map(|pending| &pending.queue);
             for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
                 if staged.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
                     staged.grown.push(queue.clone());
                 }
             }
-            if broker.replication.durability.limit().is_some() {
+            if parts.replication.durability.limit().is_some() {
                 // Consumers may not see the messages yet: the flush mode changed meanwhile, or they are not confirmed.
                 let sent = staged.pending.iter().map(|pending| pending.queue.clone());
-                broker.delivery.wake_when_visible(staged.batch.end(), sent.chain(further).collect());
+                parts.delivery.wake_when_visible(staged.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
-            broker.figures.refused.count(Cause::from(&error), staged.pending.len());
-            let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
+            parts.figures.refused.count(Cause::from(&error), staged.pending.len());
+            let (refusal, recall_failed) =
+                (not_stored(&parts.tables.store, &error), crate::timer::recall::failed());
             for pending in &staged.pending {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 answers.refused(&pending.ticket, refusal);
@@ -112,9 +116,9 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
 }
 
 /// Wakes the suspended pulls and pops of the queues that grew since the last call.
-pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
+pub(crate) fn wake<T>(delivery: &Delivery, staged: &mut StagedSends<T>) {
     for queue in staged.grown.drain(..) {
-        broker.delivery.wake(&queue);
+        delivery.wake(&queue);
     }
 }
 
@@ -156,13 +160,13 @@ struct Appended {
 
 /// Answers a batch once it is stored; requests that do not wait for that are answered at once.
 fn defer<A: SendAnswers>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<A::Ticket>,
     appended: Appended,
     answers: &mut A,
 ) {
     let Appended { delivered_ms, begin } = appended;
-    let mut queues: Vec<Arc<Queue>> = broker.tables.further_queues(&staged.batch);
+    let mut queues: Vec<Arc<Queue>> = parts.tables.further_queues(&staged.batch);
     for pending in &staged.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
@@ -175,16 +179,16 @@ fn defer<A: SendAnswers>(
         }
     }
     let end = staged.batch.end();
-    let (figures, delivery) = (broker.figures.clone(), broker.delivery.clone());
+    let (figures, delivery) = (parts.figures.clone(), parts.delivery.clone());
     let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
     let answer = answers.finish(staged.batch.size());
-    if broker.replication.durability.waits_for_slaves() {
+    if parts.replication.durability.waits_for_slaves() {
         // Consumers do not wait for slaves.
         staged.grown.extend(queues);
-        if broker.replication.durability.limit().is_some() {
+        if parts.replication.durability.limit().is_some() {
             delivery.wake_when_visible(end, std::mem::take(&mut staged.grown));
         }
-        let durability = broker.replication.durability.clone();
+        let durability = parts.replication.durability.clone();
         return durability.when(end, move |outcome| {
             took(&figures, sent.iter(), begin, WaitCause::Slaves);
             answer.into_iter().for_each(|answer| answer(&outcome));
@@ -194,7 +198,7 @@ fn defer<A: SendAnswers>(
         took(&figures, sent.iter(), begin, WaitCause::Append);
         return delivery.wake_when_visible(end, queues);
     };
-    let store = broker.store.clone();
+    let store = parts.tables.store.clone();
     let flushed = move |outcome: FlushOutcome| {
         took(&figures, sent.iter(), begin, WaitCause::Flush);
         answer(&outcome.clone().into());

@@ -68,8 +68,8 @@ fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Timer 
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
     let (position_writer, writes) = PositionWriter::new();
-    let (fetch, fetcher) = Fetch::new(fixture.broker.clone(), files.log().clone());
-    let scheduler = Scheduler::new(fixture.broker.clone(), files, fetch, position_writer).unwrap();
+    let (fetch, fetcher) = Fetch::new(fixture.broker.engines.clone(), files.log().clone());
+    let scheduler = Scheduler::new(fixture.broker.engines.clone(), files, fetch, position_writer).unwrap();
     Timer { scheduler, fetcher, writes }
 }
 
@@ -373,7 +373,9 @@ fn a_send_is_taken_or_refused_as_java_does() {
     let ask = |value: &str, cancels: bool| {
         let value = value.to_owned();
         let asked = Asked { deliver_ms: Some(value.as_bytes()), cancels, ..Asked::default() };
-        asked.out_ms(&fixture.broker).map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
+        asked
+            .out_ms(&fixture.broker.identity, &fixture.broker.delivery, &fixture.broker.runtime)
+            .map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
     };
     let illegal = "timer message illegal, the delay time should not be bigger than the max delay 259200000ms; or if set del msg, the delay time should be bigger than the current time";
     assert_eq!(ask(&texts[0], false), Ok(None), "the past is now");
@@ -391,7 +393,7 @@ fn a_send_is_taken_or_refused_as_java_does() {
     assert!((400..600).contains(&refused), "half way between the limits half are refused: {refused}");
     let off = Fixture::with(|config| config.timers.enabled = false);
     let asked = Asked { delay_ms: Some(b"5"), ..Asked::default() };
-    let refusal = asked.out_ms(&off.broker).unwrap_err();
+    let refusal = asked.out_ms(&off.broker.identity, &off.broker.delivery, &off.broker.runtime).unwrap_err();
     let remark = "accurate timer message is not enabled, timerWheelEnable is false";
     assert_eq!((refusal.code, &*refusal.remark), (1, remark));
     assert_eq!(asked_ms(key::TIMER_DELAY_SEC, b"3", 7), Some(3007));
@@ -514,7 +516,12 @@ fn a_deposed_master_delivers_again_what_is_cut_off_its_log() {
     assert_eq!(delivered(&fixture), ["a", "b"]);
     timer.stop();
     fixture.broker.store.start_following().unwrap();
-    crate::replication::cut_log(&fixture.broker, proven);
+    crate::replication::cut_log(
+        &fixture.broker.tables,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        proven,
+    );
     fixture.broker.store.stop_following().unwrap();
     assert_eq!(delivered(&fixture), ["a"]);
     // The queue has grown again when this broker is master the next time.

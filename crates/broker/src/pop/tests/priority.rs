@@ -62,7 +62,14 @@ fn a_changed_order_of_priorities_counts_for_the_next_pop() {
     let fixture = prioritized(|_| {});
     assert_eq!(order(&fixture), [(0, 2), (0, 1), (0, 0)]);
     let change = [("priorityOrderAsc".to_owned(), "false".to_owned())].into();
-    crate::admin::update_config(&fixture.broker, crate::testing::ADDRESS, change, |_| {}).unwrap();
+    crate::admin::update_config(
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        crate::testing::ADDRESS,
+        change,
+        |_| {},
+    )
+    .unwrap();
     assert_eq!(order(&fixture), [(0, 0), (0, 1), (0, 2)]);
 }
 

@@ -187,7 +187,7 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     };
     let first = ordered();
     let Want::Pop(pop) = &first.want else { unreachable!() };
-    let found = pick(broker, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
+    let found = pick(&broker.pops, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
     assert_eq!(found.queues[0].offsets, [0]);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
     let sink = sink(&peer);
@@ -207,7 +207,7 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
         offset: 0,
         handle: &handle,
     };
-    ack(broker, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
+    ack(&broker.pops, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::SUCCESS, 1)]);
 }
 
@@ -224,7 +224,7 @@ fn a_peek_passes_over_damaged_messages() {
         std::os::unix::fs::FileExt::write_all_at(&file, &[9], unit.log_offset.get() + 19).unwrap();
     }
     let target = PopTarget { caller: &crate::testing::CALLER, topic: "T", group: "G", queue_id: 0 };
-    let peeked = peek(&fixture.broker, &target, 2).ok().unwrap();
+    let peeked = peek(&fixture.broker.pops, &target, 2).ok().unwrap();
     assert_eq!(bodies_of(&peeked.body), ["m36", "m37"]);
 }
 
@@ -248,7 +248,7 @@ fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     sink.write(&mut |out| {
         let mut search = Search::default();
         search.bytes = SEARCH_BYTES_MAX;
-        assert!(!wait(&fixture.broker, &sink, &ask, search, out), "it ends");
+        assert!(!wait(&fixture.broker.pops, &sink, &ask, search, out), "it ends");
     });
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::POLLING_TIMEOUT, 1)]);
 }

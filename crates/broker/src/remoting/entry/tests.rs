@@ -64,7 +64,12 @@ impl Guarded {
             settings.iter().for_each(|settings| set(config, settings));
             change(config);
         });
-        crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+        crate::system_topics::create_system_topics(
+            &fixture.broker.tables,
+            &fixture.broker.delivery,
+            &fixture.broker.runtime,
+        )
+        .unwrap();
         Self { fixture, clock }
     }
 
@@ -113,7 +118,7 @@ impl Guarded {
             place.run(move || done.send(()).unwrap());
             is_done.recv().unwrap();
         }
-        self.fixture.broker.settle();
+        self.fixture.broker.metadata_parts().settle();
         out.extend(peer.pushed());
         out
     }
@@ -613,7 +618,7 @@ fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
     use crate::engine::Engine as _;
     let guarded = Guarded::with(&[&[("aclEnable", "true")]], PLAIN);
     let path = guarded.fixture.config_path("plain_acl.yml");
-    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.clone());
+    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.housekeeping_parts());
     let bob = || guarded.ask(Some(("bob-key-1", "bob-secret")), request::GET_BROKER_CONFIG, &[], b"").0;
     assert_eq!(rereading.round(0), Next::At(5000));
     std::fs::write(&path, "accounts: [{accessKey: bob-key-1, secretKey: bob-secret}]").unwrap();

@@ -23,14 +23,14 @@ impl Shell {
             return;
         }
         // As published last, before this proposal.
-        let proposed = self.broker.replication.replicas.elected().proposed.clone();
-        self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
+        let proposed = self.parts.replication.replicas.elected().proposed.clone();
+        self.admission = Some(Admission::new(&self.parts, (members, epoch), newcomers, &proposed));
     }
 
     /// Continues the waiting proposal.
     pub(super) fn admit(&mut self) {
         while let Some(mut admission) = self.admission.take() {
-            match admission.look(&self.broker, &self.machine) {
+            match admission.look(&self.parts.replication, &self.parts.runtime, &self.machine) {
                 Verdict::Wait => {
                     self.admission = Some(admission);
                     return;
@@ -38,7 +38,7 @@ impl Shell {
                 Verdict::Count => {
                     admission.uncounted.clear();
                     self.publish();
-                    admission.counted(&self.broker);
+                    admission.counted(&self.parts.tables, &self.parts.runtime);
                     self.admission = Some(admission);
                 }
                 Verdict::Propose => {
@@ -88,12 +88,12 @@ impl Shell {
     }
 
     pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
-        self.machine.need(self.broker.replication.acting.alive())
+        self.machine.need(self.parts.replication.acting.alive())
     }
 
     /// Publishes the replicas that responses need, and the position up to which the log is replicated.
     pub(super) fn publish(&self) {
-        let durability = &self.broker.replication.durability;
+        let durability = &self.parts.replication.durability;
         let Some(need) = self.need() else { return };
         durability.set_lacks_replicas(need.is_err());
         match need {
@@ -101,14 +101,14 @@ impl Shell {
             Ok(need) => {
                 durability.wait_for_slaves();
                 if let Some(end) = self.machine.reached(need) {
-                    self.broker.store.set_replicated(Some(end));
+                    self.parts.tables.store.set_replicated(Some(end));
                 }
             }
             Err(_) => {}
         }
         if let Some(election) = self.machine.election() {
             let committed = election.committed();
-            let mut elected = self.broker.replication.replicas.elected();
+            let mut elected = self.parts.replication.replicas.elected();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
             elected.proposed = election.proposed().iter().filter(is_counted).copied().collect();
@@ -125,14 +125,14 @@ impl Shell {
         if let Some(peer) = self.peers.get(&id)
             && let Some(acknowledged) = self.machine.acknowledged(id)
         {
-            self.broker.replication.replicas.note_report(&peer.progress, acknowledged.get());
+            self.parts.replication.replicas.note_report(&peer.progress, acknowledged.get());
         }
-        let config = &self.broker.runtime.config.replication;
+        let config = &self.parts.runtime.config.replication;
         if config.waits_for_slaves()
             && self.need().is_none()
             && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
         {
-            self.broker.store.set_replicated(Some(end));
+            self.parts.tables.store.set_replicated(Some(end));
         }
     }
 }

@@ -20,10 +20,10 @@ impl Shell {
         let body = peer.buffer.len();
         let read = match length {
             0 => Ok(Read::Done),
-            length => self.broker.store.read_log(from, length, &mut peer.buffer),
+            length => self.parts.tables.store.read_log(from, length, &mut peer.buffer),
         };
         peer.progress.next.store(from.get() + length as u64, Ordering::Relaxed);
-        peer.progress.sent.add(length as u64, self.broker.runtime.now_ms());
+        peer.progress.sent.add(length as u64, self.parts.runtime.now_ms());
         match read {
             Ok(Read::Done) if peer.buffer.len() == body + length => {
                 peer.is_held = peer.buffer.len() >= BUFFER_BYTES;
@@ -44,7 +44,7 @@ impl Shell {
 
     /// Reads the body of a frame on a thread that may wait for the disk.
     fn read_from_disk(&self, id: PeerId, head: FrameHead) {
-        let (store, events) = (self.broker.store.clone(), self.events.clone());
+        let (store, events) = (self.parts.tables.store.clone(), self.events.clone());
         tokio::task::spawn_blocking(move || {
             let (from, bytes) = head.piece();
             let length = bytes as usize;

@@ -79,7 +79,7 @@ impl Master {
         let start = MasterStart { own: OWN, committed, epochs, log, confirm: LogOffset::ZERO };
         let machine = master::Master::elected(0, MasterConfig::default(), start);
         let (sender, proposals) = mpsc::unbounded_channel();
-        let shell = Shell::new(broker, machine, Some(sender), mpsc::channel(1).0);
+        let shell = Shell::new(broker.group_parts(), machine, Some(sender), mpsc::channel(1).0);
         let mut master = Self { fixture, shell, proposals };
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
         master.shell.step(MasterEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1]).into()));
@@ -99,7 +99,7 @@ impl Master {
     fn commit(&self, offset: i64) -> TableVersions {
         let offsets = &self.fixture.broker.tables.offsets;
         assert!(offsets.commit("g", "T", 0, offset));
-        let versions = table_changes::versions(&self.fixture.broker);
+        let versions = table_changes::versions(&self.fixture.broker.tables);
         // A slave asks what changed, so that the next commit is of a later generation.
         offsets.changed_after(versions.offsets, "", usize::MAX);
         versions
@@ -117,18 +117,24 @@ fn a_slave_joins_the_in_sync_set_with_everything_that_answers_told() {
     assert_eq!(master.proposed(), None, "nobody knows which tables the slave has");
     master.slave_has(TableVersions::default());
     assert_eq!(master.proposed(), None, "the slave lacks topics and groups");
-    let at_first = table_changes::versions(&broker);
+    let at_first = table_changes::versions(&broker.tables);
     let told = master.commit(7);
-    assert!(table_changes::are_copied(&broker, &told), "no answer waits for a slave that takes a table yet");
+    assert!(
+        table_changes::are_copied(&broker.replication, &broker.runtime, &told),
+        "no answer waits for a slave that takes a table yet"
+    );
     master.slave_has(at_first);
     assert_eq!(master.proposed(), None, "it may not know what was told meanwhile");
     let later = master.commit(8);
-    assert!(!table_changes::are_copied(&broker, &later), "from now on answers wait for it");
+    assert!(
+        !table_changes::are_copied(&broker.replication, &broker.runtime, &later),
+        "from now on answers wait for it"
+    );
     master.slave_has(told);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
-    assert!(!table_changes::are_copied(&broker, &later));
+    assert!(!table_changes::are_copied(&broker.replication, &broker.runtime, &later));
     master.slave_has(later);
-    assert!(table_changes::are_copied(&broker, &later));
+    assert!(table_changes::are_copied(&broker.replication, &broker.runtime, &later));
 }
 
 #[test]
@@ -139,7 +145,10 @@ fn a_slave_that_does_not_take_the_tables_stays_outside_the_set() {
     master.slave_has(TableVersions::default());
     broker.runtime.clock.set(broker.runtime.now_ms() + 2_000);
     assert_eq!(master.proposed(), None);
-    assert!(master.shell.admission.is_none() && table_changes::are_copied(&broker, &told));
+    assert!(
+        master.shell.admission.is_none()
+            && table_changes::are_copied(&broker.replication, &broker.runtime, &told)
+    );
     // The machine proposes it again after a while.
     master.slave_has(told);
     master.shell.propose([OWN, SLAVE].into(), SetEpoch(4));
@@ -174,7 +183,7 @@ fn the_last_slave_leaves_when_what_it_has_is_on_the_disk_of_the_master() {
 fn a_slave_that_is_gone_is_not_proposed() {
     let mut master = Master::new();
     master.shell.step(MasterEvent::Closed(PeerId(1)));
-    master.slave_has(table_changes::versions(&master.fixture.broker));
+    master.slave_has(table_changes::versions(&master.fixture.broker.tables));
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none());
 }

@@ -22,7 +22,7 @@ fn log_of(bodies: &[&[u8]]) -> (Vec<u8>, Vec<LogOffset>) {
 fn shell(fixture: &Fixture) -> Shell {
     fixture.broker.store.start_following().unwrap();
     let slave = Slave::classic(SlaveConfig::default(), LogOffset::ZERO, LogOffset::ZERO);
-    Shell::new(fixture.broker.clone(), slave)
+    Shell::new(fixture.broker.group_parts(), slave)
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ fn positions_of_light_groups_are_kept_where_java_keeps_them() {
     let fixture = fixture(None);
     fixture.broker.tables.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
     fixture.broker.tables.offsets.commit("g", "T", 3, 7);
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     let file = std::fs::read(fixture.config_path("lmqConsumerOffset.json")).unwrap();
     let file: serde_json::Value = serde_json::from_slice(&file).unwrap();
     assert_eq!(file["lmqOffsetTable"], serde_json::json!({"%LMQ%one@%LMQ%g": 5}));
