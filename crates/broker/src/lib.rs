@@ -10,6 +10,7 @@ mod attributes;
 mod broker;
 mod caller;
 mod change;
+mod change_log;
 mod client_calls;
 mod client_link;
 mod client_relay;

@@ -126,7 +126,7 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
 /// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let Link { broker, peer, .. } = link;
-    let mut changes = broker.topics.watch();
+    let mut changes = broker.topics.changes();
     let mut roles = broker.role.changes();
     let mut masters = broker.replicas.master();
     let mut name_servers = broker.registration_acks.name_servers();
