@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use wire::json;
+use wire::settings::{Effect, Property, exact_switch};
 
 /// Settings in the form of a configuration file.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,25 +12,51 @@ pub struct AuthConfig {
     values: BTreeMap<&'static str, String>,
 }
 
-/// The names of all settings. Their documentation is in the broker's table of settings; the settings of RocketMQ's caches, which
-/// do not exist here, are without effect.
-pub const KEYS: [&str; 16] = [
-    "authenticationEnabled",
-    "authenticationProvider",
-    "authenticationMetadataProvider",
-    "authenticationStrategy",
-    "authenticationWhitelist",
-    "authenticationSealedUsers",
-    "initAuthenticationUser",
-    "innerClientAuthenticationCredentials",
-    "authorizationEnabled",
-    "authorizationProvider",
-    "authorizationMetadataProvider",
-    "authorizationStrategy",
-    "authorizationWhitelist",
-    "authorizationStrict",
-    "migrateAuthFromV1Enabled",
-    "aclEnable",
+/// All settings, each with its effect. The settings of RocketMQ's caches, which do not exist here, are without effect.
+const TABLE: [(&str, &str); 16] = [
+    ("authenticationEnabled", "requests must be signed by a user"),
+    ("authenticationProvider", "class; only the one of RocketMQ"),
+    (
+        "authenticationMetadataProvider",
+        "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on",
+    ),
+    ("authenticationStrategy", "class; both of RocketMQ are accepted, and every request is verified"),
+    (
+        "authenticationWhitelist",
+        "request codes and gRPC messages that need no signature, separated by commas",
+    ),
+    (
+        "authenticationSealedUsers",
+        "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)",
+    ),
+    (
+        "initAuthenticationUser",
+        "JSON with username and password of a super user that a start creates when it is missing",
+    ),
+    (
+        "innerClientAuthenticationCredentials",
+        "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser",
+    ),
+    ("authorizationEnabled", "users may only do what their acl allows; needs authenticationEnabled"),
+    ("authorizationProvider", "class; only the one of RocketMQ"),
+    (
+        "authorizationMetadataProvider",
+        "class that keeps acls, org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider; without it every request fails while authorizationEnabled is on",
+    ),
+    ("authorizationStrategy", "class; both of RocketMQ are accepted, and every request is decided"),
+    (
+        "authorizationWhitelist",
+        "request codes and gRPC messages that every user may send, separated by commas",
+    ),
+    (
+        "authorizationStrict",
+        "requests that RocketMQ leaves unchecked need a permission, too (docs/requests.md)",
+    ),
+    ("migrateAuthFromV1Enabled", "a start imports the accounts of plain_acl.yml that are not yet users"),
+    (
+        "aclEnable",
+        "ACL 1.0 is on: plain_acl.yml and acl/*.yml beside the file of -c, or in conf below rocketmqHome; not together with authenticationEnabled",
+    ),
 ];
 
 /// Settings that are `true` or `false`. Other settings are texts, empty by default.
@@ -55,18 +82,36 @@ const BOTH_GENERATIONS: &str = "aclEnable (ACL 1.0) and authenticationEnabled or
 impl Default for AuthConfig {
     fn default() -> Self {
         let default = |key: &str| if SWITCHES.contains(&key) { "false" } else { "" };
-        Self { values: KEYS.map(|key| (key, default(key).to_owned())).into() }
+        Self { values: Self::names().map(|key| (key, default(key).to_owned())).collect() }
     }
 }
 
 impl std::fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(KEYS.map(|key| (key, self.shown(key)))).finish()
+        f.debug_map().entries(Self::names().map(|key| (key, self.shown(key)))).finish()
     }
 }
 
 impl AuthConfig {
-    /// Sets a setting. Returns `false` if its name is not in [`KEYS`].
+    /// The names of all settings.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|(key, _)| *key)
+    }
+
+    /// The table of all settings. The values are checked together by [`AuthConfig::check`].
+    #[must_use]
+    pub fn properties() -> Vec<Property<Self>> {
+        let property = |row: (&'static str, &'static str)| {
+            let set = move |config: &mut Self, text: &str| {
+                config.set(row.0, text);
+                Ok(())
+            };
+            Property::new(row, Effect::Restart, move |config: &Self| config.shown(row.0).to_owned(), set)
+        };
+        TABLE.into_iter().map(property).collect()
+    }
+
+    /// Sets a setting. Returns `false` if no setting has the name.
     pub fn set(&mut self, key: &str, value: &str) -> bool {
         self.values.get_mut(key).map(|found| value.trim().clone_into(found)).is_some()
     }
@@ -74,7 +119,7 @@ impl AuthConfig {
     /// The value of a setting.
     ///
     /// # Panics
-    /// When the name is not in [`KEYS`].
+    /// When no setting has the name.
     #[must_use]
     pub fn get(&self, key: &str) -> &str {
         self.values.get(key).expect("a name of the table")
@@ -83,7 +128,7 @@ impl AuthConfig {
     /// The value of a setting as pages, logs and answers show it: never a secret.
     ///
     /// # Panics
-    /// When the name is not in [`KEYS`].
+    /// When no setting has the name.
     #[must_use]
     pub fn shown(&self, key: &str) -> &str {
         let is_secret = matches!(key, "initAuthenticationUser" | "innerClientAuthenticationCredentials");
@@ -92,7 +137,7 @@ impl AuthConfig {
 
     /// Whether a switch is on. A misspelt value stops the start, because no other word may turn users off silently.
     fn is_on(&self, key: &str) -> Result<bool, ConfigError> {
-        match wire::settings::exact_switch(self.get(key)) {
+        match exact_switch(self.get(key)) {
             Some(is_on) => Ok(is_on),
             None => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
         }

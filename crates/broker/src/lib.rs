@@ -75,8 +75,8 @@ mod unconsumed;
 
 pub use config::{
     ActingMaster, Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics,
-    PROPERTIES, Property, Replication, Role, Setting, Source, Timers, Transfer, Treatment, lint, page,
-    setting, settings, settings_help,
+    Replication, Role, Setting, Source, Timers, Transfer, Treatment, lint, page, setting, settings,
+    settings_help,
 };
 pub use refusal::{FAQ, Refusal};
 pub use remoting::{Named, needs_of_code};

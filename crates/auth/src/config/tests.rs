@@ -74,7 +74,7 @@ fn wrong_values_are_named_without_their_secrets() {
 #[test]
 fn every_setting_of_the_table_can_be_set_and_read() {
     let mut config = AuthConfig::default();
-    for key in KEYS {
+    for key in AuthConfig::names() {
         assert_eq!(config.get(key), if SWITCHES.contains(&key) { "false" } else { "" });
         assert!(config.set(key, " 7 "));
         assert_eq!(config.get(key), "7");
