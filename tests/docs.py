@@ -28,7 +28,7 @@ INSIDE = "VOSTOK_DOCS_NAMESPACE"
 SHORT = ("README.md", "README.zh-CN.md", "docs/start.md", "docs/start.zh-CN.md")
 SERVED = (*SHORT, "docs/lab.md", "docs/lab.zh-CN.md")
 # Pages whose commands need a server that does not run.
-STOPPED = ("docs/operate.md", "docs/operate.zh-CN.md", "docs/migrate.md", "docs/migrate.zh-CN.md")
+STOPPED = ("docs/operate.md", "docs/operate.zh-CN.md", "docs/repair.md", "docs/repair.zh-CN.md", "docs/migrate.md", "docs/migrate.zh-CN.md")
 START = "make run"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK_SECONDS = 600

@@ -20,7 +20,7 @@ use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed
 /// Verified sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Authentication is off, so that everybody may do everything.
+    /// Authentication is off, so that every client may do everything.
     Off,
     /// The request may be sent without a signature and has none that holds.
     Anonymous,
@@ -341,7 +341,7 @@ impl Auth {
         ruling
     }
 
-    /// Whether a caller may change super users and see passwords: a super user, or everybody while authentication is off.
+    /// Whether a caller may change super users and see passwords: a super user, or any caller while authentication is off.
     #[must_use]
     pub fn is_super(&self, identity: &Identity) -> bool {
         let Identity::User(name) = identity else {

@@ -65,8 +65,8 @@ struct Group {
 
 /// Runs until the workers stop.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut notices = broker.acting.notices();
-    let interval = broker.config.replication.acting.members_interval();
+    let mut notices = broker.replication.acting.notices();
+    let interval = broker.runtime.config.replication.acting.members_interval();
     let mut group = Group { broker, workers, name_servers: HashMap::new(), handover_from: None };
     group.come_online().await;
     loop {
@@ -80,16 +80,16 @@ impl Group {
     /// Asks for the living brokers of the group, and acts on the response.
     async fn look(&mut self) {
         let Some(members) = self.members().await else { return };
-        let own = self.broker.role.id();
-        self.broker.acting.set_alive(members.len().max(1));
-        if !self.broker.config.is_slave() {
+        let own = self.broker.replication.role.id();
+        self.broker.replication.acting.set_alive(members.len().max(1));
+        if !self.broker.runtime.config.is_slave() {
             return;
         }
         match duty(&members, own) {
             Duty::Act => self.act(),
             Duty::StandBy => {
-                self.broker.acting.set_acting(false);
-                self.broker.replicas.lose_master();
+                self.broker.replication.acting.set_acting(false);
+                self.broker.replication.replicas.lose_master();
             }
             Duty::Follow(master) => self.follow(master).await,
         }
@@ -99,40 +99,40 @@ impl Group {
     fn act(&mut self) {
         let broker = &self.broker;
         // First, so that no offset of the master replaces an offset that is committed here from now on.
-        broker.replicas.lose_master();
+        broker.replication.replicas.lose_master();
         if self.handover_from.is_none() {
-            self.handover_from = Some(broker.offsets.begin_acting(broker.now_ms()));
+            self.handover_from = Some(broker.tables.offsets.begin_acting(broker.now_ms()));
         }
-        if !broker.acting.is_acting() {
-            tracing::warn!(id = broker.role.id(), "the master is gone: this slave acts for it");
-            broker.acting.set_acting(true);
+        if !broker.replication.acting.is_acting() {
+            tracing::warn!(id = broker.replication.role.id(), "the master is gone: this slave acts for it");
+            broker.replication.acting.set_acting(true);
         }
     }
 
     /// Follows the master at this address, after the master has taken over the offsets that were committed here while it was away.
     async fn follow(&mut self, master: String) {
         let broker = self.broker.clone();
-        let is_known = broker.replicas.master().borrow().broker.as_deref() == Some(&*master);
-        let was_acting = broker.acting.is_acting();
-        if is_known && !was_acting && !broker.replicas.lacks_master() {
+        let is_known = broker.replication.replicas.master().borrow().broker.as_deref() == Some(&*master);
+        let was_acting = broker.replication.acting.is_acting();
+        if is_known && !was_acting && !broker.replication.replicas.lacks_master() {
             return;
         }
         // The slave may have stood by since it acted, because a slave with a smaller id came up.
         let has_acted = self.handover_from.is_some();
         // From here on requests for the master are held until its address is known.
-        broker.acting.set_acting(false);
+        broker.replication.acting.set_acting(false);
         match self.hand_over(&master).await {
             Ok(ha) => {
                 tracing::info!(%master, ha, has_acted, "this slave follows its master");
                 if has_acted {
                     // The master has the offsets now, and pops again what was not acknowledged here.
-                    broker.pops.forget_all();
+                    broker.delivery.pops.forget_all();
                 }
-                broker.replicas.learn(Some(&master), ha.as_deref());
+                broker.replication.replicas.learn(Some(&master), ha.as_deref());
             }
             Err(error) => {
                 tracing::warn!(%master, %error, "the master cannot be followed; it is tried again");
-                broker.acting.set_acting(was_acting);
+                broker.replication.acting.set_acting(was_acting);
             }
         }
     }
@@ -144,7 +144,7 @@ impl Group {
         let ha = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
         let ha = ha.text("masterHaAddress").map(str::to_owned);
         if let Some(handover_from) = self.handover_from {
-            let ours = self.broker.offsets.changed_after(handover_from, "", usize::MAX).changed.table;
+            let ours = self.broker.tables.offsets.changed_after(handover_from, "", usize::MAX).changed.table;
             if !ours.offset_table.is_empty() {
                 let theirs: ConsumerOffsetTable =
                     self.read(master, &peer, request::GET_ALL_CONSUMER_OFFSET).await?;
@@ -184,7 +184,7 @@ impl Group {
     /// The brokers of the group that any name server knows; `None` when none answers.
     async fn members(&mut self) -> Option<Members> {
         let mut all: Option<Members> = None;
-        for name_server in self.broker.config.name_servers() {
+        for name_server in self.broker.runtime.config.name_servers() {
             match self.members_at(&name_server).await {
                 Ok(members) => all.get_or_insert_default().extend(members),
                 Err(error) => {
@@ -207,8 +207,8 @@ impl Group {
         };
         let broker = &self.broker;
         let write = |writer: FrameWriter<'_>| {
-            let writer = writer.text("clusterName", &broker.config.broker_cluster_name);
-            writer.text("brokerName", &broker.config.broker_name).finish(b"");
+            let writer = writer.text("clusterName", &broker.runtime.config.broker_cluster_name);
+            writer.text("brokerName", &broker.runtime.config.broker_name).finish(b"");
         };
         let reply = self.ask(name_server, &peer, request::GET_BROKER_MEMBER_GROUP, write).await?;
         let body: BrokerMemberGroupBody = parse(name_server, &reply)?;

@@ -81,9 +81,9 @@ fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
 pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
     names::check_not_blank(name)?;
     refuse_system_topic(broker, name)?;
-    let groups = broker.offsets.groups_of(name);
+    let groups = broker.tables.offsets.groups_of(name);
     // Offsets of groups in a topic that does not exist: a crash interrupted an earlier deletion of the topic.
-    if broker.topics.find(name).is_none() && groups.is_empty() {
+    if broker.tables.topics.find(name).is_none() && groups.is_empty() {
         return Ok(());
     }
     let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
@@ -96,15 +96,15 @@ pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
 /// Returns the retry topics by which popped messages of `topic` return to `group`. The older name may also be the
 /// retry topic of a group called `<group>_<topic>`. If that group exists, its topic stays, unlike in Java.
 fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
-    let is_shared = broker.groups.find(&format!("{group}_{topic}")).is_some();
+    let is_shared = broker.tables.groups.find(&format!("{group}_{topic}")).is_some();
     let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));
     let names = [Some(Kind::RetryV2.topic(topic, group)), older];
-    names.into_iter().flatten().filter(move |name| broker.topics.find(name).is_some())
+    names.into_iter().flatten().filter(move |name| broker.tables.topics.find(name).is_some())
 }
 
 /// Finds a topic that was created.
 pub(crate) fn topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.topics.find(name).ok_or_else(|| {
+    broker.tables.topics.find(name).ok_or_else(|| {
         let remark = format!("No topic in this broker. topic: {name}{FAQ}");
         Refusal::new(response::TOPIC_NOT_EXIST, remark)
     })

@@ -67,27 +67,27 @@ impl Api {
 
     /// The name of the broker in routes and message queues (`brokerName`).
     pub fn name(&self) -> &str {
-        &self.broker.config.broker_name
+        &self.broker.runtime.config.broker_name
     }
 
     /// Name of the broker's cluster (`brokerClusterName`).
     pub fn cluster(&self) -> &str {
-        &self.broker.config.broker_cluster_name
+        &self.broker.runtime.config.broker_cluster_name
     }
 
     /// Host that clients use for the broker (`brokerIP1`).
     pub fn host(&self) -> &str {
-        &self.broker.config.broker_ip1
+        &self.broker.runtime.config.broker_ip1
     }
 
     /// Current id of the broker in its group: 0 for the master (`brokerId`).
     pub fn id(&self) -> i32 {
-        i32::try_from(self.broker.role.id()).unwrap_or(i32::MAX)
+        i32::try_from(self.broker.replication.role.id()).unwrap_or(i32::MAX)
     }
 
     /// Whether another broker of the group takes messages: this broker is a slave, or is waiting for its role.
     pub fn is_slave(&self) -> bool {
-        self.broker.role.is_slave()
+        self.broker.replication.role.is_slave()
     }
 
     /// Returns the result of `make` for the configuration of a topic, or `None` if the topic does not exist. The
@@ -97,13 +97,13 @@ impl Api {
         name: &str,
         make: impl FnOnce(&TopicConfig) -> T,
     ) -> Option<Arc<T>> {
-        let topic = self.broker.topics.find(name)?;
+        let topic = self.broker.tables.topics.find(name)?;
         topic.front.get_or_init(|| Arc::new(make(&topic.config))).clone().downcast().ok()
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.
     pub fn group(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
-        self.broker.groups.find(name)
+        self.broker.tables.groups.find(name)
     }
 
     /// Records the groups and subscriptions of a client. Creates groups whose creation on first use is allowed.
@@ -113,7 +113,7 @@ impl Api {
     pub async fn heartbeat(&self, member: &Member, data: &HeartbeatData) -> Result<(), Refusal> {
         let broker = &self.broker;
         let retry_topic = |group: &str, queues| {
-            let is_light = broker.config.store.multi_dispatch && names::is_light(group);
+            let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(group);
             if is_light { None } else { broker.retry_topic_missing(group, queues) }
         };
         self.until_stored(|| {
@@ -132,16 +132,16 @@ impl Api {
 
     /// Removes the client with this link from all its groups.
     pub fn closed(&self, link_id: u64) {
-        self.broker.announce(&self.broker.clients.closed(link_id));
+        self.broker.announce(&self.broker.sessions.clients.closed(link_id));
     }
 
     fn context(&self) -> RequestContext<'_> {
         let broker = &self.broker;
         RequestContext {
-            clients: &broker.clients,
-            groups: &broker.groups,
-            auto_create_groups: broker.config.auto_create_subscription_group,
-            notify: broker.config.notify_consumer_ids_changed_enable,
+            clients: &broker.sessions.clients,
+            groups: &broker.tables.groups,
+            auto_create_groups: broker.runtime.config.auto_create_subscription_group,
+            notify: broker.runtime.config.notify_consumer_ids_changed_enable,
         }
     }
 }

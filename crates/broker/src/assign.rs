@@ -32,14 +32,14 @@ pub(crate) fn query(
 ) -> Result<Option<QueryAssignmentResponseBody>, Refusal> {
     names::check_length("topic", &body.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
     let known = if names::is_light(&body.topic) {
-        Some(vec![MessageQueue::new(&*body.topic, &*broker.config.broker_name, 0)])
-    } else if broker.config.name_servers().is_empty() {
+        Some(vec![MessageQueue::new(&*body.topic, &*broker.runtime.config.broker_name, 0)])
+    } else if broker.runtime.config.name_servers().is_empty() {
         own_queues(broker, &body.topic)
     } else {
         match routes::find(broker, &body.topic) {
             Some(queues) => queues.as_deref().cloned(),
             None => {
-                broker.routes.ask(Question { body, later: Box::new(later) })?;
+                broker.tables.routes.ask(Question { body, later: Box::new(later) })?;
                 return Ok(None);
             }
         }
@@ -63,24 +63,28 @@ pub(crate) fn set_mode(broker: &Broker, mode: RequestMode) -> Result<(), Refusal
         let remark = format!("mode is {:?}, expected PULL or POP", mode.mode);
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    Ok(broker.modes.set(mode)?)
+    Ok(broker.tables.modes.set(mode)?)
 }
 
 /// The queues that this broker alone has of a topic.
 fn own_queues(broker: &Broker, name: &str) -> Option<Vec<MessageQueue>> {
-    let topic = broker.topics.find(name).filter(|topic| topic.is_readable())?;
+    let topic = broker.tables.topics.find(name).filter(|topic| topic.is_readable())?;
     let queues = 0..topic.config.read_queue_nums;
-    Some(queues.map(|queue_id| MessageQueue::new(name, &*broker.config.broker_name, queue_id)).collect())
+    Some(
+        queues
+            .map(|queue_id| MessageQueue::new(name, &*broker.runtime.config.broker_name, queue_id))
+            .collect(),
+    )
 }
 
 /// Whether a group pulls or pops a topic, and its pop share count (`MessageRequestModeManager`, `BrokerConfig`).
 fn mode_of(broker: &Broker, topic: &str, group: &str) -> (Mode, i32) {
-    if let Some(set) = broker.modes.find(topic, group) {
+    if let Some(set) = broker.tables.modes.find(topic, group) {
         let mode = Mode::WORDS.iter().find(|(word, _)| *word == set.mode);
         return (mode.map_or(Mode::Pull, |(_, mode)| *mode), set.pop_share_queue_num);
     }
     // The default mode applies to no retry topic: those are always pulled.
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     let mode = if names::is_retry_topic(topic) { Mode::Pull } else { settings.default_mode };
     (mode, settings.default_share)
 }
@@ -92,8 +96,8 @@ fn assignments(
 ) -> QueryAssignmentResponseBody {
     let (mode, share) = mode_of(broker, &body.topic, &body.consumer_group);
     let mut queues = queues.map(<[_]>::to_vec);
-    if body.message_model == MessageModel::Clustering && broker.config.pop.balances {
-        let clients: Vec<String> = broker.clients.client_ids(&body.consumer_group);
+    if body.message_model == MessageModel::Clustering && broker.runtime.config.pop.balances {
+        let clients: Vec<String> = broker.sessions.clients.client_ids(&body.consumer_group);
         let strategy = body.strategy_name.as_deref().and_then(share::Strategy::parse);
         queues = queues.zip(strategy).and_then(|(queues, strategy)| {
             let asked = share::Asked { strategy, client: &body.client_id, clients: &clients, queues };

@@ -5,8 +5,8 @@ mod put;
 mod topics;
 mod visible;
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,8 +16,6 @@ use store::{Read, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::frame::{Encoding, FrameWriter, Head};
-use wire::id::UniqKeys;
-use wire::properties::{self, key};
 use wire::units::QueueOffset;
 
 use crate::clients::{self, Clients};
@@ -29,6 +27,7 @@ use crate::gate::Gate;
 use crate::groups::Groups;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
+use crate::parts::{Delivery, Figures, Identity, Replication, Runtime, Sessions, Tables};
 use crate::persist::{self, ConfigFiles};
 use crate::refused::Refused;
 use crate::replicas::Replicas;
@@ -39,74 +38,23 @@ use crate::state::{
     Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
     RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
-use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
 use crate::{Refusal, names};
-
-/// Milliseconds of a month of 31 days: the creation time in unique keys counts modulo this.
-const MONTH_MS: i64 = 31 * 24 * 3_600_000;
 
 /// Distance from the log's end within which a queue's first message counts as "in memory", so that a new group begins
 /// at offset 0. Java takes 40 % of the machine's memory. A fixed size makes the result depend less on the machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
-/// The state that all handlers of a broker share.
+/// The state that all handlers of a broker share: the composition of its parts.
 pub struct Broker {
-    pub(crate) clock: Clock,
-    pub(crate) config: Live,
-    /// Authentication and authorization of requests.
-    pub(crate) gate: Gate,
-    /// Lock of a request that changes settings (25).
-    pub(crate) settings_changing: Mutex<()>,
     pub(crate) store: Arc<Store>,
-    pub(crate) files: ConfigFiles,
-    pub(crate) topics: Topics,
-    pub(crate) groups: Groups,
-    pub(crate) clients: Clients,
-    pub(crate) offsets: Offsets,
-    pub(crate) locks: Locks,
-    pub(crate) schedule: Schedule,
-    pub(crate) timer: TimerState,
-    /// Positions of delayed and timed messages that the log proves.
-    pub(crate) delivery_notes: DeliveryNotes,
-    pub(crate) poll_timeouts: PollTimeouts,
-    pub(crate) disk_pool: DiskPool,
-    pub(crate) metadata_queue: MetadataQueue,
-    pub(crate) registration_acks: RegistrationAcks,
-    pub(crate) light: Light,
-    pub(crate) transactions: Transactions,
-    pub(crate) retention: Retention,
-    pub(crate) client_calls: ClientCalls,
-    pub(crate) pops: Pops,
-    pub(crate) modes: Modes,
-    pub(crate) routes: Routes,
-    pub(crate) supervisor: Arc<Supervisor>,
-    pub(crate) refused: Refused,
-    pub(crate) slow: SlowOperations,
-    pub(crate) rpc_latency: Arc<RpcLatency>,
-    /// Address that is written into records as the store host and is part of message ids.
-    pub(crate) store_host: SocketAddr,
-    /// Properties that every sent message gets: region, trace switch, cluster.
-    pub(crate) sent_properties: Vec<u8>,
-    pub(crate) stats: Stats,
-    pub(crate) ranking: Ranking,
-    /// Whether the broker stops. Clients newer than 5.3.1 then get `GO_AWAY`.
-    pub(crate) draining: AtomicBool,
-    /// Durability policy: the meaning of "stored".
-    pub(crate) durability: Arc<Durability>,
-    /// Master or slave.
-    pub(crate) role: Role,
-    /// Other brokers of the group.
-    pub(crate) replicas: Replicas,
-    /// Watch of the disk: writes and flushes of the log that are not finished.
-    pub(crate) disk_watch: DiskWatch,
-    /// Whether this slave acts for its master.
-    pub(crate) acting: Acting,
-    /// Which of this master's tables its slaves have.
-    pub(crate) table_copies: TableCopies,
-    unique_keys: UniqKeys,
-    unique_counter: AtomicU32,
-    spread_counter: AtomicU32,
+    pub(crate) identity: Identity,
+    pub(crate) tables: Tables,
+    pub(crate) sessions: Sessions,
+    pub(crate) delivery: Delivery,
+    pub(crate) replication: Replication,
+    pub(crate) figures: Figures,
+    pub(crate) runtime: Runtime,
     arrivals: Arrivals,
     me: std::sync::Weak<Broker>,
 }
@@ -193,64 +141,63 @@ impl Broker {
             modes,
             disk_pool,
         } = loaded;
-        let mut sent_properties = Vec::new();
-        properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());
-        let trace: &[u8] = if config.trace_on { b"true" } else { b"false" };
-        properties::append(&mut sent_properties, key::TRACE_SWITCH, trace);
-        properties::append(&mut sent_properties, key::CLUSTER, config.broker_cluster_name.as_bytes());
-        let process_id = std::process::id() as u16;
+        let rpc_clock = (config.metrics.exporter != Exporter::Disable).then(|| clock.clone());
+        let durability =
+            Durability::new(store.clone(), config.store.flush, config.replication.slave_timeout());
         Arc::new_cyclic(|me| Self {
-            gate,
-            store_host: SocketAddr::new(ip, port),
-            sent_properties,
-            clients: Clients::default(),
-            locks: Locks::default(),
-            timer: TimerState::default(),
-            delivery_notes,
-            poll_timeouts: PollTimeouts::default(),
-            metadata_queue: MetadataQueue::default(),
-            registration_acks: RegistrationAcks::default(),
-            retention: Retention::default(),
-            client_calls: ClientCalls::default(),
-            supervisor: Arc::default(),
-            refused: Refused::default(),
-            slow: SlowOperations::default(),
-            rpc_latency: Arc::new(RpcLatency::new(
-                (config.metrics.exporter != Exporter::Disable).then(|| clock.clone()),
-            )),
-            clock,
-            light: Light::of(&store),
-            pops: Pops::new(&config.broker_cluster_name),
-            draining: AtomicBool::new(false),
-            durability: Arc::new(Durability::new(
-                store.clone(),
-                config.store.flush,
-                config.replication.slave_timeout(),
-            )),
-            role: Role::new(&config),
-            replicas: Replicas::default(),
-            disk_watch: DiskWatch::default(),
-            acting: Acting::new(store.appended()),
-            table_copies: TableCopies::default(),
-            transactions: Transactions::default(),
-            routes: Routes::default(),
-            stats: Stats::default(),
-            ranking: Ranking::default(),
-            unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
-            unique_counter: AtomicU32::new(0),
-            spread_counter: AtomicU32::new(0),
+            identity: Identity::new(&config, ip, port),
+            tables: Tables {
+                topics,
+                groups,
+                offsets,
+                locks: Locks::default(),
+                modes,
+                routes: Routes::default(),
+                ranking: Ranking::default(),
+                light: Light::of(&store),
+                files,
+            },
+            sessions: Sessions {
+                clients: Clients::default(),
+                client_calls: ClientCalls::default(),
+                gate,
+                poll_timeouts: PollTimeouts::default(),
+            },
+            delivery: Delivery {
+                schedule,
+                timer: TimerState::default(),
+                delivery_notes,
+                transactions: Transactions::default(),
+                pops: Pops::new(&config.broker_cluster_name),
+            },
+            replication: Replication {
+                role: Role::new(&config),
+                replicas: Replicas::default(),
+                acting: Acting::new(store.appended()),
+                table_copies: TableCopies::default(),
+                durability: Arc::new(durability),
+                registration_acks: RegistrationAcks::default(),
+            },
+            figures: Figures {
+                stats: Stats::default(),
+                slow: SlowOperations::default(),
+                refused: Refused::default(),
+                rpc_latency: Arc::new(RpcLatency::new(rpc_clock)),
+            },
+            runtime: Runtime {
+                clock,
+                config: Live::new(config),
+                settings_changing: Mutex::default(),
+                disk_pool,
+                metadata_queue: MetadataQueue::default(),
+                supervisor: Arc::default(),
+                retention: Retention::default(),
+                disk_watch: DiskWatch::default(),
+                draining: AtomicBool::new(false),
+            },
             arrivals,
             me: me.clone(),
-            config: Live::new(config),
-            settings_changing: Mutex::default(),
             store,
-            files,
-            topics,
-            groups,
-            offsets,
-            schedule,
-            modes,
-            disk_pool,
         })
     }
 
@@ -263,7 +210,7 @@ impl Broker {
 
     /// Whether a seal with this address is for this broker.
     pub(crate) fn is_named(&self, address: &str) -> bool {
-        address == self.address() || address == self.store_host.to_string()
+        self.identity.is_named(&self.runtime.config, address)
     }
 
     /// Sends a request to another server, with the broker's own signature if it has one
@@ -275,7 +222,7 @@ impl Broker {
         patience: Duration,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, CallError> {
-        let Some(credentials) = self.gate.own_credentials() else {
+        let Some(credentials) = self.sessions.gate.own_credentials() else {
             return peer.call(Encoding::Json, code, patience, write).await;
         };
         let signed = Signed::sealed(credentials, code, &peer.remote().to_string(), write);
@@ -292,7 +239,7 @@ impl Broker {
         let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
         peer.push(|out| {
             let writer = FrameWriter::begin(out, head);
-            match self.gate.own_credentials() {
+            match self.sessions.gate.own_credentials() {
                 None => write(writer),
                 Some(credentials) => {
                     Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
@@ -303,53 +250,49 @@ impl Broker {
 
     /// Returns how long an operation has waited since `begin` on the steady clock. Logs a long wait.
     pub(crate) fn note_slow(&self, operation: &str, cause: WaitCause, begin: Duration) -> Duration {
-        let took = self.clock.steady().saturating_sub(begin);
-        self.slow.note(|| self.now_ms(), operation, cause, took);
+        let took = self.runtime.clock.steady().saturating_sub(begin);
+        self.figures.slow.note(|| self.now_ms(), operation, cause, took);
         took
     }
 
     /// The time of the broker's clock, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
-        self.clock.now_ms()
+        self.runtime.clock.now_ms()
     }
 
     pub(crate) fn is_writable(&self) -> bool {
-        self.config.broker_permission & PERM_WRITE != 0
+        self.runtime.config.broker_permission & PERM_WRITE != 0
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        self.config.broker_permission & PERM_READ != 0
+        self.runtime.config.broker_permission & PERM_READ != 0
     }
 
     /// A queue id below `count`, taken in turn.
     pub(crate) fn spread(&self, count: i32) -> i32 {
-        let next = self.spread_counter.fetch_add(1, Ordering::Relaxed);
-        let count = u32::try_from(count).unwrap_or(0).max(1);
-        (next % count) as i32
+        self.identity.spread(count)
     }
 
     /// Appends to `out` a unique key for a message without a key from its producer.
     pub(crate) fn unique_key(&self, out: &mut Vec<u8>) {
-        let month_ms = self.now_ms().rem_euclid(MONTH_MS) as u32;
-        let counter = self.unique_counter.fetch_add(1, Ordering::Relaxed) as u16;
-        self.unique_keys.append_to(out, month_ms, counter);
+        self.identity.unique_key(self.now_ms(), out);
     }
 
     /// Number of delay levels.
     pub(crate) fn delay_levels(&self) -> i32 {
-        self.config.store.delay_levels_ms.len() as i32
+        self.runtime.config.store.delay_levels_ms.len() as i32
     }
 
     /// Delay of a delay level in milliseconds; 1 s for a level that does not exist.
     pub(crate) fn delay_ms(&self, level: i32) -> i64 {
         let index = usize::try_from(level - 1).unwrap_or(0);
-        self.config.store.delay_levels_ms.get(index).copied().unwrap_or(1000)
+        self.runtime.config.store.delay_levels_ms.get(index).copied().unwrap_or(1000)
     }
 
     /// The configuration of a group. A group that may be created by its first use is created with defaults, and the request waits
     /// for that.
     pub(crate) fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
-        self.groups.find_or_create(name, self.config.auto_create_subscription_group)
+        self.tables.groups.find_or_create(name, self.runtime.config.auto_create_subscription_group)
     }
 
     /// A queue of an existing topic; `None` when topic or queue does not exist.
@@ -378,47 +321,35 @@ impl Broker {
 
     /// Address that clients use: the configured `brokerIP1`, and the port.
     pub(crate) fn address(&self) -> String {
-        let (host, port) = (&self.config.broker_ip1, self.store_host.port());
-        match host.parse() {
-            Ok(ip) => SocketAddr::new(ip, port).to_string(),
-            Err(_) => format!("{host}:{port}"),
-        }
+        self.identity.address(&self.runtime.config)
     }
 
     /// The port that slaves of this broker connect to.
     pub(crate) fn ha_port(&self) -> u16 {
-        match self.config.replication.port {
-            0 => self.store_host.port().wrapping_add(1),
-            port => port,
-        }
+        self.identity.ha_port(&self.runtime.config)
     }
 
     /// Address that slaves of this broker connect to: `brokerIP2` and the port for slaves.
     pub(crate) fn ha_address(&self) -> String {
-        let config = &self.config;
-        let host = if config.replication.ip.is_empty() { &config.broker_ip1 } else { &config.replication.ip };
-        match host.parse() {
-            Ok(ip) => SocketAddr::new(ip, self.ha_port()).to_string(),
-            Err(_) => format!("{host}:{}", self.ha_port()),
-        }
+        self.identity.ha_address(&self.runtime.config)
     }
 
     /// Notifies the consumers of changed groups to rebalance (`notifyConsumerIdsChangedEnable`).
     pub(crate) fn announce(&self, changes: &[clients::Change]) {
-        if self.config.notify_consumer_ids_changed_enable {
-            clients::notify(&self.groups, changes);
+        if self.runtime.config.notify_consumer_ids_changed_enable {
+            clients::notify(&self.tables.groups, changes);
         }
     }
 
     /// Returns the timer's lag in seconds, the number of messages that are not in the wheel yet, and the number of
     /// messages in the wheel.
     pub(crate) fn timer_progress(&self, now_ms: i64) -> (i64, i64, i64) {
-        let read_ms = self.timer.read_ms.load(Ordering::Relaxed);
+        let read_ms = self.delivery.timer.read_ms.load(Ordering::Relaxed);
         let end = self.store.find_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.max().to_i64());
         (
             if read_ms > 0 { (now_ms - read_ms).max(0) / 1000 } else { 0 },
-            (end - self.timer.queue_offset.load(Ordering::Relaxed)).max(0),
-            self.timer.pending.load(Ordering::Relaxed),
+            (end - self.delivery.timer.queue_offset.load(Ordering::Relaxed)).max(0),
+            self.delivery.timer.pending.load(Ordering::Relaxed),
         )
     }
 }

@@ -25,7 +25,7 @@ struct PendingCall(Arc<Broker>);
 impl PendingCall {
     fn take(broker: &Broker) -> Result<Self, Refusal> {
         let place = Self(broker.handle());
-        if broker.client_calls.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
+        if broker.sessions.client_calls.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
             let remark = format!("{PENDING_MAX} requests to clients wait for their answers; try again");
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
@@ -35,7 +35,7 @@ impl PendingCall {
 
 impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.0.client_calls.pending.fetch_sub(1, Ordering::Relaxed);
+        self.0.sessions.client_calls.pending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn ask(
     then: impl FnOnce(&Arc<Broker>, Result<ClientAnswer, AskError>) + Send + 'static,
 ) -> Result<(), Refusal> {
     let pending = PendingCall::take(broker)?;
-    broker.client_calls.spawn(move || async move {
+    broker.sessions.client_calls.spawn(move || async move {
         let answer = client.ask(question, PATIENCE).await;
         then(&pending.0, answer);
     })

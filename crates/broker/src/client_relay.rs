@@ -65,11 +65,11 @@ pub(crate) fn consume(
         fields.retain(|(key, _)| key != name);
         fields.push((name.to_owned(), value));
     };
-    put("brokerName", broker.config.broker_name.clone());
-    if let Some(topic) = topic.and_then(|topic| broker.topics.find(topic)) {
+    put("brokerName", broker.runtime.config.broker_name.clone());
+    if let Some(topic) = topic.and_then(|topic| broker.tables.topics.find(topic)) {
         put("topicSysFlag", topic.config.topic_sys_flag.to_string());
     }
-    if let Some(group) = broker.groups.find(consumer.group) {
+    if let Some(group) = broker.tables.groups.find(consumer.group) {
         put("groupSysFlag", group.group_sys_flag.to_string());
     }
     relay(broker, consumer, Question::Consume { fields, record }, answered)
@@ -83,6 +83,7 @@ fn relay(
 ) -> Result<(), Refusal> {
     let &Consumer { group, client_id: client } = consumer;
     let member = broker
+        .sessions
         .clients
         .member(group, client)
         .ok_or_else(|| Refusal::error(format!("The Consumer <{group}> <{client}> not online")))?;
@@ -138,7 +139,7 @@ pub(crate) fn status(
     client_id: &str,
     answered: Answered,
 ) -> Result<(), Refusal> {
-    let members = broker.clients.consumers(group).map(|view| view.members).unwrap_or_default();
+    let members = broker.sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     let chosen = |member: &Member| client_id.is_empty() || member.client_id == client_id;
     let members: Vec<Member> = members.into_iter().filter(chosen).collect();
     if members.is_empty() {
@@ -174,7 +175,7 @@ pub(crate) fn push_reset(
     targets: &ResetOffsetBody,
     for_cpp: bool,
 ) -> Result<(), Refusal> {
-    let members = broker.clients.consumers(group).map(|view| view.members).unwrap_or_default();
+    let members = broker.sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     if members.is_empty() {
         let remark = format!(
             "Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {timestamp_ms}"

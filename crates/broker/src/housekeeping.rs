@@ -15,7 +15,7 @@ const CLIENT_SWEEP_MS: i64 = 10_000;
 /// Answers the suspended pulls whose long-polling timeout has passed.
 pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
     pull::expire(broker, now_ms);
-    broker.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
+    broker.sessions.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
 }
 
 /// Saves the offsets of groups every `flushConsumerOffsetInterval`.
@@ -34,7 +34,7 @@ impl Saving {
 impl Engine for Saving {
     fn round(&mut self, now_ms: i64) -> Next {
         let interval_ms =
-            i64::try_from(self.broker.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
+            i64::try_from(self.broker.runtime.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
         if self.saved.is_due(now_ms, interval_ms) {
             save(&self.broker);
         }
@@ -63,7 +63,7 @@ impl Engine for Housekeeping {
             stats::sample(broker, now_ms);
         }
         if self.swept.is_due(now_ms, CLIENT_SWEEP_MS) {
-            broker.announce(&broker.clients.expire(now_ms));
+            broker.announce(&broker.sessions.clients.expire(now_ms));
         }
         self.sampled.next(SAMPLE_MS).or(self.swept.next(CLIENT_SWEEP_MS))
     }
@@ -86,7 +86,7 @@ impl Engine for Rereading {
     fn round(&mut self, now_ms: i64) -> Next {
         let interval_ms = i64::try_from(auth::RELOAD_INTERVAL.as_millis()).unwrap_or(i64::MAX);
         if self.read.is_due(now_ms, interval_ms) {
-            self.broker.gate.reload();
+            self.broker.sessions.gate.reload();
         }
         self.read.next(interval_ms)
     }
@@ -94,12 +94,13 @@ impl Engine for Rereading {
 
 /// Checks the disk of the log, and logs an operation that takes too long.
 pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
-    let bound = broker.config.replication.controller.disk_stall_timeout();
-    let what = broker.disk_watch.look(broker.clock.steady(), broker.store.unfinished(), bound);
-    if let Some(what) = what.filter(|_| !broker.role.is_slave()) {
+    let bound = broker.runtime.config.replication.controller.disk_stall_timeout();
+    let what =
+        broker.runtime.disk_watch.look(broker.runtime.clock.steady(), broker.store.unfinished(), bound);
+    if let Some(what) = what.filter(|_| !broker.replication.role.is_slave()) {
         tracing::warn!(
-            disk = %broker.config.store.commit_log.display(),
-            pending = ?broker.disk_watch.pending(broker.store.unfinished()),
+            disk = %broker.runtime.config.store.commit_log.display(),
+            pending = ?broker.runtime.disk_watch.pending(broker.store.unfinished()),
             "the disk does not finish a {what} of the log: sends wait for the disk"
         );
     }

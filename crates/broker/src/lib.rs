@@ -34,6 +34,7 @@ mod names;
 mod offsets;
 mod ordered_table;
 mod pages;
+mod parts;
 mod persist;
 mod pop;
 mod position_writer;

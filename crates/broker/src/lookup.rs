@@ -53,10 +53,10 @@ pub(crate) fn search(broker: &Broker, wanted: &SearchOffset<'_>) -> Result<i64, 
 /// itself, the group's members get a notice.
 pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody, Refusal> {
     let context = ResetContext {
-        offsets: &broker.offsets,
-        groups: &broker.groups,
-        broker_name: &broker.config.broker_name,
-        read_queues: &|topic| Some(broker.topics.find(topic)?.config.read_queue_nums),
+        offsets: &broker.tables.offsets,
+        groups: &broker.tables.groups,
+        broker_name: &broker.runtime.config.broker_name,
+        read_queues: &|topic| Some(broker.tables.topics.find(topic)?.config.read_queue_nums),
         bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
             Some(queue) => (queue.index.min().to_i64(), broker.visible_end(&queue)),
             None => (0, 0),
@@ -66,7 +66,7 @@ pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOf
             queue.map_or(Ok(0), |queue| by_time(broker, &queue, time, Boundary::Lower))
         },
     };
-    if broker.config.server_side_reset {
+    if broker.runtime.config.server_side_reset {
         let targets = offsets::reset(&context, wanted)?;
         // Saved before the answer, because a reset that was answered must survive a kill.
         crate::save::save(broker);
@@ -76,7 +76,8 @@ pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOf
     if wanted.only_backwards {
         // As `Broker2Client.resetOffset` does.
         for (queue, offset) in &mut targets.offset_table {
-            let committed = broker.offsets.offsets_of(wanted.group, wanted.topic, queue.queue_id).committed;
+            let committed =
+                broker.tables.offsets.offsets_of(wanted.group, wanted.topic, queue.queue_id).committed;
             *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
         }
     }

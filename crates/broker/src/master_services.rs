@@ -40,7 +40,7 @@ struct WhileMaster<E> {
 
 impl<E: Engine> Engine for WhileMaster<E> {
     fn round(&mut self, now_ms: i64) -> Next {
-        if self.broker.role.is_slave() { Next::Woken } else { self.engine.round(now_ms) }
+        if self.broker.replication.role.is_slave() { Next::Woken } else { self.engine.round(now_ms) }
     }
 
     fn stop(&mut self) {
@@ -54,10 +54,10 @@ impl<E: Engine> Engine for WhileMaster<E> {
 /// # Errors
 /// The files cannot be opened or made.
 pub(crate) fn open_timer(broker: &Broker) -> Result<Option<TimerFiles>, OpenError> {
-    let _nobody_notes = broker.delivery_notes.lock();
-    let config = &broker.config;
+    let _nobody_notes = broker.delivery.delivery_notes.lock();
+    let config = &broker.runtime.config;
     let files = config.timers.files(&config.store, config.retention.reserved_ms);
-    config.timers.enabled.then(|| TimerFiles::open(files, broker.files.disk().clone())).transpose()
+    config.timers.enabled.then(|| TimerFiles::open(files, broker.tables.files.disk().clone())).transpose()
 }
 
 /// Loads the undecided transactions from the log and the offsets.
@@ -85,7 +85,7 @@ pub(crate) fn start(
         broker: broker.clone(),
         engine: DelayLevels::new(broker.clone(), position_writer.clone()),
     };
-    threads.start(post(Delay, "delay"), broker.schedule.wakeup(), move || Ok(levels))?;
+    threads.start(post(Delay, "delay"), broker.delivery.schedule.wakeup(), move || Ok(levels))?;
     let Some(files) = timers else { return Ok(()) };
     // The fetch engine is stopped before the timer, which takes its last results.
     let (fetch, fetcher) = Fetch::new(broker.clone(), files.log().clone());
@@ -95,24 +95,24 @@ pub(crate) fn start(
         let engine = Scheduler::new(of_timer.clone(), files, fetch, position_writer)?;
         Ok(WhileMaster { broker: of_timer, engine })
     };
-    threads.start(post(Timer, "timer"), broker.timer.wakeup(), timer)?;
+    threads.start(post(Timer, "timer"), broker.delivery.timer.wakeup(), timer)?;
     let of_reviver = broker.clone();
     let reviver = move || Ok(WhileMaster { engine: Reviver::new(of_reviver.clone()), broker: of_reviver });
-    threads.start(post(Revive, "pop-revive"), broker.pops.reviver_wakeup(), reviver)
+    threads.start(post(Revive, "pop-revive"), broker.delivery.pops.reviver_wakeup(), reviver)
 }
 
 /// Wakes the engines, because this broker is master from now on.
 pub(crate) fn wake(broker: &Broker) {
-    broker.schedule.wakeup().wake();
-    broker.timer.wakeup().wake();
-    broker.pops.reviver_wakeup().wake();
+    broker.delivery.schedule.wakeup().wake();
+    broker.delivery.timer.wakeup().wake();
+    broker.delivery.pops.reviver_wakeup().wake();
 }
 
 /// Drops the state of a master that is not in the log: the pops in flight, which return from the log's checkpoints,
 /// and the timer's progress, which the new master sends.
 pub(crate) fn forget(broker: &Broker) {
-    broker.pops.forget_all();
-    *broker.timer.checkpoint() = None;
+    broker.delivery.pops.forget_all();
+    *broker.delivery.timer.checkpoint() = None;
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
         let engine = |now_ms| Next::At(now_ms + 5);
         let mut engine = WhileMaster { broker: fixture.broker.clone(), engine };
         assert_eq!(engine.round(1), Next::Woken);
-        fixture.broker.role.lead();
+        fixture.broker.replication.role.lead();
         assert_eq!(engine.round(1), Next::At(6));
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn publish<'a>(
 }
 
 fn is_strict(broker: &Broker) -> bool {
-    broker.gate.is_authorizing() && broker.gate.auth().settings().is_strict
+    broker.sessions.gate.is_authorizing() && broker.sessions.gate.auth().settings().is_strict
 }
 
 fn decide(
@@ -69,7 +69,7 @@ fn decide(
     let verified = Verified::User(caller.user.clone());
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = broker.gate.authorize(broker.now_ms(), (verified, request), origin, needs);
+    let decided = broker.sessions.gate.authorize(broker.now_ms(), (verified, request), origin, needs);
     decided.map(drop).map_err(|denied| denied.error.into())
 }
 

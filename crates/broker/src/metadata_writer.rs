@@ -48,7 +48,7 @@ impl MetadataWriter {
 impl Engine for MetadataWriter {
     fn round(&mut self, _now_ms: i64) -> Next {
         loop {
-            let waiting = self.broker.metadata_queue.take();
+            let waiting = self.broker.runtime.metadata_queue.take();
             if waiting.is_empty() {
                 return Next::Woken;
             }
@@ -58,7 +58,7 @@ impl Engine for MetadataWriter {
 
     /// Stores the waiting changes. Later requests are refused.
     fn stop(&mut self) {
-        let waiting = self.broker.metadata_queue.close();
+        let waiting = self.broker.runtime.metadata_queue.close();
         round(&self.broker, waiting);
     }
 }
@@ -66,7 +66,7 @@ impl Engine for MetadataWriter {
 /// Refuses waiting and later requests, even after a panic.
 impl Drop for MetadataWriter {
     fn drop(&mut self) {
-        for waiting in self.broker.metadata_queue.abandon() {
+        for waiting in self.broker.runtime.metadata_queue.abandon() {
             waiting.go_on(Err(abandoned()));
         }
     }
@@ -79,8 +79,8 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
         let are_topics: Vec<bool> = waiting.iter().map(|waiting| !waiting.change.topics.is_empty()).collect();
         let changes = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change));
         let outcomes = broker.store_changes(changes);
-        let generation = broker.topics.generation();
-        let is_known = broker.registration_acks.is_known(generation);
+        let generation = broker.tables.topics.generation();
+        let is_known = broker.replication.registration_acks.is_known(generation);
         let is_copied = table_changes::are_copied(broker, &table_changes::topics_and_groups(broker));
         let mut unacknowledged = Vec::new();
         for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
@@ -103,7 +103,7 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 /// deleted topic at a name server.
 fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
-    let unacknowledged_bytes = &broker.metadata_queue.unacknowledged_bytes;
+    let unacknowledged_bytes = &broker.runtime.metadata_queue.unacknowledged_bytes;
     if unacknowledged_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
         return stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
     }
@@ -112,16 +112,17 @@ fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u6
     let handle = broker.clone();
     let wait = move || async move {
         let ((), copied) = tokio::join!(
-            handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE),
+            handle.replication.registration_acks.wait(generation, NAME_SERVER_PATIENCE),
             table_changes::wait(&handle, tables),
         );
-        handle.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        handle.runtime.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
         // A slave that took too long may still get them; the master has them.
-        let outcome = copied.or_else(|refusal| if handle.role.is_slave() { Err(refusal) } else { Ok(()) });
+        let outcome =
+            copied.or_else(|refusal| if handle.replication.role.is_slave() { Err(refusal) } else { Ok(()) });
         stored.into_iter().for_each(|waiting| waiting.go_on(outcome.clone()));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
-    if broker.client_calls.spawn(wait).is_err() {
+    if broker.sessions.client_calls.spawn(wait).is_err() {
         unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -153,16 +154,16 @@ impl Broker {
             list.iter().filter_map(GroupChange::cleaned).map(str::to_owned).collect()
         };
         let cleaned: Vec<_> = groups.iter().map(cleaned).collect();
-        let old: Vec<_> = removed.iter().filter_map(|name| self.topics.find(name)).collect();
-        let topics = self.topics.commit(topics, now_ms);
-        let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
+        let old: Vec<_> = removed.iter().filter_map(|name| self.tables.topics.find(name)).collect();
+        let topics = self.tables.topics.commit(topics, now_ms);
+        let gone: Vec<_> = removed.iter().filter(|name| self.tables.topics.find(name).is_none()).collect();
         self.clear_away(&gone);
         // A re-created topic gets new queues, so requests that wait at the old queues must be woken.
         for topic in old {
             topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
             pop::gone(&self.handle(), &topic);
         }
-        let groups = self.groups.commit(groups, now_ms);
+        let groups = self.tables.groups.commit(groups, now_ms);
         let made = cleaned.iter().zip(&groups).filter(|(_, outcome)| outcome.is_ok());
         self.forget_offsets(made.flat_map(|(names, _)| names));
         topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
@@ -172,8 +173,8 @@ impl Broker {
     fn forget_offsets<'a>(&self, groups: impl Iterator<Item = &'a String>) {
         let mut is_any = false;
         for group in groups {
-            self.pops.forget_group(group);
-            self.offsets.forget_group(group);
+            self.delivery.pops.forget_group(group);
+            self.tables.offsets.forget_group(group);
             is_any = true;
         }
         if is_any {
@@ -188,10 +189,10 @@ impl Broker {
             return;
         }
         for name in gone {
-            self.pops.forget_topic(name);
-            self.offsets.forget_topic(name);
-            self.transactions.lock().forget_topic(name);
-            self.stats.forget_own(name);
+            self.delivery.pops.forget_topic(name);
+            self.tables.offsets.forget_topic(name);
+            self.delivery.transactions.lock().forget_topic(name);
+            self.figures.stats.forget_own(name);
         }
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.
@@ -211,7 +212,7 @@ impl Broker {
     /// hold the removed queues, and opens new queues.
     pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
         let removed = self.store.remove_topic(topic);
-        self.topics.reopen(topic);
+        self.tables.topics.reopen(topic);
         removed
     }
 
@@ -219,7 +220,7 @@ impl Broker {
     #[cfg(test)]
     pub(crate) fn settle(self: &Arc<Self>) {
         loop {
-            let waiting = self.metadata_queue.take();
+            let waiting = self.runtime.metadata_queue.take();
             if waiting.is_empty() {
                 return;
             }

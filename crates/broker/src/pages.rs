@@ -127,11 +127,13 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
     let (names, next) = match by_messages {
         true if page.contains.is_empty() && is_ranked(broker) => (largest_topics(broker, page.limit()), None),
         true => (topics_by_messages(broker, page, page.limit()), None),
-        false => page.by_name(&|after, count, each| broker.topics.search(after, page.contains, count, each)),
+        false => {
+            page.by_name(&|after, count, each| broker.tables.topics.search(after, page.contains, count, each))
+        }
     };
     let delivered = delivered_per_second(broker, &names);
     let rows = names.iter().filter_map(|name| {
-        let config = &broker.topics.find(name)?.config;
+        let config = &broker.tables.topics.find(name)?.config;
         let message_type = config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str);
         Some(json!({
             "topic": name,
@@ -140,7 +142,7 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
             "perm": config.perm,
             "messages": messages(name),
             "messageType": message_type,
-            "inTps": broker.stats.tps(Name::TopicPutNums, name),
+            "inTps": broker.figures.stats.tps(Name::TopicPutNums, name),
             "outTps": delivered.get(name.as_str()).copied().unwrap_or_default(),
         }))
     });
@@ -149,7 +151,7 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
 
 /// Messages of topics that are delivered to all groups per second, by topic.
 fn delivered_per_second<'a>(broker: &Broker, names: &'a [String]) -> HashMap<&'a str, f64> {
-    let tables = broker.stats.tables();
+    let tables = broker.figures.stats.tables();
     let mut rates: HashMap<&str, f64> = names.iter().map(|name| (name.as_str(), 0.0)).collect();
     for key in tables.got.keys() {
         // A read copies the samples of a counter, so only those of the page are read.
@@ -167,25 +169,25 @@ fn messages_of(broker: &Broker, topic: &str) -> u64 {
 /// Returns `count` topics for a page by their number of messages. Reads the ends of all their queues.
 fn topics_by_messages(broker: &Broker, page: Page<'_>, count: usize) -> Vec<String> {
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
-        broker.topics.search(after, page.contains, count, each)
+        broker.tables.topics.search(after, page.contains, count, each)
     };
     page.by_figure(count, &read_part, |name| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX))
 }
 
 fn is_ranked(broker: &Broker) -> bool {
-    broker.topics.count() >= RANKED_MIN
+    broker.tables.topics.count() >= RANKED_MIN
 }
 
 /// The names of so many topics with the most messages, the largest first.
 fn largest_topics(broker: &Broker, count: usize) -> Vec<String> {
-    let messages = |name: &str| broker.topics.find(name).map(|_| messages_of(broker, name));
+    let messages = |name: &str| broker.tables.topics.find(name).map(|_| messages_of(broker, name));
     let all = Page { contains: "", after: "", limit: None, sort: "messages" };
-    broker.ranking.names(count, messages, |most| topics_by_messages(broker, all, most))
+    broker.tables.ranking.names(count, messages, |most| topics_by_messages(broker, all, most))
 }
 
 /// Finds out which topics have the most messages, where there are so many that the first page by messages would wait for it.
 pub(crate) fn rank_topics(broker: &Broker) {
-    if is_ranked(broker) && !broker.ranking.is_known() {
+    if is_ranked(broker) && !broker.tables.ranking.is_known() {
         largest_topics(broker, 0);
     }
 }
@@ -203,7 +205,7 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
 /// the end of the queue.
 fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64, i64))) -> i64 {
     let mut sum = 0;
-    broker.offsets.each_committed(group, |topic, queue_id, offset| {
+    broker.tables.offsets.each_committed(group, |topic, queue_id, offset| {
         let Some(queue) = broker.store.find_queue(topic, queue_id) else { return };
         let end = queue.max().to_i64();
         if end > offset {
@@ -230,7 +232,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     let lag = |group: &str| lag_of(broker, group, |_, _| {});
     // The names are copied, so that the table is not locked while offsets are read.
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
-        let (names, last) = broker.groups.search(after, page.contains, count);
+        let (names, last) = broker.tables.groups.search(after, page.contains, count);
         names.iter().all(|name| each(name)).then_some(last).flatten()
     };
     let (names, next) =
@@ -238,8 +240,8 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     let rows = names.iter().map(|group| {
         let mut row = json!({
             "group": group,
-            "members": broker.clients.client_ids(group).len(),
-            "topics": broker.offsets.topics_of(group).len(),
+            "members": broker.sessions.clients.client_ids(group).len(),
+            "topics": broker.tables.offsets.topics_of(group).len(),
             "lag": lag(group),
         });
         if let Some((ms, is_bound)) = by_lag.then(|| unconsumed(broker, group)).flatten() {
@@ -253,7 +255,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
 
 /// Returns the queue locks of groups. The names are those of groups, and a group may have more rows than a page.
 fn locks(broker: &Broker, page: Page<'_>) -> Value {
-    let held = broker.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
+    let held = broker.tables.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
     let rows = held.into_iter().map(|held| {
         json!({
             "group": held.group,
@@ -283,13 +285,13 @@ mod tests {
     fn fixture() -> Fixture {
         let fixture = Fixture::new();
         for (name, count) in [("Orders", 3), ("Audit", 1), ("OrdersOld", 5)] {
-            fixture.broker.topics.put(TopicConfig::new(name, 2, 6), 0).unwrap();
+            fixture.broker.tables.topics.put(TopicConfig::new(name, 2, 6), 0).unwrap();
             (0..count).for_each(|_| fixture.put(name, 1, b"body", b""));
         }
         for (group, offset) in [("Slow", 1), ("Quick", 3), ("Idle", -1)] {
-            fixture.broker.groups.put(SubscriptionGroupConfig::new(group), 0).unwrap();
+            fixture.broker.tables.groups.put(SubscriptionGroupConfig::new(group), 0).unwrap();
             if offset >= 0 {
-                assert!(fixture.broker.offsets.commit(group, "Orders", 1, offset));
+                assert!(fixture.broker.tables.offsets.commit(group, "Orders", 1, offset));
             }
         }
         fixture
@@ -353,7 +355,7 @@ mod tests {
         stats::sample(&fixture.broker, 0);
         let ordered = attributes::parse("+message.type=FIFO").unwrap();
         let change = TopicChange::Put(TopicConfig::new("Ordered", 1, 6), ordered);
-        fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+        fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
         (0..30).for_each(|_| fixture.put("Ordered", 0, b"body", b""));
         stats::sample(&fixture.broker, SAMPLE_MS);
         stats::sample(&fixture.broker, 2 * SAMPLE_MS);
@@ -369,7 +371,7 @@ mod tests {
         stats::sample(&fixture.broker, 0);
         let names_of = |count| (0..count).map(|number| format!("T{number}"));
         for name in names_of(RANKED_MIN) {
-            fixture.broker.topics.put(TopicConfig::new(name, 1, 6), 0).unwrap();
+            fixture.broker.tables.topics.put(TopicConfig::new(name, 1, 6), 0).unwrap();
         }
         fixture.put("T1", 0, b"body", b"");
         let most = |limit| names(&fixture, "topics", Page { sort: "messages", limit: Some(limit), ..ALL });
@@ -379,12 +381,12 @@ mod tests {
         assert_eq!(most(2), ["T2", "T1"], "topics that grew are known with the next sample");
         (0..2).for_each(|_| fixture.put("T1", 0, b"body", b""));
         assert_eq!(most(2), ["T1", "T2"], "the figures of rows are the present ones");
-        fixture.broker.topics.put(TopicConfig::new("New", 1, 6), 0).unwrap();
+        fixture.broker.tables.topics.put(TopicConfig::new("New", 1, 6), 0).unwrap();
         (0..4).for_each(|_| fixture.put("New", 0, b"body", b""));
         assert_eq!(most(1), ["T1"]);
         stats::sample(&fixture.broker, 2 * SAMPLE_MS);
         assert_eq!(most(1), ["New"]);
-        fixture.broker.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 1);
+        fixture.broker.tables.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 1);
         assert_eq!(most(1), ["T1"]);
     }
 
@@ -392,7 +394,7 @@ mod tests {
     fn a_search_looks_at_a_bounded_number_of_names_and_tells_where_to_go_on() {
         let fixture = Fixture::new();
         (10..20).for_each(|number| {
-            fixture.broker.topics.put(TopicConfig::new(format!("T{number}"), 1, 6), 0).unwrap();
+            fixture.broker.tables.topics.put(TopicConfig::new(format!("T{number}"), 1, 6), 0).unwrap();
         });
         let ask = |after, limit| {
             let wanted = Page { contains: "8", after, limit: Some(limit), ..ALL };
@@ -412,7 +414,7 @@ mod tests {
     fn locks_are_told_by_group_with_their_holders() {
         let fixture = fixture();
         let queue = wire::body::MessageQueue::new("Orders", "a", 1);
-        fixture.broker.locks.lock("Slow", "client-1", vec![queue], fixture.broker.now_ms());
+        fixture.broker.tables.locks.lock("Slow", "client-1", vec![queue], fixture.broker.now_ms());
         let found = page(&fixture.broker, "locks", Page { contains: "Slow", ..ALL }).unwrap();
         let row = &found["rows"][0];
         assert_eq!(

@@ -69,7 +69,7 @@ impl Pops {
     /// missing group, which has no consumers for the messages.
     fn add_pending(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
         let Checkpoint { group, topic, queue_id, .. } = checkpoint;
-        if broker.groups.find(group).is_some() {
+        if broker.tables.groups.find(group).is_some() {
             let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
             self.in_flight_queues
                 .make(group, topic, *queue_id)
@@ -86,7 +86,7 @@ impl Pops {
                 self.advance(broker, &cell, now_ms);
             }
         }
-        if let Err(error) = self.save_order(broker.now_ms(), &broker.files) {
+        if let Err(error) = self.save_order(broker.now_ms(), &broker.tables.files) {
             tracing::error!(%error, "the state of ordered pops could not be written; it is tried again");
         }
     }
@@ -102,8 +102,12 @@ impl Pops {
     /// Whether a checkpoint stays in memory. An acting slave appends nothing and holds every checkpoint in memory. A
     /// slave that does not act holds none, because it would never store the checkpoint.
     fn may_hold(&self, broker: &Broker, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
-        let settings = &broker.config.pop;
-        let keeps = if broker.role.is_slave() { broker.acting.is_acting() } else { settings.buffer_merge };
+        let settings = &broker.runtime.config.pop;
+        let keeps = if broker.replication.role.is_slave() {
+            broker.replication.acting.is_acting()
+        } else {
+            settings.buffer_merge
+        };
         keeps
             && patience(broker).holds(checkpoint, now_ms)
             && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
@@ -117,7 +121,7 @@ impl Pops {
             && !in_flight.gone
         {
             // Under the lock of the in-flight queue, so that the offset does not go back.
-            broker.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
+            broker.tables.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
         }
         if let Some(due_ms) = in_flight.due_ms(patience(broker), now_ms + FLUSH_LOOK_MS) {
             // A time that has passed means a checkpoint could not be stored in time; it is tried again.
@@ -132,7 +136,7 @@ impl Pops {
         if left.is_empty() {
             return;
         }
-        let end = if broker.role.is_slave() { None } else { append_left(broker, &left) };
+        let end = if broker.replication.role.is_slave() { None } else { append_left(broker, &left) };
         let mut in_flight = cell.in_flight();
         for held in left {
             let is_kept = in_flight.left(held, end) && end.is_none();
@@ -161,9 +165,9 @@ fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
 /// Duration for which checkpoints stay in memory, by the broker's settings. A slave that acts, or has acted, keeps them until its master
 /// is back.
 fn patience(broker: &Broker) -> InFlightPatience {
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         return InFlightPatience { stay_ms: ACTING_MS, rest_ms: -ACTING_MS };
     }
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     InFlightPatience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }
 }

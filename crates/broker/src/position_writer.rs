@@ -57,8 +57,8 @@ impl Engine for PositionWrites {
 
 /// Returns this master's delivery progress, and the end of its log, which contains the delivered copies.
 pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
-    let timers = *broker.timer.checkpoint();
-    let delays = broker.schedule.offsets();
+    let timers = *broker.delivery.timer.checkpoint();
+    let delays = broker.delivery.schedule.offsets();
     // Read last: copies are in the log before the positions behind their messages are published.
     DeliveryNote::new(broker.store.appended(), now_ms, timers, delays)
 }
@@ -66,10 +66,10 @@ pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
 /// Saves this master's delivery progress, in case it is deposed and the end of its log is cut. The log must be on
 /// disk up to the note's end.
 pub(crate) fn keep(broker: &Broker, note: DeliveryNote) {
-    if !broker.config.is_controlled() {
+    if !broker.runtime.config.is_controlled() {
         return;
     }
-    let kept = broker.delivery_notes.add(&mut broker.delivery_notes.lock(), note);
+    let kept = broker.delivery.delivery_notes.add(&mut broker.delivery.delivery_notes.lock(), note);
     if let Err(error) = kept {
         tracing::warn!(%error, "positions of delayed and timed messages are kept in memory only");
     }

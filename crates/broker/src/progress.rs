@@ -14,11 +14,11 @@ use crate::{Refusal, offsets, topics};
 
 /// The first and next offset of every queue of a topic, and when its last message was stored.
 pub(crate) fn topic_stats(broker: &Broker, name: &str) -> Result<TopicStats, Refusal> {
-    let topic = broker.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
+    let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
         .map(|queue_id| (broker.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
         .collect();
-    Ok(TopicStats { offset_table, topic_put_tps: broker.stats.tps(Name::TopicPutNums, name) })
+    Ok(TopicStats { offset_table, topic_put_tps: broker.figures.stats.tps(Name::TopicPutNums, name) })
 }
 
 fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
@@ -46,12 +46,12 @@ pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup)
     let topics = match topics {
         TopicsOfGroup::Listed(topics) => topics,
         TopicsOfGroup::One(topic) => read(broker, group, BTreeSet::from([topic])),
-        TopicsOfGroup::Committed => read(broker, group, broker.offsets.topics_of(group)),
+        TopicsOfGroup::Committed => read(broker, group, broker.tables.offsets.topics_of(group)),
     };
     let mut stats = ConsumeStats::default();
     for topic in topics {
-        let Some(found) = broker.topics.find(&topic) else { continue };
-        stats.consume_tps += broker.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+        let Some(found) = broker.tables.topics.find(&topic) else { continue };
+        stats.consume_tps += broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
         stats.offset_table.extend(progress(broker, group, &found.config, found.config.read_queue_nums));
     }
     stats
@@ -59,7 +59,7 @@ pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup)
 
 /// Returns the topics among `topics` that a group reads.
 fn read(broker: &Broker, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
-    topics.retain(|topic| broker.clients.is_current(group, topic));
+    topics.retain(|topic| broker.sessions.clients.is_current(group, topic));
     topics
 }
 
@@ -72,7 +72,7 @@ fn progress<'b>(
 ) -> impl Iterator<Item = (MessageQueue, OffsetWrapper)> + 'b {
     let name = topic.topic_name.as_str();
     (0..queues).map(move |queue_id| {
-        let offsets = broker.offsets.offsets_of(group, name, queue_id);
+        let offsets = broker.tables.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
         let queue = broker.log_queue(name, queue_id);
         let broker_offset = queue.as_ref().map_or(0, |queue| broker.visible_end(queue));
@@ -95,11 +95,11 @@ fn progress<'b>(
 pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> ConsumeStatsList {
     let mut list = Vec::new();
     let (mut behind, mut in_flight) = (0, 0);
-    for group in broker.groups.names() {
+    for group in broker.tables.groups.names() {
         let mut stats = Vec::new();
-        for topic in broker.offsets.topics_of(&group) {
-            let Some(found) = broker.topics.find(&topic) else { continue };
-            if only_ordered && !found.config.order || !broker.clients.is_current(&group, &topic) {
+        for topic in broker.tables.offsets.topics_of(&group) {
+            let Some(found) = broker.tables.topics.find(&topic) else { continue };
+            if only_ordered && !found.config.order || !broker.sessions.clients.is_current(&group, &topic) {
                 continue;
             }
             let offset_table: BTreeMap<_, _> =
@@ -107,7 +107,7 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
             let each = || offset_table.values();
             behind += each().map(|queue| queue.broker_offset - queue.consumer_offset).sum::<i64>();
             in_flight += each().map(|queue| queue.pull_offset - queue.consumer_offset).sum::<i64>();
-            let consume_tps = broker.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+            let consume_tps = broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
             stats.push(ConsumeStats { consume_tps, offset_table });
         }
         list.push(BTreeMap::from([(group, stats)]));
@@ -122,8 +122,8 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
 
 /// The groups that subscribe to a topic or committed offsets in it.
 pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> {
-    let mut groups = broker.offsets.groups_of(topic);
-    groups.extend(broker.clients.subscribers(topic));
+    let mut groups = broker.tables.offsets.groups_of(topic);
+    groups.extend(broker.sessions.clients.subscribers(topic));
     groups
 }
 
@@ -137,8 +137,10 @@ pub(crate) fn correction(
     filtered: &BTreeSet<&str>,
 ) -> BTreeMap<i32, i64> {
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
-    for group in broker.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str())) {
-        for (queue_id, offset) in broker.offsets.places(group, topic) {
+    for group in
+        broker.tables.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str()))
+    {
+        for (queue_id, offset) in broker.tables.offsets.places(group, topic) {
             let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
             if offset >= min {
                 let known = smallest.entry(queue_id).or_insert(i64::MAX);
@@ -146,7 +148,7 @@ pub(crate) fn correction(
             }
         }
     }
-    for (queue_id, offset) in broker.offsets.places(compared, topic) {
+    for (queue_id, offset) in broker.tables.offsets.places(compared, topic) {
         let known = smallest.entry(queue_id).or_insert(i64::MAX);
         *known = if *known > offset { i64::MAX } else { *known };
     }
@@ -173,11 +175,11 @@ pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Resul
     }
     let topics = match topic {
         Some(topic) => BTreeSet::from([topic.to_owned()]),
-        None => broker.offsets.topics_of(source),
+        None => broker.tables.offsets.topics_of(source),
     };
-    for topic in topics.iter().filter(|topic| broker.topics.find(topic).is_some()) {
-        if is_offline || broker.clients.is_current(source, topic) {
-            broker.offsets.clone_topic(source, target, topic);
+    for topic in topics.iter().filter(|topic| broker.tables.topics.find(topic).is_some()) {
+        if is_offline || broker.sessions.clients.is_current(source, topic) {
+            broker.tables.offsets.clone_topic(source, target, topic);
         }
     }
     // Saved before the answer, so that the copied offsets survive a kill.
@@ -189,7 +191,7 @@ pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Resul
 impl Broker {
     /// The full name of a queue of this broker.
     pub(crate) fn message_queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
-        MessageQueue::new(topic, &self.config.broker_name, queue_id)
+        MessageQueue::new(topic, &self.runtime.config.broker_name, queue_id)
     }
 
     /// When a message was stored, in milliseconds since the epoch. May read the disk.

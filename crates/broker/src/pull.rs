@@ -74,9 +74,16 @@ pub(crate) fn pull(
     let header = &request.header;
     let (mut pull, group) = check::check(broker, request)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
-        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
+        broker.tables.offsets.commit(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.commit_offset,
+        );
     }
-    if let Some(offset) = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id) {
+    if let Some(offset) =
+        broker.tables.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+    {
         let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
         write_empty(broker, &pull, &scan, out);
         return Ok(());
@@ -85,10 +92,10 @@ pub(crate) fn pull(
     let suspends = header.sys_flag & pull_flag::SUSPEND != 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
         // Java's broker answers a client that names no time within five seconds (`PullRequestHoldService`).
-        let suspend_ms = if broker.config.long_polling_enable && header.suspend_timeout_ms > 0 {
+        let suspend_ms = if broker.runtime.config.long_polling_enable && header.suspend_timeout_ms > 0 {
             header.suspend_timeout_ms
         } else {
-            broker.config.short_polling_time_ms
+            broker.runtime.config.short_polling_time_ms
         };
         let sink = later();
         sink.suspend();
@@ -122,7 +129,7 @@ pub(crate) fn pull(
 
 /// Answers a pull from the disk pool, because its messages are not in memory.
 fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
-    let (reader, queued) = (broker.clone(), broker.clock.steady());
+    let (reader, queued) = (broker.clone(), broker.runtime.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
@@ -132,7 +139,7 @@ fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
             });
         }
     };
-    broker.disk_pool.answer(&broker.refused, sink, read, || ());
+    broker.runtime.disk_pool.answer(&broker.figures.refused, sink, read, || ());
 }
 
 /// Writes the response of a pull with the messages that its scan found. Returns false if they are not in memory and
@@ -153,7 +160,7 @@ pub(crate) fn answer(
     let answered = PullAnswer { code: response::SUCCESS, remark: "FOUND", header: scan.header(broker, pull) };
     let records = out.pull(&answered, body_len);
     let queue = &pull.queue.index;
-    let begin = broker.clock.steady();
+    let begin = broker.runtime.clock.steady();
     let read = match source {
         Source::Memory => broker.store.read_messages(queue, units, records),
         Source::Disk => broker.store.read_messages_blocking(queue, units, records).map(|()| Read::Done),
@@ -162,7 +169,7 @@ pub(crate) fn answer(
         Source::Memory => WaitCause::MemoryRead,
         Source::Disk => WaitCause::DiskRead,
     };
-    broker.stats.puts.get_took(broker.note_slow("pull", cause, begin));
+    broker.figures.stats.puts.get_took(broker.note_slow("pull", cause, begin));
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {
@@ -172,7 +179,13 @@ pub(crate) fn answer(
                 }
                 _ => units.len(),
             };
-            broker.offsets.note_pull(&pull.ask.reader, queue.queue_id(), scan.next, messages, body_len);
+            broker.tables.offsets.note_pull(
+                &pull.ask.reader,
+                queue.queue_id(),
+                scan.next,
+                messages,
+                body_len,
+            );
             true
         }
         Ok(Read::NotResident) => {
@@ -231,14 +244,14 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
 }
 
 fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut dyn ReplyWriter) {
-    broker.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
+    broker.tables.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
     out.pull(&PullAnswer { code: scan.code, remark: scan.status, header: scan.header(broker, pull) }, 0);
 }
 
 impl Scan {
     fn header(&self, broker: &Broker, pull: &Pull) -> PullReply {
         let (usual, slow) = pull.ask.read_from;
-        let suggest_broker_id = match (broker.config.slave_read_enable, self.is_far_behind) {
+        let suggest_broker_id = match (broker.runtime.config.slave_read_enable, self.is_far_behind) {
             (false, _) => 0,
             (true, false) => usual,
             (true, true) => slow,

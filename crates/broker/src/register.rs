@@ -74,10 +74,10 @@ impl Service for Silent {
 
 /// Keeps the broker registered with the name servers of `namesrvAddr`, which may change, until the workers stop.
 pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
-    let mut changes = broker.registration_acks.name_servers();
+    let mut changes = broker.replication.registration_acks.name_servers();
     let (mut tasks, mut running) = (JoinSet::new(), BTreeSet::new());
     loop {
-        for name_server in broker.config.name_servers() {
+        for name_server in broker.runtime.config.name_servers() {
             if running.insert(name_server.clone()) {
                 let (broker, workers) = (broker.clone(), workers.clone());
                 tasks.spawn_local(async move {
@@ -99,18 +99,18 @@ pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
 
 /// Keeps the broker registered with a name server until `namesrvAddr` no longer names it, or the workers stop.
 async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
-    let mut roles = broker.role.changes();
-    let mut changes = broker.registration_acks.name_servers();
-    while broker.config.name_servers().contains(&name_server) {
+    let mut roles = broker.replication.role.changes();
+    let mut changes = broker.replication.registration_acks.name_servers();
+    while broker.runtime.config.name_servers().contains(&name_server) {
         // A broker without a role from the controllers serves no client.
-        while broker.role.current() == BrokerRole::Fenced {
+        while broker.replication.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
         }
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
             Ok(peer) => {
                 let link = Link { broker: &broker, peer: &peer, tasks: &workers };
                 keep_registered(&link, &name_server).await;
-                broker.registration_acks.lose(&name_server);
+                broker.replication.registration_acks.lose(&name_server);
             }
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
@@ -126,17 +126,17 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
 /// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let Link { broker, peer, .. } = link;
-    let mut changes = broker.topics.changes();
-    let mut roles = broker.role.changes();
-    let mut masters = broker.replicas.master();
-    let mut name_servers = broker.registration_acks.name_servers();
+    let mut changes = broker.tables.topics.changes();
+    let mut roles = broker.replication.role.changes();
+    let mut masters = broker.replication.replicas.master();
+    let mut name_servers = broker.replication.registration_acks.name_servers();
     let mut registered = None;
     let mut reminder = Reminder::default();
     let mut periods = Every::at_once();
     let mut heartbeats = Every::at_once();
-    let heartbeat_ms = broker.config.replication.controller.heartbeat_interval_ms;
+    let heartbeat_ms = broker.runtime.config.replication.controller.heartbeat_interval_ms;
     while !peer.is_closed() {
-        if !broker.config.name_servers().iter().any(|named| named == name_server) {
+        if !broker.runtime.config.name_servers().iter().any(|named| named == name_server) {
             return unregister_from(broker, peer, name_server).await;
         }
         if roles.has_changed().unwrap_or(false) {
@@ -145,24 +145,24 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
         }
         // Only the answer to a registration says where the master's slaves connect to.
         masters.mark_unchanged();
-        let lacks_master = broker.config.is_controlled()
-            && broker.role.current() == BrokerRole::Slave
-            && broker.replicas.lacks_master();
+        let lacks_master = broker.runtime.config.is_controlled()
+            && broker.replication.role.current() == BrokerRole::Slave
+            && broker.replication.replicas.lacks_master();
         if lacks_master {
             registered = None;
         }
         let generation = *changes.borrow_and_update();
-        let period_ms = broker.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
+        let period_ms = broker.runtime.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
         let is_due = periods.is_due(broker.now_ms(), period_ms.cast_signed());
         let reminder = is_due.then_some(&mut reminder);
-        let known = || broker.registration_acks.note(name_server, generation);
+        let known = || broker.replication.registration_acks.note(name_server, generation);
         if let Err(error) = bring_up_to_date(link, registered, known, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
         }
         registered = Some(generation);
         let mut rest = if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE };
-        if broker.config.has_acting_master() {
+        if broker.runtime.config.has_acting_master() {
             rest = rest.min(Duration::from_millis(heartbeat_ms));
             if heartbeats.is_due(broker.now_ms(), heartbeat_ms.cast_signed()) {
                 let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
@@ -200,10 +200,10 @@ async fn bring_up_to_date(
     reminder: Option<&mut Reminder>,
 ) -> Result<(), RegisterError> {
     let broker = link.broker;
-    if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
-        let is_up_to_date = topics.is_empty() && registered == Some(broker.topics.generation());
+    if let Some((version, topics)) = registered.and_then(|known| broker.tables.topics.changed_after(known)) {
+        let is_up_to_date = topics.is_empty() && registered == Some(broker.tables.topics.generation());
         if !is_up_to_date {
-            if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
+            if broker.runtime.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(link, &topics).await?;
             } else {
                 // Needed even if topics were only removed, because the version of the table has changed.
@@ -216,7 +216,7 @@ async fn bring_up_to_date(
             return remind(link, version, reminder).await;
         }
     }
-    let (version, topics) = broker.topics.snapshot();
+    let (version, topics) = broker.tables.topics.snapshot();
     register(link, version, &topics).await?;
     known();
     Ok(())
@@ -227,9 +227,9 @@ async fn bring_up_to_date(
 async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
     let Link { broker, peer, .. } = link;
     for topic in topics {
-        let config = masked(broker.config.broker_permission, &topic.config);
+        let config = masked(broker.runtime.config.broker_permission, &topic.config);
         let queues = QueueData {
-            broker_name: broker.config.broker_name.clone(),
+            broker_name: broker.runtime.config.broker_name.clone(),
             perm: config.perm,
             read_queue_nums: config.read_queue_nums,
             topic_sys_flag: config.topic_sys_flag,
@@ -267,9 +267,9 @@ impl Reminder {
 /// Registers the next topics again with a name server that has `version` of the table.
 async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
     let broker = link.broker;
-    let (now, topics) = reminder.take(&broker.topics);
+    let (now, topics) = reminder.take(&broker.tables.topics);
     // Under a version that it does not have, the name server would take these topics for all that changed.
-    if !broker.config.force_register || now != version {
+    if !broker.runtime.config.force_register || now != version {
         return Ok(());
     }
     for part in topics.chunks(part_size(broker)) {
@@ -320,7 +320,7 @@ async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) 
 
 /// Returns the most topics in a registration request.
 fn part_size(broker: &Broker) -> usize {
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
@@ -365,26 +365,26 @@ async fn register_part(
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
     let Link { broker, peer, .. } = link;
-    let permission = broker.config.broker_permission;
+    let permission = broker.runtime.config.broker_permission;
     let table = topics.iter().map(|topic| (topic.name(), masked(permission, &topic.config))).collect();
     let wrapper = TopicsBody { data_version, topic_config_table: table, ..TopicsBody::default() };
     let body = json::to_vec(&Body { topic_config_serialize_wrapper: wrapper });
-    let acting = &broker.config.replication.acting;
+    let acting = &broker.runtime.config.replication.acting;
     let write = |writer: FrameWriter<'_>| {
         let writer = identify(broker, writer)
             .text("haServerAddr", &broker.ha_address())
-            .flag("enableActingMaster", broker.config.has_acting_master())
+            .flag("enableActingMaster", broker.runtime.config.has_acting_master())
             .flag("compressed", false)
-            .flag(PART_OF_TABLE, topics.len() < broker.topics.count())
+            .flag(PART_OF_TABLE, topics.len() < broker.tables.topics.count())
             .number("bodyCrc32", hash::crc32(&body));
         // Without it name servers wait for two minutes until they take a silent broker for gone.
-        match broker.config.has_acting_master() {
+        match broker.runtime.config.has_acting_master() {
             true => writer.number("heartbeatTimeoutMillis", acting.not_active_timeout_ms).finish(&body),
             false => writer.finish(&body),
         }
     };
     let reply = accepted(broker.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         learn_master(broker, &reply);
     }
     if !reply.body.is_empty() {
@@ -399,19 +399,19 @@ async fn register_part(
 /// Takes the master from a name server's response. In controller mode a name server may still name the former master.
 fn learn_master(broker: &Broker, reply: &Reply) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
-    if broker.config.has_acting_master() {
+    if broker.runtime.config.has_acting_master() {
         // The task `acting-master` says from when on the master's tables are taken.
-        return broker.replicas.learn(None, ha);
+        return broker.replication.replicas.learn(None, ha);
     }
-    match broker.config.is_controlled() {
-        true => broker.replicas.learn_of_elected(address, ha),
-        false => broker.replicas.learn(address, ha),
+    match broker.runtime.config.is_controlled() {
+        true => broker.replication.replicas.learn_of_elected(address, ha),
+        false => broker.replication.replicas.learn(address, ha),
     }
 }
 
 /// Marks topics as ordered for which a name server has an order configuration (`TopicConfigManager.updateOrderTopicConfig`).
 fn take_order(broker: &Broker, body: &[u8]) {
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         // A slave takes its topics from its master.
         return;
     }
@@ -421,25 +421,25 @@ fn take_order(broker: &Broker, body: &[u8]) {
             return tracing::warn!(%error, "the order configuration of a name server cannot be read");
         }
     };
-    let is_new = |name: &String| broker.topics.find(name).is_some_and(|topic| !topic.config.order);
+    let is_new = |name: &String| broker.tables.topics.find(name).is_some_and(|topic| !topic.config.order);
     let changes: Vec<_> = table.into_keys().filter(is_new).map(TopicChange::Order).collect();
     if changes.is_empty() {
         return;
     }
     tracing::info!(?changes, "topics are ordered from now on");
-    if let Err(error) = broker.topics.commit(vec![changes], broker.now_ms()).remove(0) {
+    if let Err(error) = broker.tables.topics.commit(vec![changes], broker.now_ms()).remove(0) {
         tracing::error!(%error, "the order of topics could not be stored; it is tried again");
     }
 }
 
 /// Writes the fields that identify the broker in requests to name servers.
 fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     writer
         .text("brokerName", &config.broker_name)
         .text("brokerAddr", &broker.address())
         .text("clusterName", &config.broker_cluster_name)
-        .number("brokerId", broker.role.id())
+        .number("brokerId", broker.replication.role.id())
 }
 
 /// Unregisters the broker from a name server.

@@ -119,19 +119,19 @@ impl Service for Dispatcher {
             return;
         }
         let broker = &self.broker;
-        if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
+        if broker.runtime.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
         let Some(caller) = self.admit(peer, &command, out) else { return };
-        if broker.role.is_slave() && self.leave_to_master((peer, &caller), &command, out) {
+        if broker.replication.role.is_slave() && self.leave_to_master((peer, &caller), &command, out) {
             return;
         }
-        let begin = *read_batch.begin.get_or_insert_with(|| broker.rpc_latency.begin());
+        let begin = *read_batch.begin.get_or_insert_with(|| broker.figures.rpc_latency.begin());
         let request = Request { begin, ..self.request(peer, &command, &caller) };
         if command.is_one_way() {
             let (written, response) = (Written::OneWay, response::SUCCESS);
             let answered = Answered { request: command.code, response, is_long_polling: false, written };
-            broker.rpc_latency.count(answered, begin, 1);
+            broker.figures.rpc_latency.count(answered, begin, 1);
         }
         if let Some(route) = request_table::find(command.code, &self.port)
             .filter(|route| route.needs_disk_pool(command.body.len()))
@@ -161,14 +161,16 @@ impl Service for Dispatcher {
     }
 
     fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
-        if let Some(bytes) = self.broker.gate.frame_bytes_max(self.broker.config.max_message_size) {
+        if let Some(bytes) =
+            self.broker.sessions.gate.frame_bytes_max(self.broker.runtime.config.max_message_size)
+        {
             peer.limit_frames(bytes);
         }
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
-        self.broker.pops.closed(peer.id());
-        self.broker.announce(&self.broker.clients.closed(peer.id()));
+        self.broker.delivery.pops.closed(peer.id());
+        self.broker.announce(&self.broker.sessions.clients.closed(peer.id()));
     }
 }
 
@@ -200,9 +202,9 @@ impl Acks {
             Ok(end) => pending_answers::answer_when_flushed(broker, peer, (answers, tally), end, out),
             Err(error) => {
                 let refusal = send::not_put(broker, error);
-                tally.answered(&broker.rpc_latency, refusal.code, Written::Success);
+                tally.answered(&broker.figures.rpc_latency, refusal.code, Written::Success);
                 if let Some(cause) = refusal.cause {
-                    broker.refused.count(cause, self.waiting.len());
+                    broker.figures.refused.count(cause, self.waiting.len());
                 }
                 for (encoding, opaque) in &self.waiting {
                     let head = Head::response(*encoding, refusal.code, *opaque);
@@ -245,7 +247,9 @@ impl Dispatcher {
             return true;
         }
         let forwarded = match &self.forwards {
-            Some(forwards) if forward::needs_master(command.code) && !self.broker.acting.is_acting() => {
+            Some(forwards)
+                if forward::needs_master(command.code) && !self.broker.replication.acting.is_acting() =>
+            {
                 forwards.forward((peer, caller), command, &self.port, self.broker.now_ms())
             }
             _ => match refusal {
@@ -289,7 +293,7 @@ impl Dispatcher {
             Serve::Pull(serve) => serve(request, &mut read_batch.pull, out)?,
             Serve::Pop(serve) | Serve::Own(serve) => serve(request, out)?,
         }
-        self.broker.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
+        self.broker.figures.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
         Ok(())
     }
 
@@ -306,13 +310,13 @@ impl Dispatcher {
     fn refuse_measured(&self, request: &Request<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
         let start = out.len();
         self.refuse(request.command, refusal, out);
-        self.broker.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
+        self.broker.figures.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
     }
 
     /// Answers a request that is refused, in the form that answers to its code have, and counts the refusal.
     pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
         if let Some(cause) = refusal.cause {
-            self.broker.refused.count(cause, 1);
+            self.broker.figures.refused.count(cause, 1);
         }
         if command.is_one_way() {
             return;

@@ -53,8 +53,8 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().max_blocking_threads(READERS).thread_name("ha-read").build()?;
-        broker.supervisor.employ(work);
-        let supervisor = broker.supervisor.clone();
+        broker.runtime.supervisor.employ(work);
+        let supervisor = broker.runtime.supervisor.clone();
         let run = move || {
             let has_stopped = stopped.clone();
             runtime.block_on(make(stopped));
@@ -62,7 +62,7 @@ impl Worker {
                 supervisor.dismiss(work);
             }
         };
-        Ok(Self { stop, thread: Some(broker.supervisor.spawn(work, name, run)?) })
+        Ok(Self { stop, thread: Some(broker.runtime.supervisor.spawn(work, name, run)?) })
     }
 }
 
@@ -90,10 +90,10 @@ impl Replication {
     /// # Errors
     /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.
     pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Self> {
-        let config = &broker.config.replication;
-        if broker.config.is_slave() {
+        let config = &broker.runtime.config.replication;
+        if broker.runtime.config.is_slave() {
             let (end, flushed) = (broker.store.followed(), broker.store.flushed());
-            let config = config.of_slave(&broker.config.store, broker.durability.mode());
+            let config = config.of_slave(&broker.runtime.config.store, broker.replication.durability.mode());
             let slave = replica::classic::Slave::new(config, end, flushed.min(end));
             let shell = slave::Shell::new(broker.clone(), slave::Machine::Classic(slave));
             let run = move |stopped| shell.run(stopped);
@@ -115,10 +115,10 @@ impl Replication {
             }
         };
         if config.waits_for_slaves() {
-            broker.durability.wait_for_slaves();
+            broker.replication.durability.wait_for_slaves();
         }
         let master = replica::classic::Master::new(
-            config.of_master(&broker.config.store),
+            config.of_master(&broker.runtime.config.store),
             master::range(&broker.store, false),
         );
         let (serving, machine) = (broker.clone(), master::Machine::Classic(master));
@@ -140,7 +140,7 @@ impl Replication {
         let (proposer, proposals) = tokio::sync::mpsc::unbounded_channel();
         let roles = Roles::new(broker.clone(), proposer);
         let run = move || roles.run(&received);
-        let thread = Some(broker.supervisor.spawn(SupervisedWork::Role, "role", run)?);
+        let thread = Some(broker.runtime.supervisor.spawn(SupervisedWork::Role, "role", run)?);
         let links = controller::Links { identity, orders: orders.clone(), proposals };
         Ok((Self::Controlled { orders, thread }, links))
     }
@@ -170,8 +170,8 @@ pub(crate) async fn sync_metadata(broker: Arc<Broker>, workers: Workers) {
 
 fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {
     // The port knows no users, so it is this machine's where only this machine is served.
-    let bind = broker.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let address = SocketAddr::new(bind.unwrap_or(broker.config.bind_address), broker.ha_port());
+    let bind = broker.runtime.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address = SocketAddr::new(bind.unwrap_or(broker.runtime.config.bind_address), broker.ha_port());
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)

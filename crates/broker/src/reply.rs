@@ -57,7 +57,7 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
         replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
     };
-    let Some(requester) = broker.clients.producer_by_id(client_id) else {
+    let Some(requester) = broker.sessions.clients.producer_by_id(client_id) else {
         let remark = format!("push reply message fail, channel of <{client_id}> not found.");
         replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
@@ -106,11 +106,12 @@ impl Reply {
             ("reconsumeTimes", header.reconsume_times.to_string()),
             ("unitMode", header.unit_mode.to_string()),
             ("bornHost", caller.remote.to_string()),
-            ("storeHost", broker.store_host.to_string()),
+            ("storeHost", broker.identity.store_host.to_string()),
         ];
         // As every send (`AbstractSendMessageProcessor.buildMsgContext`).
-        let trace: &[u8] = if broker.config.trace_on { b"true" } else { b"false" };
-        let added = [(key::MSG_REGION, broker.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
+        let trace: &[u8] = if broker.runtime.config.trace_on { b"true" } else { b"false" };
+        let added =
+            [(key::MSG_REGION, broker.runtime.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
         let mut text = Vec::new();
         properties::rewrite(&mut text, header.properties, &[], &added);
         Self {
@@ -140,7 +141,7 @@ impl Reply {
     /// Stores the reply if `storeReplyMessageEnable` is set. `failed` is the reason why the reply was not pushed, if
     /// any.
     fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
-        let stored = broker.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
+        let stored = broker.runtime.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
         Replied { failed, queue_id: self.queue_id, stored }
     }
 
@@ -159,7 +160,7 @@ impl Reply {
             flag: self.flag,
             born_timestamp: self.born_timestamp,
             born_host: self.born_host,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: self.reconsume_times,
             prepared_transaction_offset: 0,
         };

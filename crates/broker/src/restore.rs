@@ -37,10 +37,10 @@ pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::
 
 /// Creates the missing topics and groups. Called before the broker serves requests.
 pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
-    if broker.topics.source() != Source::File {
+    if broker.tables.topics.source() != Source::File {
         restore_topics(broker, |_| true)?;
     }
-    if broker.groups.source() != Source::File {
+    if broker.tables.groups.source() != Source::File {
         restore_groups(broker)?;
     }
     Ok(())
@@ -49,7 +49,7 @@ pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
 /// Creates topics with messages in the log of a broker that becomes master. The former master may have ended before
 /// its table of topics was copied.
 pub(crate) fn restore_from_log(broker: &Broker) {
-    let taken_ms = broker.replicas.tables_taken_ms();
+    let taken_ms = broker.replication.replicas.tables_taken_ms();
     // A topic without newer messages was known to the master before, or deleted by it.
     let is_newer = |queue: &store::Queue| {
         let newest = queue.max().get().checked_sub(1).map(QueueOffset::new);
@@ -77,7 +77,7 @@ fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Re
         topic.batched |= queue.is_batched();
     }
     let is_topic = |name: &str| {
-        let is_light = broker.config.store.multi_dispatch && names::is_light(name);
+        let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(name);
         !is_light && names::check_topic(name).is_ok()
     };
     let lost = stored.into_iter().filter(|(name, _)| is_topic(name));
@@ -85,13 +85,13 @@ fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Re
     if changes.is_empty() {
         return Ok(());
     }
-    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }
 
 /// Returns the change that gives a topic all its queues in the store, or `None` if it has them already.
 fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
     let count = stored.count;
-    if let Some(topic) = broker.topics.find(name) {
+    if let Some(topic) = broker.tables.topics.find(name) {
         let TopicConfig { read_queue_nums, write_queue_nums, .. } = topic.config;
         if read_queue_nums >= count {
             return None;
@@ -129,9 +129,9 @@ fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
         !names::is_system_group(name)
             && !names::is_light(name)
             && names::check_group(name).is_ok()
-            && broker.groups.find(name).is_none()
+            && broker.tables.groups.find(name).is_none()
     };
-    let lost: Vec<String> = broker.offsets.groups().into_iter().filter(is_lost).collect();
+    let lost: Vec<String> = broker.tables.offsets.groups().into_iter().filter(is_lost).collect();
     for group in &lost {
         tracing::warn!(
             group,
@@ -139,7 +139,7 @@ fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
         );
     }
     let changes = lost.into_iter().map(|group| vec![GroupChange::Ensure(group)]).collect();
-    broker.groups.commit(changes, broker.now_ms()).into_iter().collect()
+    broker.tables.groups.commit(changes, broker.now_ms()).into_iter().collect()
 }
 
 #[cfg(test)]

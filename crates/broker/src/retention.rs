@@ -50,7 +50,7 @@ impl Deletion {
             Ok(GaveBack::Nothing) => WATCH_MS,
             Ok(GaveBack::Piece) => (PIECE_PAUSE_MS / waiting).max(1),
             Ok(GaveBack::LastPiece) => {
-                let pause_ms = self.broker.config.delete_files_interval_ms;
+                let pause_ms = self.broker.runtime.config.delete_files_interval_ms;
                 i64::try_from(pause_ms).unwrap_or(i64::MAX) / waiting
             }
             Err(error) => {
@@ -64,11 +64,11 @@ impl Deletion {
 impl Engine for Deletion {
     fn round(&mut self, now_ms: i64) -> Next {
         let broker = &self.broker;
-        let interval_ms = broker.config.clean_resource_interval_ms;
-        if broker.retention.unused_asked.swap(false, Ordering::AcqRel) {
+        let interval_ms = broker.runtime.config.clean_resource_interval_ms;
+        if broker.runtime.retention.unused_asked.swap(false, Ordering::AcqRel) {
             requests::remove_unused_topics(broker);
         }
-        let asked = broker.retention.asked.load(Ordering::Acquire) > 0;
+        let asked = broker.runtime.retention.asked.load(Ordering::Acquire) > 0;
         let mut is_short = false;
         if self.watched.is_due(now_ms, WATCH_MS) || asked {
             self.watched.restart(now_ms);
@@ -88,7 +88,7 @@ impl Engine for Deletion {
 
 /// Checks how full the disk is. From now on sends are accepted or refused by the level it returns.
 pub(crate) fn watch(broker: &Broker) -> Level {
-    let level = broker.store.watch_space(&broker.config.retention).unwrap_or_else(|error| {
+    let level = broker.store.watch_space(&broker.runtime.config.retention).unwrap_or_else(|error| {
         tracing::error!(%error, "the disk cannot be asked how full it is");
         broker.store.space().level
     });
@@ -98,18 +98,18 @@ pub(crate) fn watch(broker: &Broker) -> Level {
 
 /// Whether the commit log is larger than configured.
 fn is_over(broker: &Broker) -> bool {
-    let most = broker.config.retention.log_bytes_max;
+    let most = broker.runtime.config.retention.log_bytes_max;
     let store = &broker.store;
     most > 0 && store.appended().get() - store.min().get() > most
 }
 
 /// Runs a round of retention. Returns true if files were deleted.
 pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
-    let asked = &broker.retention.asked;
+    let asked = &broker.runtime.retention.asked;
     let asked =
         asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
     let reserved_ms = timed::reserved_ms(broker, now_ms);
-    let settings = RetentionSettings { reserved_ms, ..broker.config.retention.clone() };
+    let settings = RetentionSettings { reserved_ms, ..broker.runtime.config.retention.clone() };
     // Filled only when the store asks for it, because a file is about to be deleted.
     let lags = Mutex::new(Lags::default());
     let unconsumed_from = || {
@@ -137,7 +137,7 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
 
 /// Whether messages that a group has not consumed are protected from deletion now.
 fn protects(broker: &Broker) -> bool {
-    match broker.config.retention.unconsumed {
+    match broker.runtime.config.retention.unconsumed {
         Unconsumed::Drop => false,
         Unconsumed::Protect => broker.store.space().level < Level::Clean,
         Unconsumed::Reject => true,

@@ -8,13 +8,13 @@ use crate::transaction;
 pub(crate) fn save(broker: &Broker) {
     let now_ms = broker.now_ms();
     // The flushed end is taken before the positions: what is on disk by then covers every copy that was delivered before.
-    if !broker.role.is_slave() {
+    if !broker.replication.role.is_slave() {
         transaction::note(broker, broker.store.flushed());
-        broker.pops.save(broker);
+        broker.delivery.pops.save(broker);
     }
     // The end of the log is read after the offsets were taken, so that everything the offsets speak of lies before it.
     let settled = || wait_flushed(&broker.store, broker.store.appended());
-    if let Err(error) = broker.offsets.save(now_ms, settled) {
+    if let Err(error) = broker.tables.offsets.save(now_ms, settled) {
         tracing::error!(%error, "a configuration file could not be written; it is tried again");
     }
 }

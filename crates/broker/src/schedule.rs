@@ -64,7 +64,7 @@ impl Engine for DelayLevels {
 /// Queues a write of changed positions after the preceding copies are on disk. The returned receiver is disconnected
 /// when the write is done. `None` if no position changed.
 fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> Option<Receiver<()>> {
-    let offsets = broker.schedule.changed()?;
+    let offsets = broker.delivery.schedule.changed()?;
     let note = position_writer::delivered(broker, now_ms);
     let (sender, done) = channel();
     let broker = broker.clone();
@@ -73,7 +73,7 @@ fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> 
         if !wait_flushed(&broker.store, LogOffset::new(note.end)) {
             return;
         }
-        if let Err(error) = broker.schedule.write(offsets, broker.now_ms()) {
+        if let Err(error) = broker.delivery.schedule.write(offsets, broker.now_ms()) {
             tracing::error!(%error, "positions of delayed messages could not be written; it is tried again");
         }
         position_writer::keep(&broker, note);
@@ -102,7 +102,7 @@ fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) 
 fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
     let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
-    let first = broker.schedule.offset(level).clamp(min, max);
+    let first = broker.delivery.schedule.offset(level).clamp(min, max);
     let mut units: Vec<Unit> = Vec::new();
     let from = QueueOffset::from_i64(first).unwrap_or_default();
     if let Err(error) = queue.index.units_blocking(from, STEP, &mut units) {
@@ -118,7 +118,10 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
         let mut due_ms = if unit.is_blank() { now_ms } else { due(broker, &queue, offset, &unit, longest) };
         if due_ms > now_ms + longest {
             due_ms = longest
-                + broker.schedule.with_head(level, |head| head.set_back.stored_ms(offset, max, now_ms));
+                + broker
+                    .delivery
+                    .schedule
+                    .with_head(level, |head| head.set_back.stored_ms(offset, max, now_ms));
         }
         if batch.size() > BATCH_BYTES_MAX || due_ms > now_ms {
             next_ms = due_ms.max(now_ms);
@@ -130,7 +133,10 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
             }
             Ok(_) => {}
             Err(error)
-                if broker.schedule.with_head(level, |head| head.patience.holds(offset, &error, now_ms)) =>
+                if broker
+                    .delivery
+                    .schedule
+                    .with_head(level, |head| head.patience.holds(offset, &error, now_ms)) =>
             {
                 tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
                 next_ms = now_ms + RETRY_AFTER_MS;
@@ -138,7 +144,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
             }
             Err(error) => {
                 tracing::error!(level, offset, %error, "a delayed message cannot be delivered and is skipped");
-                broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             }
         }
         offset += 1;
@@ -146,7 +152,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     if !batch.is_empty() {
         if let Err(error) = broker.append_own(batch, now_ms) {
             if let AppendError::Removed { topic } = &error {
-                broker.topics.reopen(topic);
+                broker.tables.topics.reopen(topic);
             }
             tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
             return now_ms + RETRY_AFTER_MS;
@@ -154,7 +160,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
         queues.extend(broker.further_queues(batch));
         broker.grown(batch.end(), queues);
     }
-    broker.schedule.set_offset(level, offset);
+    broker.delivery.schedule.set_offset(level, offset);
     next_ms
 }
 
@@ -210,7 +216,7 @@ fn prepare(
         return Ok(None);
     }
     // As in Java (`ScheduleMessageService.messageTimeUp`) the copy keeps all properties; a delay level only delays messages of clients.
-    let message = Message { store_host: broker.store_host, ..Message::of(&record) };
+    let message = Message { store_host: broker.identity.store_host, ..Message::of(&record) };
     let target = target(broker, topic, queue_id, broker.now_ms())?;
     batch.push(&target.index, &message)?;
     Ok(Some(target))

@@ -71,7 +71,7 @@ impl<'a> SendRequest<'a> {
             flag: 0,
             born_timestamp: header.born_timestamp,
             born_host: caller.remote,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: header.reconsume_times.max(0),
             prepared_transaction_offset: 0,
         }
@@ -98,7 +98,7 @@ pub(crate) fn stage<A: SendAnswers>(
     let staged_bytes = staged.batch.size();
     if staged_bytes > STAGED_BYTES_MAX
         || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker)
-        || staged_bytes > REPLICATED_BYTES_MIN && broker.durability.waits_for_slaves()
+        || staged_bytes > REPLICATED_BYTES_MIN && broker.replication.durability.waits_for_slaves()
     {
         commit(broker, staged, answers);
     }
@@ -107,12 +107,12 @@ pub(crate) fn stage<A: SendAnswers>(
 
 /// Whether a flush started now could run while the rest of the read batch is staged.
 fn flush_could_start(broker: &Broker) -> bool {
-    broker.durability.waits_for_flush() && broker.store.flusher_is_idle()
+    broker.replication.durability.waits_for_flush() && broker.store.flusher_is_idle()
 }
 
 /// Refuses a message of a waiting sender if too few brokers are in sync (`CommitLog.asyncPutMessage`).
 fn demand_replicas(broker: &Broker) -> Result<(), Refusal> {
-    if !broker.durability.lacks_replicas() {
+    if !broker.replication.durability.lacks_replicas() {
         return Ok(());
     }
     let status = AckStatus::InSyncReplicasNotEnough;
@@ -152,14 +152,14 @@ fn find_topic<T>(
     staged: &mut StagedSends<T>,
     header: &SendHeader<'_>,
 ) -> Result<Arc<Topic>, Refusal> {
-    let generation = broker.topics.generation();
+    let generation = broker.tables.topics.generation();
     if let Some((known, topic)) = &staged.last
         && *known == generation
         && topic.name() == header.topic
     {
         return Ok(topic.clone());
     }
-    let topic = broker.topics.find_or_create(header.topic, &template(header))?;
+    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
     // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
     staged.last = Some((generation, topic.clone()));
     Ok(topic)
@@ -209,7 +209,7 @@ fn stage_single<T>(
         RecallHandle::append(
             &mut staged.ids,
             real.topic.name(),
-            &broker.config.broker_name,
+            &broker.runtime.config.broker_name,
             out_ms + 1,
             &key,
         );
@@ -234,7 +234,7 @@ fn stage_single<T>(
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
 pub(crate) fn check_reply(broker: &Broker, request: &SendRequest<'_>) -> Result<i32, Refusal> {
     let header = &request.header;
-    let topic = broker.topics.find_or_create(header.topic, &template(header))?;
+    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
     check::check(broker, &topic, request)?;
     let queues = topic.config.write_queue_nums;
     Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })

@@ -42,7 +42,7 @@ pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOf
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     })?;
     if !broker.is_writable() {
-        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
+        let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if config.retry_queue_nums <= 0 {
@@ -69,9 +69,9 @@ pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOf
     let end = put_copy(broker, &record, at, topic.name(), queue_id, level)?;
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
-    broker.stats.count(Name::SendBack, original, group);
+    broker.figures.stats.count(Name::SendBack, original, group);
     if dead {
-        broker.stats.count(Name::DeadLetters, original, group);
+        broker.figures.stats.count(Name::DeadLetters, original, group);
     }
     Ok(end)
 }
@@ -119,7 +119,7 @@ fn put_copy(
     };
     let message = Message {
         properties: &copied,
-        store_host: broker.store_host,
+        store_host: broker.identity.store_host,
         reconsume_times: record.reconsume_times().saturating_add(1),
         prepared_transaction_offset: 0,
         ..Message::of(record)

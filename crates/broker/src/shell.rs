@@ -59,9 +59,9 @@ impl EngineThreads {
         open: impl FnOnce() -> io::Result<E> + Send + 'static,
     ) -> io::Result<()> {
         let engine = Arc::new(Mutex::new(None));
-        let (left, clock, woken) = (engine.clone(), self.broker.clock.clone(), wakeup.clone());
+        let (left, clock, woken) = (engine.clone(), self.broker.runtime.clock.clone(), wakeup.clone());
         wakeup.restart();
-        self.broker.supervisor.employ(post.work);
+        self.broker.runtime.supervisor.employ(post.work);
         let run = move || {
             woken.attach(thread::current());
             match open() {
@@ -72,7 +72,7 @@ impl EngineThreads {
                 Err(error) => tracing::error!(thread = post.name, %error, "a thread cannot begin its work"),
             }
         };
-        let handle = self.broker.supervisor.spawn(post.work, post.name, run)?;
+        let handle = self.broker.runtime.supervisor.spawn(post.work, post.name, run)?;
         self.threads.push(EngineThread { post, wakeup: wakeup.clone(), engine, handle });
         Ok(())
     }
@@ -96,7 +96,7 @@ impl EngineThreads {
 
     /// Ends all threads before the first engine is stopped, because an engine may still have work for another engine.
     fn end(&mut self) -> Vec<(&'static str, Box<dyn Engine>)> {
-        self.threads.iter().for_each(|thread| self.broker.supervisor.dismiss(thread.post.work));
+        self.threads.iter().for_each(|thread| self.broker.runtime.supervisor.dismiss(thread.post.work));
         self.threads.iter().for_each(|thread| thread.wakeup.stop());
         let ended = self.threads.drain(..).map(|thread| {
             // The supervisor has reported a panic.
@@ -135,8 +135,8 @@ impl Shell {
     /// # Errors
     /// The error of the operating system when a thread cannot be started.
     pub(crate) fn disk_pool(&mut self) -> io::Result<()> {
-        for (name, run) in self.broker.disk_pool.threads() {
-            self.disk_pool.push(self.broker.supervisor.spawn(SupervisedWork::Disk, &name, run)?);
+        for (name, run) in self.broker.runtime.disk_pool.threads() {
+            self.disk_pool.push(self.broker.runtime.supervisor.spawn(SupervisedWork::Disk, &name, run)?);
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Shell {
     ) -> io::Result<()> {
         let broker = self.broker.clone();
         self.tasks.spawn(thread, move || async move {
-            let supervisor = broker.supervisor.clone();
+            let supervisor = broker.runtime.supervisor.clone();
             supervisor.task(post.work, post.name, make(broker)).await;
         })
     }
@@ -184,10 +184,10 @@ impl Shell {
     /// Ends all tasks, then all threads as [`EngineThreads::stop`] does. No message is delivered after this returns.
     /// Further calls do nothing.
     pub(crate) fn stop(&mut self) {
-        self.broker.supervisor.stop();
+        self.broker.runtime.supervisor.stop();
         self.tasks.shutdown();
         self.threads.stop();
-        self.broker.disk_pool.close();
+        self.broker.runtime.disk_pool.close();
         for thread in self.disk_pool.drain(..) {
             // The supervisor has reported a panic.
             let _ = thread.join();

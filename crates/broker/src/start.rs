@@ -111,7 +111,7 @@ impl RunningBroker {
             .and_then(|()| system_topics::create_system_topics(&broker))
             .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let identity = load_controlled(&broker)?;
-        if broker.config.begins_as_copy() {
+        if broker.runtime.config.begins_as_copy() {
             broker
                 .store
                 .start_following()
@@ -119,7 +119,7 @@ impl RunningBroker {
         } else {
             master_services::load(&broker).map_err(|error| StartError::Config(error.to_string()))?;
         }
-        let port = broker.config.listen_port;
+        let port = broker.runtime.config.listen_port;
         // The task threads call name servers with the same TLS settings and within the same memory budget as all connections.
         let (security, budget) = (workers.security().clone(), workers.budget().clone());
         let limits = net::Limits::default();
@@ -127,12 +127,12 @@ impl RunningBroker {
             .map_err(io_error("the broker's timers cannot be started"))?;
         let mut shell = Shell::new(broker.clone(), tasks);
         // Before clients are served: their first requests may have to ask other clients.
-        broker.client_calls.start(shell.tasks().clone());
+        broker.sessions.client_calls.start(shell.tasks().clone());
         shell.disk_pool().map_err(io_error("the threads of the disk pool cannot be started"))?;
         start_retention(&mut shell, &broker)
             .map_err(io_error("the thread that deletes old messages cannot be started"))?;
         // Before clients are served, because this may fail.
-        let is_controlled = broker.config.is_controlled();
+        let is_controlled = broker.runtime.config.is_controlled();
         let (replication, links) = if is_controlled {
             Replication::start_controlled(&broker, identity)
                 .map(|(replication, links)| (replication, Some(links)))
@@ -143,10 +143,10 @@ impl RunningBroker {
         let metrics = MetricsExporter::start(&broker).map_err(io_error(
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
-        let may_forward = is_controlled || broker.config.has_acting_master();
+        let may_forward = is_controlled || broker.runtime.config.has_acting_master();
         let forwards = if may_forward { Some(start_forwarding(&shell)?) } else { None };
         let listen = |port: u16, kind: Port| {
-            let bind = SocketAddr::new(broker.config.bind_address, port);
+            let bind = SocketAddr::new(broker.runtime.config.bind_address, port);
             workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), kind, forwards.clone())))
         };
         // The VIP port is bound first, so that a client that reaches the broker's port finds the VIP port as well.
@@ -157,7 +157,7 @@ impl RunningBroker {
         }
         let address = listen(port, Port::Own)
             .map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
-        if !broker.config.begins_as_copy() {
+        if !broker.runtime.config.begins_as_copy() {
             master_services::start(shell.threads(), &broker, timers)
                 .map_err(io_error("the delivery of delayed messages cannot be started"))?;
         }
@@ -175,7 +175,7 @@ impl RunningBroker {
 
     /// The broker's address; when `brokerIP1` is a host name, the address it resolved to.
     pub fn address(&self) -> SocketAddr {
-        self.broker.store_host
+        self.broker.identity.store_host
     }
 
     /// The address that clients get from name servers: an IP address or a host name, and the port.
@@ -185,7 +185,7 @@ impl RunningBroker {
 
     /// The name of the broker in routes and message queues (`brokerName`).
     pub fn name(&self) -> &str {
-        &self.broker.config.broker_name
+        &self.broker.runtime.config.broker_name
     }
 
     /// The local address the broker listens on.
@@ -199,9 +199,9 @@ impl RunningBroker {
     /// # Errors
     /// The error with which the store was closed.
     pub fn stop(mut self) -> Result<(), store::AppendError> {
-        self.broker.draining.store(true, Ordering::Relaxed);
-        self.broker.supervisor.stop();
-        for name_server in self.broker.config.name_servers() {
+        self.broker.runtime.draining.store(true, Ordering::Relaxed);
+        self.broker.runtime.supervisor.stop();
+        for name_server in self.broker.runtime.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.shell.tasks().clone());
             let (sender, receiver) = std::sync::mpsc::channel();
             let spawned = self.shell.tasks().spawn(PUNCTUAL, move || async move {
@@ -216,16 +216,16 @@ impl RunningBroker {
         self.workers.shutdown();
         self.metrics = None;
         self.shell.stop();
-        if !self.broker.role.is_slave() && !self.broker.config.is_controlled() {
+        if !self.broker.replication.role.is_slave() && !self.broker.runtime.config.is_controlled() {
             // Before replication ends, so that connected slaves get the checkpoints.
-            self.broker.pops.store_all(&self.broker);
+            self.broker.delivery.pops.store_all(&self.broker);
         }
         self.replication.stop();
         let closed = self.broker.store.close();
         // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
         save(&self.broker);
         if closed.is_ok()
-            && let Err(error) = self.broker.schedule.save(self.broker.now_ms())
+            && let Err(error) = self.broker.delivery.schedule.save(self.broker.now_ms())
         {
             tracing::error!(%error, "positions of delayed messages could not be written");
         }
@@ -272,34 +272,36 @@ fn load(
         })?;
     let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
     let broker = Broker::new(loaded, arrivals, ip, port);
-    broker.pops.load(&files)?;
+    broker.delivery.pops.load(&files)?;
     // In controller mode the files are opened when this broker becomes master.
-    let timers = if broker.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
+    let timers =
+        if broker.runtime.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
     Ok((broker, timers))
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.
 fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
-    if !broker.config.is_controlled() {
+    if !broker.runtime.config.is_controlled() {
         return Ok(None);
     }
     let refused = |error: replication::FilesError| StartError::Config(error.to_string());
-    let mut epochs = replication::load_epochs(&broker.config, &broker.files).map_err(refused)?;
+    let mut epochs =
+        replication::load_epochs(&broker.runtime.config, &broker.tables.files).map_err(refused)?;
     let may_have_lost = replication::load_may_have_lost(broker).map_err(refused)?;
     if may_have_lost {
         epochs.cut(broker.store.appended());
     }
-    let mut elected = broker.replicas.elected();
+    let mut elected = broker.replication.replicas.elected();
     (elected.epochs, elected.may_have_lost) = (epochs, may_have_lost);
     drop(elected);
-    replication::load_identity(&broker.config, &broker.files).map_err(refused)
+    replication::load_identity(&broker.runtime.config, &broker.tables.files).map_err(refused)
 }
 
 /// Starts the thread that deletes old messages, once the disk was checked for the first time.
 fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let deletion = Deletion::new(broker.clone());
     let post = Post { work: SupervisedWork::Retention, name: "retention" };
-    shell.threads().start(post, broker.retention.wakeup(), move || Ok(deletion))
+    shell.threads().start(post, broker.runtime.retention.wakeup(), move || Ok(deletion))
 }
 
 /// Starts the task that passes requests to the master while this broker is none.
@@ -321,14 +323,14 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     };
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
-    shell.threads().start(post, broker.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
+    shell.threads().start(post, broker.runtime.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
     let post = |thread, work, name| (thread, Post { work, name });
-    if broker.config.begins_as_copy() {
+    if broker.runtime.config.begins_as_copy() {
         let tasks = shell.tasks().clone();
         let sync = move |broker| replication::sync_metadata(broker, tasks);
         shell.future(post(BLOCKING, Tables, "metadata"), sync)?;
     }
-    if !broker.config.is_slave() {
+    if !broker.runtime.config.is_slave() {
         let checks = transaction::Checks::new(broker.clone());
         shell.task(post(BLOCKING, Checks, "transaction-check"), None, checks)?;
     }
@@ -336,7 +338,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let pulls = move |now_ms| housekeeping::answer_expired(&of_pulls, now_ms);
     shell.task(
         post(PUNCTUAL, Pulls, "suspended-pulls"),
-        Some(|broker| &broker.poll_timeouts.earlier),
+        Some(|broker| &broker.sessions.poll_timeouts.earlier),
         pulls,
     )?;
     shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
@@ -352,14 +354,22 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.task(post(BLOCKING, Ranking, "ranking"), None, rank)?;
     let of_pops = broker.clone();
     let pops = move |now_ms| pop::due(&of_pops, now_ms);
-    shell.task(post(PUNCTUAL, Pops, "suspended-pops"), Some(|broker| broker.pops.earlier()), pops)?;
+    shell.task(
+        post(PUNCTUAL, Pops, "suspended-pops"),
+        Some(|broker| broker.delivery.pops.earlier()),
+        pops,
+    )?;
     let of_delays = broker.clone();
-    let delays = move |now_ms| of_delays.gate.delays.due(now_ms);
-    shell.task(post(PUNCTUAL, Refusals, "refusals"), Some(|broker| &broker.gate.delays.added), delays)?;
-    if broker.gate.plain().is_some() {
+    let delays = move |now_ms| of_delays.sessions.gate.delays.due(now_ms);
+    shell.task(
+        post(PUNCTUAL, Refusals, "refusals"),
+        Some(|broker| &broker.sessions.gate.delays.added),
+        delays,
+    )?;
+    if broker.sessions.gate.plain().is_some() {
         shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.clone()))?;
     }
-    if broker.config.has_acting_master() {
+    if broker.runtime.config.has_acting_master() {
         let tasks = shell.tasks().clone();
         let run = move |broker| acting::run(broker, tasks);
         shell.future(post(BLOCKING, Members, "acting-master"), run)?;

@@ -17,9 +17,9 @@ use crate::state::{NAMES, Name, Read, Tables, Windows};
 /// Samples the messages of producers and of the broker itself since the last sample. The counts of a topic that was
 /// deleted and created again begin at zero.
 fn note_sent(broker: &Broker, windows: &mut Windows) {
-    for topic in broker.stats.take_sent_to() {
-        let Some(topic) = broker.topics.find(&topic) else { continue };
-        let own = broker.stats.own_of(topic.name());
+    for topic in broker.figures.stats.take_sent_to() {
+        let Some(topic) = broker.tables.topics.find(&topic) else { continue };
+        let own = broker.figures.stats.own_of(topic.name());
         let (mut bytes, mut requests) = (own.bytes, own.records);
         for (queue_id, queue) in topic.opened() {
             // Before the counts are read: a send that is counted after that notes the topic once more.
@@ -39,11 +39,11 @@ fn note_sent(broker: &Broker, windows: &mut Windows) {
 
 /// Samples all counters. To be called every [`crate::state::SAMPLE_MS`].
 pub(crate) fn sample(broker: &Broker, now_ms: i64) {
-    let stats = &broker.stats;
+    let stats = &broker.figures.stats;
     let events = stats.events(|key| is_there(broker, key));
     let mut tables = stats.tables();
     let is_first = tables.windows.is_empty();
-    let sums = tables.look(&broker.store, &broker.offsets, is_first);
+    let sums = tables.look(&broker.store, &broker.tables.offsets, is_first);
     let Tables { windows, put, grown, got, .. } = &mut *tables;
     windows.begin(now_ms);
     if windows.begins_hour() {
@@ -52,11 +52,11 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
             windows.retain(name, |key| has_queues(broker, key));
         }
         windows.forget_still();
-        stats.forget_sent_to(|topic| broker.topics.find(topic).is_some());
+        stats.forget_sent_to(|topic| broker.tables.topics.find(topic).is_some());
     }
     note_sent(broker, windows);
     for topic in std::mem::take(grown) {
-        broker.ranking.grew(&topic, || broker.store.topic_end(&topic));
+        broker.tables.ranking.grew(&topic, || broker.store.topic_end(&topic));
         let total = put.get(&topic).copied().unwrap_or_default();
         windows.note(Name::TopicPutNums, &topic, total, total);
     }
@@ -73,7 +73,7 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     for ((name, key), count) in events {
         windows.note(name, &key, count, count);
     }
-    let cluster = &broker.config.broker_cluster_name;
+    let cluster = &broker.runtime.config.broker_cluster_name;
     for (name, value) in [
         (Name::BrokerPutNums, sums.put),
         (Name::BrokerPutNumsUser, sums.put_user),
@@ -99,7 +99,7 @@ fn has_queues(broker: &Broker, key: &str) -> bool {
 /// Whether the topic and the group of a key `topic@group` exist.
 fn is_there(broker: &Broker, key: &str) -> bool {
     let Some((topic, group)) = key.split_once('@') else { return false };
-    broker.topic(topic).is_some() && broker.groups.find(group).is_some()
+    broker.topic(topic).is_some() && broker.tables.groups.find(group).is_some()
 }
 
 /// The change of a counter, which is given by its RocketMQ name and its key, over the last minute, hour and day.
@@ -109,7 +109,7 @@ pub(crate) fn view(broker: &Broker, name: &str, key: &str) -> Result<Read, Refus
         |name: &Name| matches!(name, Name::TopicPutNums | Name::TopicPutSize | Name::TopicPutLatency);
     // The counters of a deleted topic are removed only once an hour.
     let known = known.filter(|name| !is_of_topic(name) || has_queues(broker, key));
-    let read = known.and_then(|known| broker.stats.tables().windows.read(known, key));
+    let read = known.and_then(|known| broker.figures.stats.tables().windows.read(known, key));
     read.ok_or_else(|| Refusal::error(format!("The stats <{name}> <{key}> not exist")))
 }
 

@@ -10,7 +10,7 @@ const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 
 /// Name, number of queues and permissions of the system topics (`TopicConfigManager.init`).
 fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
     let levels = broker.delay_levels();
     let mut topics = vec![
@@ -21,7 +21,7 @@ fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
         (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
         (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
         (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
-        (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
+        (broker.delivery.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
         (format!("{}{name}", names::SYNC_MEMBER_PREFIX), 1, PERM_INHERIT),
         (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
@@ -54,16 +54,17 @@ pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicCo
 
 /// Creates missing system topics, and updates system topics that depend on the configuration.
 pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
-    let missing =
-        system_topics(broker).into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
+    let missing = system_topics(broker).into_iter().filter(|(name, queues, perm)| {
+        match broker.tables.topics.find(name) {
             // The template and the delay levels follow the configuration.
             Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
-            Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.pops.revive_topic => {
+            Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.delivery.pops.revive_topic => {
                 topic.queue_count() < *queues
             }
             Some(_) => false,
             None => true,
-        });
+        }
+    });
     put(broker, missing)
 }
 
@@ -76,5 +77,5 @@ pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
 fn put(broker: &Broker, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<(), Refusal> {
     let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
     let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
-    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }

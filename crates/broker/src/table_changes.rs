@@ -67,9 +67,9 @@ struct AnswerPart {
 /// The versions of this broker's tables at the moment.
 pub(crate) fn versions(broker: &Broker) -> TableVersions {
     TableVersions {
-        offsets: broker.offsets.newest(),
-        topics: broker.topics.generation(),
-        groups: broker.groups.generation(),
+        offsets: broker.tables.offsets.newest(),
+        topics: broker.tables.topics.generation(),
+        groups: broker.tables.groups.generation(),
     }
 }
 
@@ -86,13 +86,13 @@ pub(crate) fn changes_for(
 ) -> Result<(), Refusal> {
     check_master(broker)?;
     let part = AnswerPart::after(question.after.as_deref())?;
-    let expectations = broker.table_copies.expectations();
+    let expectations = broker.replication.table_copies.expectations();
     let Question { slave, has, after } = question;
-    if !broker.table_copies.note(slave, has, broker.clock.steady()) {
+    if !broker.replication.table_copies.note(slave, has, broker.runtime.clock.steady()) {
         return Err(Refusal::error("too many slaves ask for tables"));
     }
     let handle = broker.clone();
-    broker.client_calls.spawn(move || async move {
+    broker.sessions.client_calls.spawn(move || async move {
         let changes = match after {
             Some(_) => look(&handle, &has, part),
             None if wait_for_change(&handle, &has, expectations).await => {
@@ -112,13 +112,13 @@ async fn wait_for_change(
     has: &TableVersions,
     mut expectations: watch::Receiver<u64>,
 ) -> bool {
-    let (mut topics, mut groups) = (broker.topics.changes(), broker.groups.changes());
+    let (mut topics, mut groups) = (broker.tables.topics.changes(), broker.tables.groups.changes());
     if versions(broker).is_newer_than(has) {
         return true;
     }
     let changed = async {
         tokio::select! {
-            () = broker.offsets.wait_for_change(has.offsets) => true,
+            () = broker.tables.offsets.wait_for_change(has.offsets) => true,
             _ = topics.changed() => true,
             _ = groups.changed() => true,
             _ = expectations.changed() => false,
@@ -128,10 +128,10 @@ async fn wait_for_change(
 }
 
 async fn pause_before_look(broker: &Broker, slave: BrokerId) {
-    let entries = broker.table_copies.entries.load(Ordering::Relaxed);
+    let entries = broker.replication.table_copies.entries.load(Ordering::Relaxed);
     let interval = LOOK_INTERVAL + Duration::from_millis(entries / ENTRIES_PER_MS);
-    let now = broker.clock.steady();
-    let before = broker.table_copies.note_look(slave, now);
+    let now = broker.runtime.clock.steady();
+    let before = broker.replication.table_copies.note_look(slave, now);
     pause((before + interval).saturating_sub(now)).await;
 }
 
@@ -146,8 +146,8 @@ fn look(broker: &Broker, has: &TableVersions, mut part: AnswerPart) -> (TableVer
         changes.groups = part.groups(broker, has.groups);
     }
     if let Some(after) = part.begin(2) {
-        let found = broker.offsets.changed_after(has.offsets, &after, part.room);
-        broker.table_copies.entries.store(found.looked_at as u64, Ordering::Relaxed);
+        let found = broker.tables.offsets.changed_after(has.offsets, &after, part.room);
+        broker.replication.table_copies.entries.store(found.looked_at as u64, Ordering::Relaxed);
         versions.offsets = found.generation;
         changes.offsets = Some(found.changed);
         part.more = found.more.map(|key| format!("{} {key}", TABLES[2]));
@@ -196,13 +196,13 @@ impl AnswerPart {
 
     fn topics(&mut self, broker: &Broker, has: u64) -> Option<Changed<TopicTable>> {
         self.begin(0)?;
-        let (data_version, names) = broker.topics.changed_since(has);
+        let (data_version, names) = broker.tables.topics.changed_since(has);
         let is_whole = names.is_none();
-        let all = || broker.topics.all().map(|topic| topic.name().to_owned()).collect();
+        let all = || broker.tables.topics.all().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
         self.add_names(0, names.unwrap_or_else(all), |name| {
-            let Some(topic) = broker.topics.find(name) else {
+            let Some(topic) = broker.tables.topics.find(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;
             };
@@ -214,13 +214,13 @@ impl AnswerPart {
 
     fn groups(&mut self, broker: &Broker, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
         self.begin(1)?;
-        let (data_version, names) = broker.groups.changed_since(has);
+        let (data_version, names) = broker.tables.groups.changed_since(has);
         let is_whole = names.is_none();
-        let forbidden_table = broker.groups.forbidden();
+        let forbidden_table = broker.tables.groups.forbidden();
         let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
-        self.add_names(1, names.unwrap_or_else(|| broker.groups.names()), |name| {
-            let Some(group) = broker.groups.in_table(name) else {
+        self.add_names(1, names.unwrap_or_else(|| broker.tables.groups.names()), |name| {
+            let Some(group) = broker.tables.groups.in_table(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;
             };
@@ -233,7 +233,11 @@ impl AnswerPart {
 }
 
 fn check_master(broker: &Broker) -> Result<(), Refusal> {
-    if broker.role.current() == BrokerRole::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
+    if broker.replication.role.current() == BrokerRole::Master {
+        Ok(())
+    } else {
+        Err(Refusal::error(NOT_MASTER))
+    }
 }
 
 /// The topics and groups of the moment, for [`are_copied`] and [`wait`].
@@ -249,18 +253,18 @@ pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
 /// Whether every slave that may be elected next has these versions. False on a broker that is no longer master.
 /// [`wait`] explains the reason.
 pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
-    if !broker.config.is_controlled() {
+    if !broker.runtime.config.is_controlled() {
         return true;
     }
     let slaves = electable_slaves(broker);
     // After the set was read: a broker that is deposed first stops being master, and then forgets the set.
-    broker.role.current() == BrokerRole::Master
-        && broker.table_copies.cover(&slaves, wanted, broker.clock.steady())
+    broker.replication.role.current() == BrokerRole::Master
+        && broker.replication.table_copies.cover(&slaves, wanted, broker.runtime.clock.steady())
 }
 
 /// The slaves that may be elected next.
 fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
-    let elected = broker.replicas.elected();
+    let elected = broker.replication.replicas.elected();
     let members = elected.in_sync.members.union(&elected.proposed);
     members.copied().filter(|member| member.get() != elected.own).collect()
 }
@@ -271,8 +275,8 @@ fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
 /// # Errors
 /// `SYSTEM_BUSY` when that takes too long, or this broker is no longer master. The slaves may still get the versions.
 pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), Refusal> {
-    let mut copies = broker.table_copies.changes();
-    let until = broker.clock.steady() + SLAVES_PATIENCE;
+    let mut copies = broker.replication.table_copies.changes();
+    let until = broker.runtime.clock.steady() + SLAVES_PATIENCE;
     loop {
         copies.mark_unchanged();
         if are_copied(broker, &wanted) {
@@ -282,9 +286,9 @@ pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), R
             let remark = "this broker is no longer the master, and the new one may not have what was changed; try again";
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
-        if broker.clock.steady() >= until {
+        if broker.runtime.clock.steady() >= until {
             let since = until.saturating_sub(SLAVES_PATIENCE);
-            broker.table_copies.note_silent(&electable_slaves(broker), &wanted, since);
+            broker.replication.table_copies.note_silent(&electable_slaves(broker), &wanted, since);
             let remark = format!(
                 "a slave of the in-sync set did not take the master's tables within {} ms; try again",
                 SLAVES_PATIENCE.as_millis()

@@ -58,7 +58,7 @@ impl Fixture {
     pub(crate) fn reopened(mut self) -> Self {
         self.broker.store.close().unwrap();
         crate::save::save(&self.broker);
-        self.broker.schedule.save(0).unwrap();
+        self.broker.delivery.schedule.save(0).unwrap();
         let directory = self.directory.take().unwrap();
         drop(self);
         Self::at(directory, |_| {})
@@ -85,7 +85,7 @@ impl Fixture {
             link: crate::remoting::link(peer),
             seen_ms: 0,
         };
-        self.broker.clients.join_producer(group, member);
+        self.broker.sessions.clients.join_producer(group, member);
     }
 
     /// Opens a broker on a directory that may contain files already.
@@ -143,17 +143,18 @@ impl Fixture {
         let loaded = Loaded::read(config, topics, store, files.clone(), disk_pool).unwrap();
         let arrivals = Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived };
         let broker = Broker::new(Loaded { clock, ..loaded }, arrivals, ADDRESS.ip(), ADDRESS.port());
-        broker.pops.load(&files).unwrap();
-        let spawn =
-            |(name, run): (String, _)| broker.supervisor.spawn(SupervisedWork::Disk, &name, run).unwrap();
-        let disk_pool = Mutex::new(broker.disk_pool.threads().into_iter().map(spawn).collect());
+        broker.delivery.pops.load(&files).unwrap();
+        let spawn = |(name, run): (String, _)| {
+            broker.runtime.supervisor.spawn(SupervisedWork::Disk, &name, run).unwrap()
+        };
+        let disk_pool = Mutex::new(broker.runtime.disk_pool.threads().into_iter().map(spawn).collect());
         Self { broker, directory: Some(directory), disk_pool }
     }
 
     /// Runs the queued jobs of the disk pool, and ends its threads.
     pub(crate) fn stop_disk_pool(&self) {
-        self.broker.supervisor.stop();
-        self.broker.disk_pool.close();
+        self.broker.runtime.supervisor.stop();
+        self.broker.runtime.disk_pool.close();
         self.disk_pool.lock().unwrap().drain(..).for_each(|thread| thread.join().unwrap());
     }
 
@@ -178,7 +179,7 @@ impl Fixture {
     }
 
     pub(crate) fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {
-        self.broker.topics.ensure(topic, queue_id + 1, 1).unwrap();
+        self.broker.tables.topics.ensure(topic, queue_id + 1, 1).unwrap();
         self.broker.log_queue(topic, queue_id).unwrap()
     }
 

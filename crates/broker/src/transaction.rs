@@ -49,13 +49,13 @@ const GROUP: &str = "CID_RMQ_SYS_TRANS";
 /// `flushed` is how far the log was flushed before the call.
 pub(crate) fn note(broker: &Broker, flushed: LogOffset) {
     let positions = {
-        let mut half_messages = broker.transactions.lock();
+        let mut half_messages = broker.delivery.transactions.lock();
         // Under the lock, so that every record the state depends on lies before the end of the log read here.
         half_messages.positions(flushed, broker.store.appended())
     };
     let Some((half, op)) = positions else { return };
-    broker.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
-    broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
+    broker.tables.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
+    broker.tables.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
 }
 
 /// Message and its target queue.
@@ -96,8 +96,8 @@ fn append_with_op(
         sys_flag: 0,
         flag: 0,
         born_timestamp: now_ms,
-        born_host: broker.store_host,
-        store_host: broker.store_host,
+        born_host: broker.identity.store_host,
+        store_host: broker.identity.store_host,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
     };

@@ -77,7 +77,7 @@ impl Broker {
         committed: i64,
         end: i64,
     ) -> Option<Unconsumed> {
-        let subscription = self.clients.subscription(group, queue.topic());
+        let subscription = self.sessions.clients.subscription(group, queue.topic());
         Unconsumed::find(queue, subscription.as_deref(), committed, end)
     }
 
@@ -90,7 +90,7 @@ impl Broker {
         queue: &Arc<Queue>,
         (committed, end): (i64, i64),
     ) -> (i64, bool) {
-        if self.clients.message_model(group) == Some(MessageModel::Broadcasting) {
+        if self.sessions.clients.message_model(group) == Some(MessageModel::Broadcasting) {
             return (UNKNOWN, false);
         }
         let Some(message) = self.unconsumed(group, queue, committed, end) else { return (0, false) };

@@ -236,7 +236,7 @@ fn acls_are_refused_with_javas_texts_and_nothing_is_stored() {
     assert_eq!(text(auth.acl("").map(drop)), (16, "The subject is null.".to_owned()));
 }
 
-/// Java gives passwords to everybody who may ask for users.
+/// Java gives passwords to every user with permission to list users.
 #[test]
 fn hole_passwords_are_for_super_users_only() {
     let fixture = Fixture::new();

@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl Group {
     /// Returns when this broker serves.
     pub(super) async fn come_online(&mut self) {
-        if self.broker.role.current() != BrokerRole::Fenced {
+        if self.broker.replication.role.current() != BrokerRole::Fenced {
             return;
         }
         let mut logged = String::new();
@@ -44,12 +44,12 @@ impl Group {
 
     /// Does the necessary exchange before this broker serves.
     async fn prepare(&mut self) -> Result<(), GroupError> {
-        if self.broker.config.name_servers().is_empty() {
+        if self.broker.runtime.config.name_servers().is_empty() {
             // No name server shows a slave as master.
             return Ok(());
         }
         let members = self.members().await.ok_or(GroupError::NoMembers)?;
-        if self.broker.config.is_slave() {
+        if self.broker.runtime.config.is_slave() {
             return match members.get(&MASTER) {
                 Some(master) => self.connect_to(master).await,
                 None => Ok(()),
@@ -66,8 +66,8 @@ impl Group {
         let peer = self.dial(master).await?;
         let reply = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
         let Some(ha) = reply.text("masterHaAddress").filter(|ha| !ha.is_empty()) else { return Ok(()) };
-        self.broker.replicas.learn(None, Some(ha));
-        let follows = |broker: &Broker| broker.replicas.follows();
+        self.broker.replication.replicas.learn(None, Some(ha));
+        let follows = |broker: &Broker| broker.replication.replicas.follows();
         self.wait_for(follows).await.ok_or_else(|| GroupError::NotConnected(master.to_owned()))
     }
 
@@ -79,13 +79,14 @@ impl Group {
         let peer = self.dial(slave).await?;
         let write = |writer: FrameWriter<'_>| {
             let writer = writer.text("masterHaAddress", &broker.ha_address());
-            let writer = writer.number("masterFlushOffset", broker.acting.log_end_at_start().get());
+            let writer =
+                writer.number("masterFlushOffset", broker.replication.acting.log_end_at_start().get());
             writer.text("masterAddress", &broker.address()).finish(b"");
         };
         self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, write).await?;
         // A connection says which machine it comes from, and not from which broker of it.
         let has_connected = |broker: &Broker| {
-            let slaves = broker.replicas.slaves();
+            let slaves = broker.replication.replicas.slaves();
             let mut reported = slaves.iter().filter(|slave| slave.has_reported());
             reported.any(|slave| {
                 addresses.iter().any(|at| at.ip().to_canonical() == slave.remote.ip().to_canonical())
@@ -101,15 +102,15 @@ impl Group {
         let delays: DelayOffsetTable = self.read(slave, peer, request::GET_ALL_DELAY_OFFSET).await?;
         tracing::info!(slave, entries = offsets.offset_table.len(), "the offsets of a slave are taken back");
         let is_known = |topic: &str, group: &str| {
-            broker.topics.find(topic).is_some() && broker.groups.find(group).is_some()
+            broker.tables.topics.find(topic).is_some() && broker.tables.groups.find(group).is_some()
         };
-        broker.offsets.take_back(offsets, is_known);
-        Ok(broker.schedule.take_back(delays)?)
+        broker.tables.offsets.take_back(offsets, is_known);
+        Ok(broker.delivery.schedule.take_back(delays)?)
     }
 
     /// Waits until `is_so` holds after a change of the connections for the log. Returns `None` after a timeout.
     async fn wait_for(&self, is_so: impl Fn(&Broker) -> bool) -> Option<()> {
-        let mut news = self.broker.replicas.connections();
+        let mut news = self.broker.replication.replicas.connections();
         within(CONNECTION_PATIENCE, async {
             while !is_so(&self.broker) {
                 // The sender is part of the broker.
@@ -122,12 +123,12 @@ impl Group {
 
 /// Registers this broker and lets it serve.
 fn serve(broker: &Broker) {
-    if broker.config.is_slave() {
-        broker.role.follow(broker.config.broker_id);
-        broker.role.agree();
+    if broker.runtime.config.is_slave() {
+        broker.replication.role.follow(broker.runtime.config.broker_id);
+        broker.replication.role.agree();
     } else {
-        broker.role.lead();
+        broker.replication.role.lead();
         master_services::wake(broker);
     }
-    tracing::info!(id = broker.role.id(), "this broker has what its group has, and serves");
+    tracing::info!(id = broker.replication.role.id(), "this broker has what its group has, and serves");
 }

@@ -56,7 +56,7 @@ impl World {
             change(config);
         });
         fixture.queue("T", 3);
-        fixture.broker.groups.make("G", 1).unwrap();
+        fixture.broker.tables.groups.make("G", 1).unwrap();
         fixture
     }
 
@@ -92,14 +92,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn offset(fixture: &Fixture, queue: i32) -> Option<i64> {
-    fixture.broker.offsets.committed("G", "T", queue)
+    fixture.broker.tables.offsets.committed("G", "T", queue)
 }
 
 #[test]
 fn what_is_committed_while_the_master_is_away_comes_to_it() {
     let world = World::new();
     let (slave, master) = (world.slave(), world.broker(|_| {}));
-    let (acting, offsets) = (&slave.broker.acting, &slave.broker.offsets);
+    let (acting, offsets) = (&slave.broker.replication.acting, &slave.broker.tables.offsets);
     let mut group = world.group(&slave);
     offsets.commit("G", "T", 3, 1);
     world.knows(&[(1, "h:1"), (2, "h:2")]);
@@ -116,7 +116,7 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
     assert!(acting.is_acting());
 
     for (queue, committed) in [(0, 3), (1, 5)] {
-        master.broker.offsets.commit("G", "T", queue, committed);
+        master.broker.tables.offsets.commit("G", "T", queue, committed);
     }
     let address = world.serve(&master);
     world.knows(&[(0, &address), (1, "h:1")]);
@@ -124,7 +124,7 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
     assert!(!acting.is_acting());
     let told = [0, 1, 3].map(|queue| offset(&master, queue));
     assert_eq!(told, [Some(7), Some(5), None], "only what is larger, and was committed while it was away");
-    let known = slave.broker.replicas.master().borrow().clone();
+    let known = slave.broker.replication.replicas.master().borrow().clone();
     assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.ha_address())));
 }
 
@@ -133,16 +133,16 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
 fn pops_of_a_slave_that_acted_and_stood_by_end_when_the_master_is_back() {
     let world = World::new();
     let (slave, master) = (world.slave(), world.broker(|_| {}));
-    slave.broker.role.follow(2);
+    slave.broker.replication.role.follow(2);
     let mut group = world.group(&slave);
     world.knows(&[(2, "h:2")]);
     block_on(group.look());
-    assert!(slave.broker.acting.is_acting());
-    let pops = &slave.broker.pops.in_flight_queues;
+    assert!(slave.broker.replication.acting.is_acting());
+    let pops = &slave.broker.delivery.pops.in_flight_queues;
     pops.make("G", "T", 0);
     world.knows(&[(1, "h:1"), (2, "h:2")]);
     block_on(group.look());
-    assert!(!slave.broker.acting.is_acting() && pops.find("G", "T", 0).is_some());
+    assert!(!slave.broker.replication.acting.is_acting() && pops.find("G", "T", 0).is_some());
     world.knows(&[(0, &world.serve(&master)), (1, "h:1"), (2, "h:2")]);
     block_on(group.look());
     assert!(pops.find("G", "T", 0).is_none());
@@ -152,12 +152,12 @@ fn pops_of_a_slave_that_acted_and_stood_by_end_when_the_master_is_back() {
 fn a_slave_with_a_larger_id_leaves_it_to_the_other_one() {
     let world = World::new();
     let slave = world.slave();
-    slave.broker.role.follow(2);
-    slave.broker.replicas.learn(Some("10.0.0.1:10911"), Some("10.0.0.1:10912"));
+    slave.broker.replication.role.follow(2);
+    slave.broker.replication.replicas.learn(Some("10.0.0.1:10911"), Some("10.0.0.1:10912"));
     world.knows(&[(1, "h:1"), (2, "h:2")]);
     block_on(world.group(&slave).look());
-    assert!(!slave.broker.acting.is_acting());
-    assert_eq!(*slave.broker.replicas.master().borrow(), MasterAddresses::default());
+    assert!(!slave.broker.replication.acting.is_acting());
+    assert_eq!(*slave.broker.replication.replicas.master().borrow(), MasterAddresses::default());
 }
 
 #[test]
@@ -169,38 +169,38 @@ fn without_an_answer_of_a_name_server_everything_stays() {
     block_on(group.look());
     world.workers.shutdown();
     block_on(group.look());
-    assert!(slave.broker.acting.is_acting());
+    assert!(slave.broker.replication.acting.is_acting());
 }
 
 #[test]
 fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
     let world = World::new();
     let (slave, master) = (world.slave(), world.broker(|_| {}));
-    slave.broker.offsets.commit("G", "T", 0, 9);
-    slave.broker.offsets.commit("G", "Gone", 0, 9);
-    slave.broker.schedule.set_offset(3, 4);
-    master.broker.offsets.commit("G", "T", 0, 3);
-    master.broker.schedule.set_offset(2, 6);
+    slave.broker.tables.offsets.commit("G", "T", 0, 9);
+    slave.broker.tables.offsets.commit("G", "Gone", 0, 9);
+    slave.broker.delivery.schedule.set_offset(3, 4);
+    master.broker.tables.offsets.commit("G", "T", 0, 3);
+    master.broker.delivery.schedule.set_offset(2, 6);
     let address = world.serve(&slave);
     world.knows(&[(0, &master.broker.address()), (1, &address)]);
-    assert_eq!(master.broker.role.current(), BrokerRole::Fenced);
-    let mut told = slave.broker.replicas.master();
+    assert_eq!(master.broker.replication.role.current(), BrokerRole::Fenced);
+    let mut told = slave.broker.replication.replicas.master();
     let connects = async {
         told.wait_for(|master| master.ha.is_some()).await.unwrap();
         let remote = "127.0.0.1:1".parse().unwrap();
         let connected = Arc::new(SlaveProgress::new(remote));
-        master.broker.replicas.join(connected.clone());
+        master.broker.replication.replicas.join(connected.clone());
         assert_eq!(offset(&master, 0), Some(3), "nothing is taken back before the log flows");
-        master.broker.replicas.note_report(&connected, 0);
+        master.broker.replication.replicas.note_report(&connected, 0);
     };
     let mut group = world.group(&master);
     block_on(async { tokio::join!(group.come_online(), connects) });
     assert_eq!(told.borrow().ha, Some(master.broker.ha_address()));
     assert_eq!(told.borrow().broker, None, "its tables are not taken before name servers know it");
-    assert_eq!(master.broker.role.current(), BrokerRole::Master);
+    assert_eq!(master.broker.replication.role.current(), BrokerRole::Master);
     assert_eq!(offset(&master, 0), Some(9));
-    assert_eq!(master.broker.offsets.committed("G", "Gone", 0), None, "the topic is not there");
-    let positions = [2, 3].map(|level| master.broker.schedule.offset(level));
+    assert_eq!(master.broker.tables.offsets.committed("G", "Gone", 0), None, "the topic is not there");
+    let positions = [2, 3].map(|level| master.broker.delivery.schedule.offset(level));
     assert_eq!(positions, [6, 4], "of both the one that is further");
 }
 
@@ -214,14 +214,14 @@ fn a_slave_serves_when_it_follows_its_master() {
     let master = world.broker(|config| config.replication.acting.skips_pre_online = true);
     world.knows(&[(0, &world.serve(&master))]);
     let broker = &slave.broker;
-    let mut told = broker.replicas.master();
+    let mut told = broker.replication.replicas.master();
     let follows = async {
         told.wait_for(|master| master.ha.is_some()).await.unwrap();
-        assert_eq!(broker.role.current(), BrokerRole::Fenced);
-        broker.replicas.set_follows(true);
+        assert_eq!(broker.replication.role.current(), BrokerRole::Fenced);
+        broker.replication.replicas.set_follows(true);
     };
     let mut group = world.group(&slave);
     block_on(async { tokio::join!(group.come_online(), follows) });
-    assert_eq!((broker.role.current(), broker.role.id()), (BrokerRole::Slave, 1));
-    assert!(broker.role.is_consistent());
+    assert_eq!((broker.replication.role.current(), broker.replication.role.id()), (BrokerRole::Slave, 1));
+    assert!(broker.replication.role.is_consistent());
 }

@@ -15,21 +15,21 @@ const SILENCE_MS: u64 = 2_000;
 /// Returns the entries of the broker's runtime status about replication. A master has an entry for each slave, and a
 /// slave has a single entry.
 pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         return BTreeMap::from([("replicationMaster".to_owned(), of_master(broker))]);
     }
-    let slaves = broker.replicas.slaves().into_iter();
+    let slaves = broker.replication.replicas.slaves().into_iter();
     slaves.map(|slave| (format!("replicationSlave_{}", slave.remote), of_slave(broker, &slave))).collect()
 }
 
 /// Returns the state of a slave's connection to its master.
 fn of_master(broker: &Broker) -> String {
-    let replicas = &broker.replicas;
+    let replicas = &broker.replication.replicas;
     let address = replicas.master().borrow().ha.clone();
     let address = address.unwrap_or_else(|| "an unknown address".to_owned());
     let silent = silence(broker, replicas.upstream.read_ms.load(Ordering::Relaxed));
     let text = match replicas.upstream.trouble() {
-        _ if broker.acting.is_acting() => "acts for its master, which is gone".to_owned(),
+        _ if broker.replication.acting.is_acting() => "acts for its master, which is gone".to_owned(),
         _ if replicas.follows() => match silent {
             Some(silent) => format!("heard nothing from {address} for {silent}"),
             None => format!("follows {address}"),
@@ -55,7 +55,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
         return format!("not in sync: heard nothing for {silent}");
     }
     let gap = broker.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
-    if !broker.config.is_controlled() && !slave.is_known() {
+    if !broker.runtime.config.is_controlled() && !slave.is_known() {
         let gap = size(gap);
         return format!(
             "does not count: no broker at this address fetches the tables of this master, and no other slave lacks a connection; gap {gap}"
@@ -73,7 +73,8 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
 /// Time since the peer of a connection sent bytes; `None` if the time is at most the heartbeat interval.
 fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
     let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
-    let is_silent = heard_ms > 0 && silent_ms > broker.config.replication.heartbeat_interval_ms + SILENCE_MS;
+    let is_silent =
+        heard_ms > 0 && silent_ms > broker.runtime.config.replication.heartbeat_interval_ms + SILENCE_MS;
     is_silent.then(|| format!("{} s", silent_ms / 1000))
 }
 
@@ -83,11 +84,11 @@ pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bo
     if silence(broker, slave.heard_ms.load(Ordering::Relaxed)).is_some() {
         return false;
     }
-    if broker.config.is_controlled() {
+    if broker.runtime.config.is_controlled() {
         let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
-        return broker.replicas.elected().in_sync.members.contains(&id);
+        return broker.replication.replicas.elected().in_sync.members.contains(&id);
     }
-    slave.is_known() && gap < broker.config.replication.max_gap_bytes
+    slave.is_known() && gap < broker.runtime.config.replication.max_gap_bytes
 }
 
 #[cfg(test)]
@@ -103,18 +104,18 @@ mod tests {
         let fixture = Fixture::with(|config| config.replication.max_gap_bytes = 1000);
         fixture.put("T", 0, &[7; 5000], b"");
         let (broker, slave) = (&fixture.broker, Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap())));
-        broker.replicas.join(slave.clone());
+        broker.replication.replicas.join(slave.clone());
         let said = || status(broker)["replicationSlave_10.0.0.1:1"].clone();
         assert_eq!(said(), "has not said where its log ends");
         let end = broker.store.appended().get();
         let now_ms = broker.now_ms();
         slave.sent.add(1 << 20, now_ms - 1010);
-        broker.replicas.note_report(&slave, end - 4096);
+        broker.replication.replicas.note_report(&slave, end - 4096);
         assert!(said().starts_with("does not count: ") && said().ends_with("; gap 4.0 KiB"), "{}", said());
         slave.is_known.store(true, Ordering::Relaxed);
         let text = said();
         assert!(text.starts_with("not in sync: gap 4.0 KiB, ") && text.ends_with("/s, 0.0 s left"), "{text}");
-        broker.replicas.note_report(&slave, end - 512);
+        broker.replication.replicas.note_report(&slave, end - 512);
         assert!(said().starts_with("in sync: gap 512 B, "), "{}", said());
         slave.note_trouble("its log ends too early".to_owned());
         assert_eq!(said(), "cannot follow: its log ends too early");
@@ -123,11 +124,11 @@ mod tests {
     /// A master with controllers and its slave with broker id 2.
     fn controlled() -> (Fixture, Arc<SlaveProgress>) {
         let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
-        fixture.broker.role.lead();
+        fixture.broker.replication.role.lead();
         let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
         slave.broker.store(2, Ordering::Relaxed);
-        fixture.broker.replicas.join(slave.clone());
-        fixture.broker.replicas.note_report(&slave, 0);
+        fixture.broker.replication.replicas.join(slave.clone());
+        fixture.broker.replication.replicas.note_report(&slave, 0);
         (fixture, slave)
     }
 
@@ -137,7 +138,7 @@ mod tests {
         let broker = &fixture.broker;
         for (members, is_in_sync) in [(vec![1], false), (vec![1, 2], true)] {
             let members = members.into_iter().map(BrokerId::new).collect();
-            broker.replicas.elected().in_sync.members = members;
+            broker.replication.replicas.elected().in_sync.members = members;
             let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
             let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
@@ -150,7 +151,7 @@ mod tests {
     fn a_slave_that_is_silent_is_not_in_sync() {
         let (fixture, slave) = controlled();
         let broker = &fixture.broker;
-        broker.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
+        broker.replication.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
         for (silent_ms, is_in_sync) in [(6_900, true), (7_500, false)] {
             slave.heard_ms.store(broker.now_ms() - silent_ms, Ordering::Relaxed);
             let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
@@ -166,7 +167,7 @@ mod tests {
         let fixture = Fixture::with(|config| {
             config.replication.role = Role::Slave;
         });
-        let replicas = &fixture.broker.replicas;
+        let replicas = &fixture.broker.replication.replicas;
         let said = || status(&fixture.broker)["replicationMaster"].clone();
         assert_eq!(said(), "does not follow an unknown address yet");
         replicas.learn(None, Some("10.0.0.1:10912"));
@@ -176,9 +177,9 @@ mod tests {
         assert_eq!(said(), "follows 10.0.0.1:10912");
         replicas.upstream.note_read(20, fixture.broker.now_ms() - 12_500);
         assert_eq!(said(), "heard nothing from 10.0.0.1:10912 for 12 s");
-        fixture.broker.acting.set_acting(true);
+        fixture.broker.replication.acting.set_acting(true);
         assert_eq!(said(), "acts for its master, which is gone");
-        fixture.broker.acting.set_acting(false);
+        fixture.broker.replication.acting.set_acting(false);
         replicas.upstream.note_read(20, fixture.broker.now_ms());
         replicas.upstream.note_clock(8_000, 1_000, 1_400);
         assert!(

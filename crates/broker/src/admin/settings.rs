@@ -12,8 +12,8 @@ use crate::{Refusal, replication, system_topics};
 
 /// Returns all settings, with the present value of `flushDiskType`.
 pub(crate) fn config(broker: &Broker) -> Config {
-    let mut config = Config::clone(&broker.config);
-    config.store.flush = broker.durability.mode();
+    let mut config = Config::clone(&broker.runtime.config);
+    config.store.flush = broker.replication.durability.mode();
     config
 }
 
@@ -27,13 +27,14 @@ pub(crate) fn update_config(
     then: impl FnOnce(&[String]) + Send + 'static,
 ) -> Result<(), Refusal> {
     // Held to the end, so that the file gets the changes in the order in which they take effect.
-    let _changing = broker.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _changing =
+        broker.runtime.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let not_changed = |error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),
     };
-    let update = update(&broker.config, changes).map_err(not_changed)?;
-    let file = broker.files.at(update.config.file());
+    let update = update(&broker.runtime.config, changes).map_err(not_changed)?;
+    let file = broker.tables.files.at(update.config.file());
     let text =
         if update.written.is_empty() { String::new() } else { merged(&file.read_text()?, &update.written) };
     // Checked before the file is written, so that the file never has settings that stop a start.
@@ -52,19 +53,19 @@ pub(crate) fn update_config(
     }
     let refuse = |error: TooManySets| Refusal::error(error.to_string());
     // Checked before the file is written, so that the file never has settings that were not taken.
-    broker.config.admits(&config).map_err(refuse)?;
+    broker.runtime.config.admits(&config).map_err(refuse)?;
     file.write(text.as_bytes())?;
-    let (now, flush) = (broker.durability.mode(), config.store.flush);
-    if flush == store::FlushMode::Async && broker.config.is_controlled() {
+    let (now, flush) = (broker.replication.durability.mode(), config.store.flush);
+    if flush == store::FlushMode::Async && broker.runtime.config.is_controlled() {
         replication::note_flushed_later(broker)?;
     }
-    broker.config.replace(config).map_err(refuse)?;
+    broker.runtime.config.replace(config).map_err(refuse)?;
     tracing::info!(%from, ?written, "settings were changed");
     take_effect(broker, written.keys().map(String::as_str))?;
     if now == flush {
         then(&notes);
     } else {
-        broker.durability.set_mode(flush, move || then(&notes));
+        broker.replication.durability.set_mode(flush, move || then(&notes));
     }
     Ok(())
 }
@@ -74,13 +75,13 @@ fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Resu
     for key in keys {
         match key {
             // Registers all topics anew, because name servers store the permission per topic.
-            "brokerPermission" => broker.topics.renew(None, broker.now_ms()),
+            "brokerPermission" => broker.tables.topics.renew(None, broker.now_ms()),
             // The template for automatically created topics holds whether any may be created.
             "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,
             // The template also holds the largest number of queues of such a topic.
             "defaultTopicQueueNums" => system_topics::renew_template(broker)?,
-            "namesrvAddr" => broker.registration_acks.change_name_servers(),
-            "timerStopEnqueue" | "timerStopDequeue" => broker.timer.wakeup().wake(),
+            "namesrvAddr" => broker.replication.registration_acks.change_name_servers(),
+            "timerStopEnqueue" | "timerStopDequeue" => broker.delivery.timer.wakeup().wake(),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ use crate::system_topics::system_topic_names;
 
 /// The delivery positions of all delay levels.
 pub(crate) fn delay_offsets(broker: &Broker) -> DelayOffsetTable {
-    let levels = (1..=broker.delay_levels()).map(|level| (level, broker.schedule.offset(level)));
+    let levels = (1..=broker.delay_levels()).map(|level| (level, broker.delivery.schedule.offset(level)));
     let offset_table = levels.filter(|(_, offset)| *offset > 0).collect();
     DelayOffsetTable { offset_table, ..DelayOffsetTable::default() }
 }
@@ -18,7 +18,7 @@ pub(crate) fn delay_offsets(broker: &Broker) -> DelayOffsetTable {
 /// The topics that users do not create.
 pub(crate) fn system_topics(broker: &Broker) -> BTreeSet<String> {
     let mut list: BTreeSet<String> = system_topic_names(broker).into_iter().collect();
-    let system = broker.topics.all().filter(|topic| names::is_system_topic(topic.name()));
+    let system = broker.tables.topics.all().filter(|topic| names::is_system_topic(topic.name()));
     list.extend(system.map(|topic| topic.name().to_owned()));
     list
 }

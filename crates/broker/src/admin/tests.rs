@@ -26,7 +26,7 @@ fn topics_with_the_names_of_cluster_and_broker_are_the_brokers_own() {
         config.trace_topic = "Traces".to_owned();
     });
     crate::system_topics::create_system_topics(&fixture.broker).unwrap();
-    let version = fixture.broker.topics.version();
+    let version = fixture.broker.tables.topics.version();
     for name in ["C", "b", "C_REPLY_TOPIC", "Traces", "TBW102"] {
         let refused = (29, format!("The topic[{name}] is conflict with system topic."));
         assert_eq!(put_topic(&fixture, name, "SINGLE_TAG"), refused);
@@ -36,7 +36,7 @@ fn topics_with_the_names_of_cluster_and_broker_are_the_brokers_own() {
         let (code, remark, _) = fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", name)], b"");
         assert_eq!((code, remark), refused);
     }
-    assert_eq!(fixture.broker.topics.version(), version);
+    assert_eq!(fixture.broker.tables.topics.version(), version);
     assert_eq!(put_topic(&fixture, "C_", "SINGLE_TAG").0, 0);
 }
 
@@ -59,9 +59,9 @@ fn a_filter_type_java_does_not_know_is_refused() {
     let list = br#"{"topicConfigList":[{"topicName":"T"},{"topicName":"U","topicFilterType":"X"}]}"#;
     let (code, remark, _) = fixture.ask(request::UPDATE_AND_CREATE_TOPIC_LIST, &[], list);
     assert_eq!((code, remark), refused("X"));
-    assert!(fixture.broker.topics.find("T").is_none());
+    assert!(fixture.broker.tables.topics.find("T").is_none());
     assert_eq!(put_topic(&fixture, "T", "MULTI_TAG").0, 0);
-    assert_eq!(fixture.broker.topics.find("T").unwrap().config.topic_filter_type, "MULTI_TAG");
+    assert_eq!(fixture.broker.tables.topics.find("T").unwrap().config.topic_filter_type, "MULTI_TAG");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn bounds_of_cold_reads_are_accepted_without_effect() {
 fn the_modes_of_groups_are_read_whole() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     let mode = r#"{"consumerGroup":"g","mode":"POP","popShareQueueNum":1,"topic":"T"}"#;
     assert_eq!(fixture.ask(request::SET_MESSAGE_REQUEST_MODE, &[], mode.as_bytes()).0, 0);
     let (code, _, body) = fixture.ask(request::GET_ALL_MESSAGE_REQUEST_MODE, &[], b"");
@@ -108,7 +108,7 @@ fn the_modes_of_groups_are_read_whole() {
 #[test]
 fn a_changed_number_of_queues_counts_for_new_topics_and_a_start_keeps_the_stored_one() {
     let fixture = Fixture::new();
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     topics.put(wire::body::topic::TopicConfig::new("TBW102", 4, 7), 1).unwrap();
     let queues = || {
         let config = topics.find("TBW102").unwrap().config.clone();

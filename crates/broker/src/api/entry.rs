@@ -51,7 +51,7 @@ impl Api {
         remote: SocketAddr,
         mark: &AtomicU64,
     ) -> Result<Identity, Refused> {
-        let gate = &self.broker.gate;
+        let gate = &self.broker.sessions.gate;
         if gate.is_open(remote.ip().to_canonical().is_loopback()) {
             return Ok(Identity::Off);
         }
@@ -60,7 +60,7 @@ impl Api {
 
     /// Whether users need permissions, so that the needs of a request must be determined.
     pub fn is_authorizing(&self) -> bool {
-        self.broker.gate.is_authorizing()
+        self.broker.sessions.gate.is_authorizing()
     }
 
     /// Decides whether a user may make a gRPC request with the message of this full name.
@@ -75,14 +75,14 @@ impl Api {
         needs: &[Need<'_>],
     ) -> Result<(), Refusal> {
         let request = (Verified::User(user.clone()), Request::Message(message));
-        let decided = self.broker.gate.authorize(self.now_ms(), request, origin(remote), needs);
+        let decided = self.broker.sessions.gate.authorize(self.now_ms(), request, origin(remote), needs);
         decided.map(drop).map_err(|denied| denied.error.into())
     }
 
     /// Writes the audit line of a refused gRPC request whose needs cannot be determined.
     pub fn log_refusal(&self, (user, message): (&Identity, &str), remote: SocketAddr, reason: &str) {
         let request = (user, Request::Message(message));
-        self.broker.gate.log_refusal(self.now_ms(), request, origin(remote), reason);
+        self.broker.sessions.gate.log_refusal(self.now_ms(), request, origin(remote), reason);
     }
 }
 

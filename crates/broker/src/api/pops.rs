@@ -169,7 +169,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In this order: a pop that is being put into the list looks at the flag afterwards.
         self.cancelled.store(true, Ordering::SeqCst);
-        self.api.broker.pops.closed(self.id);
+        self.api.broker.delivery.pops.closed(self.id);
     }
 }
 
@@ -219,7 +219,7 @@ impl Api {
         let (mut outcomes, end) =
             stored.unwrap_or_else(|refusal| (vec![Err(refusal); messages.len()], LogOffset::ZERO));
         let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()?.cause);
-        refused.for_each(|cause| broker.refused.count(cause, 1));
+        refused.for_each(|cause| broker.figures.refused.count(cause, 1));
         self.all_durable(&mut outcomes, end).await;
         outcomes
     }

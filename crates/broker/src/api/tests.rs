@@ -66,8 +66,8 @@ fn pop<'a>(poll_ms: i64) -> PopRequest<'a> {
 
 fn fixture() -> Fixture {
     let fixture = Fixture::new();
-    fixture.broker.topics.put(TopicConfig::new("T".to_owned(), 1, 6), 1).unwrap();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new("T".to_owned(), 1, 6), 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     fixture
 }
 
@@ -103,7 +103,7 @@ fn a_waiting_pop_is_run_by_its_own_task() {
 fn a_pop_that_is_dropped_leaves_the_list_and_takes_no_message() {
     let fixture = fixture();
     let api = api(&fixture);
-    let waiters = fixture.broker.topics.find("T").unwrap().waiters.clone();
+    let waiters = fixture.broker.tables.topics.find("T").unwrap().waiters.clone();
     let held = done(api.pop(&pop(20_000))).unwrap();
     assert!(waiters.has_count());
     drop(held);
@@ -140,7 +140,7 @@ fn what_is_made_of_a_topic_is_made_once_for_each_configuration() {
     assert_eq!(queues(), None);
     let make = |count| {
         let config = TopicConfig::new("T", count, 6);
-        fixture.broker.topics.put(config, 1).unwrap();
+        fixture.broker.tables.topics.put(config, 1).unwrap();
         queues().unwrap()
     };
     let first = make(2);

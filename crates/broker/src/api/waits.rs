@@ -55,18 +55,21 @@ impl Api {
     pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<(), Refusal> {
         let Some(later) = refusal.later.take() else { return Err(refusal) };
         let (sender, receiver) = oneshot::channel();
-        self.broker.metadata_queue.add(*later, Box::new(Waiting(sender)))?;
+        self.broker.runtime.metadata_queue.add(*later, Box::new(Waiting(sender)))?;
         receiver.await.map_err(|_| stopping())?.map(drop)
     }
 
     /// Waits until the log is stored up to `end`.
     pub(super) async fn durable(&self, end: LogOffset) -> Result<(), Refusal> {
-        if self.broker.durability.is_stored(end) {
+        if self.broker.replication.durability.is_stored(end) {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
         // The caller may have stopped waiting, but its records stay.
-        self.broker.durability.when(end, move |outcome| drop(sender.send(Refusal::not_durable(&outcome))));
+        self.broker
+            .replication
+            .durability
+            .when(end, move |outcome| drop(sender.send(Refusal::not_durable(&outcome))));
         receiver.await.map_err(|_| stopping())?.map_or(Ok(()), Err)
     }
 
@@ -75,7 +78,7 @@ impl Api {
         &self,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let reservation = self.broker.disk_pool.reserve(Kind::Requests, 0)?;
+        let reservation = self.broker.runtime.disk_pool.reserve(Kind::Requests, 0)?;
         let (sender, receiver) = oneshot::channel();
         reservation.run(move || drop(sender.send(work())));
         receiver.await.map_err(|_| stopping())?

@@ -19,12 +19,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the cached queues of a topic if they are not too old. `None` if a name server must be asked first.
 pub(super) fn find(broker: &Broker, topic: &str) -> Option<Queues> {
-    broker.routes.find(topic, broker.now_ms(), broker.topics.generation())
+    broker.tables.routes.find(topic, broker.now_ms(), broker.tables.topics.generation())
 }
 
 /// Answers the waiting requests until the broker's tasks end.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let Some(mut waiting) = broker.routes.take_questions() else { return };
+    let Some(mut waiting) = broker.tables.routes.take_questions() else { return };
     let mut peers = HashMap::new();
     while let Some(question) = waiting.recv().await {
         let topic = &question.body.topic;
@@ -32,13 +32,18 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
             Some(queues) => queues,
             None => match fetch(&broker, &workers, &mut peers, topic).await {
                 Ok(queues) => {
-                    broker.routes.keep(topic, broker.now_ms(), broker.topics.generation(), queues.clone());
+                    broker.tables.routes.keep(
+                        topic,
+                        broker.now_ms(),
+                        broker.tables.topics.generation(),
+                        queues.clone(),
+                    );
                     queues
                 }
                 // No name server gave a route: what was known last counts, and without that the client keeps the queues it has.
                 Err(NoRoute { is_answered }) => {
                     if !is_answered {
-                        broker.routes.no_answer(broker.now_ms());
+                        broker.tables.routes.no_answer(broker.now_ms());
                     }
                     find(&broker, topic).flatten()
                 }
@@ -62,7 +67,7 @@ async fn fetch(
     topic: &str,
 ) -> Result<Queues, NoRoute> {
     let mut is_answered = false;
-    for name_server in broker.config.name_servers() {
+    for name_server in broker.runtime.config.name_servers() {
         let peer = match peers.get(&name_server).filter(|peer| !peer.is_closed()) {
             Some(peer) => peer.clone(),
             None => match workers.dial_name(&name_server, Arc::new(Silent)).await {

@@ -96,12 +96,17 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     let broker = &fixture.broker;
     let known = || routes::find(broker, "T").map(|queues| text(queues.as_deref().cloned()));
     assert_eq!(known(), None, "a name server is asked");
-    broker.routes.keep("T", broker.now_ms(), broker.topics.generation(), Some(Arc::new(queues(4))));
+    broker.tables.routes.keep(
+        "T",
+        broker.now_ms(),
+        broker.tables.topics.generation(),
+        Some(Arc::new(queues(4))),
+    );
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
     // A change of the broker's topics makes it ask the name server again.
     fixture.queue("U", 0);
     assert_eq!(known(), None);
-    broker.routes.no_answer(broker.now_ms());
+    broker.tables.routes.no_answer(broker.now_ms());
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
     assert_eq!(routes::find(broker, "unknown"), Some(None), "the client keeps what it has");
 }

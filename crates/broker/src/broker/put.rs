@@ -32,7 +32,7 @@ impl Broker {
     /// Appends messages that the broker made itself for consumers, and counts their bytes.
     pub(crate) fn append_own(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
         self.store.append(batch, now_ms)?;
-        self.stats.count_own(batch);
+        self.figures.stats.count_own(batch);
         Ok(())
     }
 
@@ -41,7 +41,7 @@ impl Broker {
         if let Some(queue) = self.log_queue(topic, queue_id) {
             return Ok(queue);
         }
-        let found = self.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
+        let found = self.tables.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
         let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
         let missing = || Refusal::error(format!("topic[{topic}] has no queue {queue_id}"));
         Ok(queue.cloned().ok_or_else(missing)?)
@@ -55,7 +55,7 @@ impl Broker {
                 *queue = known;
             }
         }
-        if self.durability.limit().is_some() {
+        if self.replication.durability.limit().is_some() {
             self.handle().wake_when_visible(end, queues);
         } else {
             queues.iter().for_each(|queue| self.wake(queue));
@@ -65,13 +65,13 @@ impl Broker {
     /// Runs the suspended pulls and the waiting pops of a queue that grew, and wakes the threads that follow the queue.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
         if queue.delayed {
-            self.schedule.wakeup().wake();
+            self.delivery.schedule.wakeup().wake();
         }
         if queue.timed {
-            self.timer.wakeup().wake();
+            self.delivery.timer.wakeup().wake();
         }
         if queue.revives {
-            self.pops.reviver_wakeup().wake();
+            self.delivery.pops.reviver_wakeup().wake();
         }
         // In this order: `is_waited_on` has the memory fence that both checks need.
         let is_pulled = queue.suspended.is_waited_on();

@@ -41,13 +41,17 @@ impl World {
             config.store.index_items = 400;
         });
         let broker = &fixture.broker;
-        let revives = broker.pops.revive_topic.clone();
+        let revives = broker.delivery.pops.revive_topic.clone();
         for (topic, last) in [("T", 0), (names::SCHEDULE_TOPIC, 17), (names::TIMER_TOPIC, 0), (&*revives, 7)]
         {
             fixture.queue(topic, last);
         }
-        broker.groups.make("G", START_MS).unwrap();
-        let files = broker.config.timers.files(&broker.config.store, broker.config.retention.reserved_ms);
+        broker.tables.groups.make("G", START_MS).unwrap();
+        let files = broker
+            .runtime
+            .config
+            .timers
+            .files(&broker.runtime.config.store, broker.runtime.config.retention.reserved_ms);
         // Small files: a power cut copies them.
         let files = TimerConfig { log_file_bytes: 1 << 12, slots: 1000, roll_window_slots: 400, ..files };
         let files = TimerFiles::open(files, Arc::new(disk.clone())).unwrap();
@@ -188,14 +192,14 @@ fn life(seed: u64) -> Vec<String> {
     assert_eq!(world.pushed(&consumer), [(response::PULL_NOT_FOUND, 2)]);
 
     // What is on disk survives a power cut, and is delivered or due as before.
-    world.fixture.broker.offsets.commit("G", "T", 0, 2);
+    world.fixture.broker.tables.offsets.commit("G", "T", 0, 2);
     world.send(b"later", b"DELAY\x013\x02");
     world.run_until(over_ms + 6000);
     let broker = &world.fixture.broker;
     assert!(crate::position_writer::wait_flushed(&broker.store, broker.store.appended()));
     let mut world = world.power_cut(seed);
     let broker = &world.fixture.broker;
-    assert_eq!(broker.offsets.committed("G", "T", 0), Some(2));
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(2));
     assert_eq!(world.bodies(), ["first", "delayed", "timed"]);
     world.run_until(over_ms + 9999);
     assert_eq!(world.bodies(), ["first", "delayed", "timed"], "nothing is delivered twice");
@@ -217,7 +221,7 @@ fn a_pull_that_waits_learns_of_a_reset_before_it_gets_a_message() {
     let mut world = world_with_a_message();
     let (consumer, answered) = world.pull(1);
     assert!(answered.is_empty(), "the pull waits");
-    world.fixture.broker.offsets.set_reset("G", "T", 0, 0);
+    world.fixture.broker.tables.offsets.set_reset("G", "T", 0, 0);
     world.send(b"second", b"");
     assert_eq!(world.pushed(&consumer), [(response::PULL_OFFSET_MOVED, 2)]);
     let (_, answered) = world.pull(0);

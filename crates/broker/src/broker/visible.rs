@@ -19,10 +19,10 @@ impl Broker {
     pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
         // The order matters: everything before `max` was appended before the end of the log is read below.
         let max = queue.index.max();
-        if !self.role.is_consistent() {
+        if !self.replication.role.is_consistent() {
             return queue.index.min().to_i64();
         }
-        let Some(limit) = self.durability.limit() else { return max.to_i64() };
+        let Some(limit) = self.replication.durability.limit() else { return max.to_i64() };
         if limit >= self.store.appended() {
             return max.to_i64();
         }
@@ -38,7 +38,7 @@ impl Broker {
 
     /// Wakes suspended pulls and pops of `queues` once consumers may see the log up to `end`, however long that takes.
     pub(crate) fn wake_when_visible(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
-        if !self.durability.waits_for_flush() {
+        if !self.replication.durability.waits_for_flush() {
             return self.wake_when_confirmed(end, queues);
         }
         let store = self.store.clone();

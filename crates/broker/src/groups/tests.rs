@@ -105,7 +105,7 @@ fn whoever_asks_for_a_group_that_may_be_created_creates_it() {
     let made = |name: &str| (response::SUCCESS, Some(SubscriptionGroupConfig::new(name)));
     let fixture = Fixture::new();
     assert_eq!(get(&fixture, "g"), made("g"));
-    assert!(fixture.broker.groups.find("g").is_some());
+    assert!(fixture.broker.tables.groups.find("g").is_some());
     assert_eq!(get(&fixture, "bad name"), missing);
     let closed = Fixture::with(|config| config.auto_create_subscription_group = false);
     assert_eq!(get(&closed, "g"), missing);

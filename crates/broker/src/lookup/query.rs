@@ -9,7 +9,7 @@ use crate::broker::Broker;
 /// Returns the newest messages with a key, newest first. `is_unique` is true for a key that a producer gave to a
 /// single message. Java returns every message with the key's hash. Here the keys are compared.
 pub(crate) fn query(broker: &Broker, query: KeyQuery<'_>, is_unique: bool) -> Result<KeyMatches, Refusal> {
-    let limits = &broker.config.query;
+    let limits = &broker.runtime.config.query;
     let limit = |count: i32| usize::try_from(count).unwrap_or(0);
     let max = if is_unique { limit(limits.unique_max) } else { query.max }.min(limit(limits.count_max));
     let unread = |error| Refusal::error(format!("the key index cannot be searched: {error}"));
@@ -28,6 +28,6 @@ pub(crate) fn record(broker: &Broker, at: LogOffset) -> Option<Vec<u8>> {
 impl Broker {
     /// Whether consumers may see a record that ends at `end`: under sync flush, whether it is on disk.
     fn is_visible(&self, end: LogOffset) -> bool {
-        self.role.is_consistent() && self.durability.reaches(end)
+        self.replication.role.is_consistent() && self.replication.durability.reaches(end)
     }
 }

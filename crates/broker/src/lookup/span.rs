@@ -26,14 +26,14 @@ pub(crate) struct TimeSpan {
 
 /// The time span of every queue of a topic.
 pub(crate) fn consume_time_span(broker: &Broker, name: &str, group: &str) -> Result<Vec<TimeSpan>, Refusal> {
-    let topic = broker.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
+    let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let queues = 0..topic.config.write_queue_nums;
     Ok(queues.map(|queue_id| time_span(broker, name, queue_id, group)).collect())
 }
 
 fn time_span(broker: &Broker, topic: &str, queue_id: i32, group: &str) -> TimeSpan {
     let queue = broker.log_queue(topic, queue_id);
-    let consumed = broker.offsets.committed(group, topic, queue_id).unwrap_or(-1);
+    let consumed = broker.tables.offsets.committed(group, topic, queue_id).unwrap_or(-1);
     let time_at = |offset: i64| {
         let offset = u64::try_from(offset).ok().map(QueueOffset::new)?;
         broker.store.store_time(&queue.as_ref()?.index, offset).ok()?

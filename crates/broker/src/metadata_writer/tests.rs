@@ -54,7 +54,7 @@ fn put_topic(
 }
 
 fn version(fixture: &Fixture) -> i64 {
-    fixture.broker.topics.version().counter
+    fixture.broker.tables.topics.version().counter
 }
 
 #[test]
@@ -66,14 +66,14 @@ fn changes_that_come_together_are_written_once_and_answered_behind_it() {
         let peer = if number % 2 == 0 { &one } else { &two };
         assert!(put_topic(&fixture, peer, number, &format!("T{number}"), &[]).is_empty());
     }
-    assert!(fixture.broker.topics.find("T7").is_none() && one.pushed().is_empty());
+    assert!(fixture.broker.tables.topics.find("T7").is_none() && one.pushed().is_empty());
     fixture.broker.settle();
     assert_eq!(version(&fixture), before + 1, "one write");
     let (even, odd) = (answers(one.pushed()), answers(two.pushed()));
     assert_eq!(even, (0..50).step_by(2).map(|number| (0, number)).collect::<Vec<_>>());
     assert_eq!(odd.len(), 25);
     let fixture = fixture.reopened();
-    assert!((0..50).all(|number| fixture.broker.topics.find(&format!("T{number}")).is_some()));
+    assert!((0..50).all(|number| fixture.broker.tables.topics.find(&format!("T{number}")).is_some()));
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn a_refused_change_leaves_the_others_of_its_round_alone() {
     put_topic(&fixture, &peer, 3, "Good", &[("attributes", "-message.type")]);
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (1, 2), (0, 3)]);
-    assert!(fixture.broker.topics.find("Bad").is_none());
-    assert!(fixture.broker.topics.find("Good").unwrap().config.attributes.is_empty());
+    assert!(fixture.broker.tables.topics.find("Bad").is_none());
+    assert!(fixture.broker.tables.topics.find("Good").unwrap().config.attributes.is_empty());
     let before = version(&fixture);
     put_topic(&fixture, &peer, 4, "Good", &[]);
     fixture.broker.settle();
@@ -104,7 +104,7 @@ fn when_the_file_cannot_be_written_everybody_is_told_and_nothing_is_visible() {
     put_topic(&fixture, &peer, 2, "B", &[]);
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(1, 1), (1, 2)]);
-    assert!(fixture.broker.topics.find("A").is_none());
+    assert!(fixture.broker.tables.topics.find("A").is_none());
     std::fs::remove_dir(&obstacle).unwrap();
     put_topic(&fixture, &peer, 3, "A", &[]);
     fixture.broker.settle();
@@ -119,21 +119,24 @@ fn a_heartbeat_of_many_new_groups_is_one_write_of_each_file() {
         (0..2000).map(|number| format!(r#"{{"groupName":"g{number}","subscriptionDataSet":[]}}"#)).collect();
     let body = format!(r#"{{"clientID":"c","consumerDataSet":[{}],"producerDataSet":[]}}"#, groups.join(","));
     let head = Head::request(Encoding::Json, request::HEART_BEAT, 5);
-    let before = (version(&fixture), fixture.broker.groups.version().counter);
+    let before = (version(&fixture), fixture.broker.tables.groups.version().counter);
     assert!(ask(&fixture, &peer, head, |writer| writer, body.as_bytes()).is_empty());
     fixture.broker.settle();
-    assert_eq!((version(&fixture), fixture.broker.groups.version().counter), (before.0 + 1, before.1 + 1));
+    assert_eq!(
+        (version(&fixture), fixture.broker.tables.groups.version().counter),
+        (before.0 + 1, before.1 + 1)
+    );
     let told = answers(peer.pushed());
     assert_eq!(told.last(), Some(&(0, 5)), "notices of the new groups come first");
-    assert!(fixture.broker.topics.find("%RETRY%g1999").is_some());
-    assert_eq!(fixture.broker.clients.client_ids("g1999").len(), 1);
+    assert!(fixture.broker.tables.topics.find("%RETRY%g1999").is_some());
+    assert_eq!(fixture.broker.sessions.clients.client_ids("g1999").len(), 1);
 }
 
 #[test]
 fn sends_to_a_new_topic_are_stored_in_their_order_with_the_encoding_they_came_in() {
     let fixture = Fixture::new();
     let default = TopicConfig::new(crate::names::DEFAULT_TOPIC, 8, 7);
-    fixture.broker.topics.put(default, 1).unwrap();
+    fixture.broker.tables.topics.put(default, 1).unwrap();
     let peer = peer(1);
     for opaque in 0..3 {
         let encoding = if opaque == 1 { Encoding::Binary } else { Encoding::Json };
@@ -162,13 +165,13 @@ fn a_topic_is_deleted_with_its_offsets() {
     let fixture = Fixture::new();
     let peer = peer(1);
     fixture.queue("T", 0);
-    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.tables.offsets.commit("g", "T", 0, 7);
     let head = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, 1);
     ask(&fixture, &peer, head, |writer| writer.text("topic", "T"), b"");
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
-    assert!(fixture.broker.topics.find("T").is_none());
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    assert!(fixture.broker.tables.topics.find("T").is_none());
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
     assert!(fixture.broker.store.find_queue("T", 0).is_none());
 }
 
@@ -176,47 +179,47 @@ fn a_topic_is_deleted_with_its_offsets() {
 fn the_positions_of_a_deleted_topic_are_off_the_disk_before_its_connection_goes_on() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
-    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.tables.offsets.commit("g", "T", 0, 7);
     crate::save::save(&fixture.broker);
     let change = Change::from(TopicChange::Remove("T".to_owned()));
     fixture.broker.store_changes(std::iter::once(change)).remove(0).unwrap();
     let fixture = fixture.killed();
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
 }
 
 #[test]
 fn a_topic_is_deleted_with_what_its_groups_popped_of_it() {
     let fixture = Fixture::new();
     for group in ["g", "h_T"] {
-        fixture.broker.groups.make(group, 1).unwrap();
+        fixture.broker.tables.groups.make(group, 1).unwrap();
     }
     let retries = ["%RETRY%g_T", "%RETRY%g+T", "%RETRY%g", "%RETRY%g_U", "%RETRY%h_T"];
     for topic in ["T"].into_iter().chain(retries) {
         fixture.put(topic, 0, b"m", b"");
-        fixture.broker.offsets.commit("g", topic, 0, 1);
+        fixture.broker.tables.offsets.commit("g", topic, 0, 1);
     }
     // `%RETRY%h_T` is also the retry topic of the group named `h_T`.
-    fixture.broker.offsets.commit("h", "T", 0, 1);
+    fixture.broker.tables.offsets.commit("h", "T", 0, 1);
     assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
     let broker = &fixture.broker;
     for topic in ["T", "%RETRY%g_T", "%RETRY%g+T"] {
-        assert!(broker.topics.find(topic).is_none(), "{topic}");
+        assert!(broker.tables.topics.find(topic).is_none(), "{topic}");
         assert!(broker.store.find_queue(topic, 0).is_none(), "{topic}");
-        assert_eq!(broker.offsets.committed("g", topic, 0), None, "{topic}");
+        assert_eq!(broker.tables.offsets.committed("g", topic, 0), None, "{topic}");
     }
     for topic in ["%RETRY%g", "%RETRY%g_U", "%RETRY%h_T"] {
-        assert!(broker.topics.find(topic).is_some(), "{topic}");
+        assert!(broker.tables.topics.find(topic).is_some(), "{topic}");
         assert!(broker.store.find_queue(topic, 0).is_some(), "{topic}");
-        assert_eq!(broker.offsets.committed("g", topic, 0), Some(1), "{topic}");
+        assert_eq!(broker.tables.offsets.committed("g", topic, 0), Some(1), "{topic}");
     }
 }
 
 #[test]
 fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
     let fixture = Fixture::new();
-    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.tables.offsets.commit("g", "T", 0, 7);
     assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn before_it_stops_a_broker_sends_newer_clients_elsewhere() {
     };
     let (new, old) = (wire::codes::VERSION_5_3_1 as i16 + 4, 409);
     assert_eq!((code(new), code(old)), (0, 0));
-    fixture.broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+    fixture.broker.runtime.draining.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!((code(new), code(old)), (wire::codes::response::GO_AWAY, 0));
 }
 
@@ -277,14 +280,14 @@ fn a_topic_deleted_and_made_again_in_one_round_is_there_and_begins_anew() {
     let fixture = Fixture::new();
     let peer = peer(1);
     fixture.put("T", 0, b"old", b"");
-    fixture.broker.offsets.commit("g", "T", 0, 1);
+    fixture.broker.tables.offsets.commit("g", "T", 0, 1);
     delete_topic(&fixture, &peer, 1, "T");
     delete_topic(&fixture, &peer, 2, "T");
     put_topic(&fixture, &peer, 3, "T", &[]);
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2), (0, 3)]);
-    assert_eq!(fixture.broker.topics.find("T").unwrap().config.write_queue_nums, 4);
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    assert_eq!(fixture.broker.tables.topics.find("T").unwrap().config.write_queue_nums, 4);
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
     fixture.put("T", 0, b"new", b"");
     assert_eq!(bodies(&fixture, "T"), [b"new"]);
 }
@@ -293,15 +296,15 @@ fn a_topic_deleted_and_made_again_in_one_round_is_there_and_begins_anew() {
 fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
     let fixture = Fixture::new();
     fixture.put("T", 0, b"old", b"");
-    let generation = fixture.broker.topics.generation();
+    let generation = fixture.broker.tables.topics.generation();
     // As if the topic was created again while the deleted one was cleared away.
     fixture.broker.clear_away(&[&"T".to_owned()]);
-    assert!(fixture.broker.topics.generation() > generation, "whoever has it at hand looks again");
+    assert!(fixture.broker.tables.topics.generation() > generation, "whoever has it at hand looks again");
     fixture.put("T", 0, b"new", b"");
     assert_eq!(bodies(&fixture, "T"), [b"new"]);
-    let topic = fixture.broker.topics.find("T").unwrap();
-    fixture.broker.topics.reopen("T");
-    assert!(Arc::ptr_eq(&topic, &fixture.broker.topics.find("T").unwrap()), "its queues are there");
+    let topic = fixture.broker.tables.topics.find("T").unwrap();
+    fixture.broker.tables.topics.reopen("T");
+    assert!(Arc::ptr_eq(&topic, &fixture.broker.tables.topics.find("T").unwrap()), "its queues are there");
 }
 
 /// Pulls the first queue of a topic; the pull is suspended.
@@ -325,7 +328,7 @@ fn who_waits_at_a_topic_that_is_deleted_asks_again() {
     let fixture = Fixture::new();
     let peer = peer(1);
     fixture.queue("T", 0);
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     pull(&fixture, &peer);
     delete_topic(&fixture, &peer, 2, "T");
     fixture.broker.settle();
@@ -337,7 +340,7 @@ fn everybody_who_pops_a_topic_that_is_deleted_asks_again() {
     let fixture = Fixture::new();
     let peer = peer(1);
     fixture.queue("T", 1);
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     let pop = |opaque, queue_id: i32| {
         let head = Head::request(Encoding::Json, request::POP_MESSAGE, opaque);
         let at_once = ask(
@@ -370,7 +373,7 @@ fn a_late_copy_for_a_deleted_topic_wakes_who_waits_at_the_one_made_since() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     let peer = peer(1);
-    broker.groups.make("g", 1).unwrap();
+    broker.tables.groups.make("g", 1).unwrap();
     let nobodys = crate::schedule::target(broker, "T", 0, 1).unwrap();
     fixture.queue("T", 0);
     pull(&fixture, &peer);
@@ -384,10 +387,10 @@ fn a_late_copy_for_a_deleted_topic_wakes_who_waits_at_the_one_made_since() {
 #[test]
 fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
     let fixture = Fixture::new();
-    let (peer, told) = (peer(1), &fixture.broker.registration_acks);
+    let (peer, told) = (peer(1), &fixture.broker.replication.registration_acks);
     let tasks = net::Workers::start("tasks", 1, net::Limits::default()).unwrap();
-    fixture.broker.client_calls.start(tasks.clone());
-    let before = fixture.broker.topics.generation();
+    fixture.broker.sessions.client_calls.start(tasks.clone());
+    let before = fixture.broker.tables.topics.generation();
     told.note("one", before);
     told.note("two", before);
     put_topic(&fixture, &peer, 1, "T", &[]);
@@ -395,14 +398,14 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
     let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 3);
     ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g"}"#);
     fixture.broker.settle();
-    assert!(fixture.broker.topics.find("T").is_some());
+    assert!(fixture.broker.tables.topics.find("T").is_some());
     assert_eq!(answers(peer.pushed()), [(1, 2), (0, 3)], "what is refused or no topic waits for nobody");
     told.note("one", before + 1);
     assert!(peer.pushed().is_empty() && peer.unanswered() > 0);
     told.lose("two");
     crate::testing::until("all is answered", || peer.unanswered() == 0);
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
-    assert_eq!(fixture.broker.metadata_queue.unacknowledged_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(fixture.broker.runtime.metadata_queue.unacknowledged_bytes.load(Ordering::Relaxed), 0);
     tasks.shutdown();
 }
 
@@ -410,14 +413,14 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
 fn a_group_made_behind_its_deletion_stays() {
     let fixture = Fixture::new();
     let peer = peer(1);
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     let delete = Head::request(Encoding::Json, request::DELETE_SUBSCRIPTIONGROUP, 1);
     ask(&fixture, &peer, delete, |writer| writer.text("groupName", "g"), b"");
     let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 2);
     ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g","retryMaxTimes":3}"#);
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2)]);
-    assert_eq!(fixture.broker.groups.find("g").unwrap().retry_max_times, 3);
+    assert_eq!(fixture.broker.tables.groups.find("g").unwrap().retry_max_times, 3);
 }
 
 #[test]
@@ -425,10 +428,10 @@ fn the_offsets_of_a_deleted_group_are_off_the_disk_when_it_is_answered() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     for group in ["cleaned", "kept"] {
-        fixture.broker.groups.make(group, 1).unwrap();
+        fixture.broker.tables.groups.make(group, 1).unwrap();
     }
     for group in ["cleaned", "kept", "unknown"] {
-        fixture.broker.offsets.commit(group, "T", 0, 7);
+        fixture.broker.tables.offsets.commit(group, "T", 0, 7);
     }
     crate::save::save(&fixture.broker);
     for (group, clean) in [("cleaned", "true"), ("kept", "false"), ("unknown", "true")] {
@@ -437,32 +440,32 @@ fn the_offsets_of_a_deleted_group_are_off_the_disk_when_it_is_answered() {
     }
     let fixture = fixture.killed();
     for (group, committed) in [("cleaned", None), ("kept", Some(7)), ("unknown", None)] {
-        assert!(fixture.broker.groups.find(group).is_none(), "{group}");
-        assert_eq!(fixture.broker.offsets.committed(group, "T", 0), committed, "{group}");
+        assert!(fixture.broker.tables.groups.find(group).is_none(), "{group}");
+        assert_eq!(fixture.broker.tables.offsets.committed(group, "T", 0), committed, "{group}");
     }
 }
 
 #[test]
 fn the_offsets_of_a_group_that_cannot_be_deleted_stay() {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
-    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.tables.groups.make("g", 1).unwrap();
+    fixture.broker.tables.offsets.commit("g", "T", 0, 7);
     std::fs::create_dir_all(fixture.config_path("subscriptionGroup.json.tmp")).unwrap();
     let fields = [("groupName", "g"), ("cleanOffset", "true")];
     assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 1);
-    assert!(fixture.broker.groups.find("g").is_some());
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), Some(7));
+    assert!(fixture.broker.tables.groups.find("g").is_some());
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), Some(7));
 }
 
 #[test]
 fn a_light_group_is_deleted_with_its_offsets_though_it_stands_in_no_table() {
     let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
-    fixture.broker.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
-    let version = fixture.broker.groups.version();
+    fixture.broker.tables.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
+    let version = fixture.broker.tables.groups.version();
     let fields = [("groupName", "%LMQ%g"), ("cleanOffset", "true")];
     assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
-    assert_eq!(fixture.broker.offsets.committed("%LMQ%g", "%LMQ%one", 0), None);
-    assert_eq!(fixture.broker.groups.version(), version);
+    assert_eq!(fixture.broker.tables.offsets.committed("%LMQ%g", "%LMQ%one", 0), None);
+    assert_eq!(fixture.broker.tables.groups.version(), version);
 }
 
 #[test]
@@ -482,8 +485,8 @@ fn without_the_thread_that_writes_nobody_waits_in_vain() {
 fn counts_of_decisions_go_with_their_topic() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
-    fixture.broker.transactions.lock().count_commit("T", 1);
+    fixture.broker.delivery.transactions.lock().count_commit("T", 1);
     delete_topic(&fixture, &peer(1), 2, "T");
     fixture.broker.settle();
-    assert!(fixture.broker.transactions.lock().decisions().is_empty());
+    assert!(fixture.broker.delivery.transactions.lock().decisions().is_empty());
 }

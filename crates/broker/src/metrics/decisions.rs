@@ -6,7 +6,7 @@ use crate::broker::Broker;
 use crate::state::{Decisions, FINISH_BOUNDS_S};
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let decisions = broker.transactions.lock().decisions();
+    let decisions = broker.delivery.transactions.lock().decisions();
     let commits: fn(&Decisions) -> u64 = |decisions| decisions.commits.iter().sum();
     let rollbacks: fn(&Decisions) -> u64 = |decisions| decisions.rollbacks;
     for (metric, figure) in [(&COMMITS, commits), (&ROLLBACKS, rollbacks)] {
@@ -34,8 +34,8 @@ mod tests {
     fn decisions_are_counted_by_topic_and_age() {
         let fixture = Fixture::new();
         let broker = &fixture.broker;
-        broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
-        let mut state = broker.transactions.lock();
+        broker.tables.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+        let mut state = broker.delivery.transactions.lock();
         state.count_commit("T", 5);
         state.count_commit("T", 61);
         state.count_rollback("T");

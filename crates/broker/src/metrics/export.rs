@@ -29,7 +29,7 @@ pub(super) enum Destination {
 
 /// Exports for ever.
 pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
-    let settings = broker.config.metrics.clone();
+    let settings = broker.runtime.config.metrics.clone();
     let interval = match destination {
         Destination::Collector => settings.otlp_interval,
         Destination::Log => settings.log_interval,
@@ -75,7 +75,7 @@ fn ns(ms: i64) -> u64 {
 /// Returns the present values of all metrics.
 pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric> {
     let points = Points { metrics: Vec::new(), start_ns: ns(start_ms), time_ns: ns(now_ms) };
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     // The meter's name stands beside the metrics of an export.
     let mut common: Vec<_> =
         common_labels(broker).into_iter().filter(|(name, _)| name != "otel_scope_name").collect();
@@ -134,7 +134,7 @@ fn request(broker: &Broker, metrics: Vec<Metric>) -> Request {
     let own = [
         ("service.name", "vostok"),
         ("service.version", env!("CARGO_PKG_VERSION")),
-        ("service.instance.id", broker.config.broker_name.as_str()),
+        ("service.instance.id", broker.runtime.config.broker_name.as_str()),
     ];
     let attributes: Vec<KeyValue> = own.map(attribute).into();
     let scope_metrics = vec![ScopeMetrics { scope: Some(Scope { name: METER.to_owned() }), metrics }];

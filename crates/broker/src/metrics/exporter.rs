@@ -56,7 +56,7 @@ impl MetricsExporter {
     /// # Errors
     /// The host does not resolve, the port cannot be bound, or a thread cannot be started.
     pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Option<Self>> {
-        let settings = &broker.config.metrics;
+        let settings = &broker.runtime.config.metrics;
         match settings.exporter {
             Exporter::Disable => return Ok(None),
             Exporter::OtlpGrpc if settings.otlp_target.is_empty() => {
@@ -71,13 +71,13 @@ impl MetricsExporter {
             Exporter::Prom => {}
         }
         let listener = match settings.host.as_str() {
-            "" if broker.config.refusal_of_others.is_some() => {
+            "" if broker.runtime.config.refusal_of_others.is_some() => {
                 StdListener::bind((Ipv4Addr::LOCALHOST, settings.port))
             }
-            "" if !broker.config.bind_address.is_unspecified() => {
-                StdListener::bind((broker.config.bind_address, settings.port))
+            "" if !broker.runtime.config.bind_address.is_unspecified() => {
+                StdListener::bind((broker.runtime.config.bind_address, settings.port))
             }
-            "" => StdListener::bind((broker.store_host.ip(), settings.port)),
+            "" => StdListener::bind((broker.identity.store_host.ip(), settings.port)),
             host => StdListener::bind((host, settings.port)),
         }?;
         listener.set_nonblocking(true)?;
@@ -85,7 +85,7 @@ impl MetricsExporter {
         let workers = Workers::start("metrics", 2, Limits::default())?;
         let (broker, tasks) = (broker.clone(), workers.clone());
         workers.spawn(FRONT, move || async move {
-            let supervisor = broker.supervisor.clone();
+            let supervisor = broker.runtime.supervisor.clone();
             supervisor.task(SupervisedWork::Metrics, "metrics", accept(broker, listener, tasks)).await;
         })?;
         tracing::info!(%address, "metrics are served");
@@ -103,7 +103,7 @@ impl MetricsExporter {
         let workers = Workers::start("metrics", 1, Limits::default())?;
         let broker = broker.clone();
         workers.spawn(FRONT, move || async move {
-            let supervisor = broker.supervisor.clone();
+            let supervisor = broker.runtime.supervisor.clone();
             supervisor.task(SupervisedWork::Metrics, "metrics", export::run(broker, destination)).await;
         })?;
         Ok(Self {
@@ -238,22 +238,22 @@ fn unhealthy_reason(broker: &Broker) -> Option<String> {
     if let Some(reason) = broker.store.fenced() {
         return Some(format!("the store takes no more messages: {reason}"));
     }
-    let mut stopped = broker.supervisor.names();
+    let mut stopped = broker.runtime.supervisor.names();
     stopped.extend(broker.store.stopped_threads().into_iter().map(str::to_owned));
     (!stopped.is_empty()).then(|| format!("threads have stopped: {}", stopped.join(", ")))
 }
 
 /// Returns the reason why the broker serves no clients now, or `None` if it serves.
 fn not_ready_reason(broker: &Broker) -> Option<String> {
-    if broker.draining.load(std::sync::atomic::Ordering::Relaxed) {
+    if broker.runtime.draining.load(std::sync::atomic::Ordering::Relaxed) {
         return Some("the broker stops".to_owned());
     }
-    let reason = if broker.config.is_controlled() {
+    let reason = if broker.runtime.config.is_controlled() {
         "the controllers have not said whether this broker is master"
     } else {
         "this broker waits until it has what the others of its group have (enableSlaveActingMaster)"
     };
-    (broker.role.current() == BrokerRole::Fenced).then(|| reason.to_owned())
+    (broker.replication.role.current() == BrokerRole::Fenced).then(|| reason.to_owned())
 }
 
 #[cfg(test)]

@@ -68,21 +68,21 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
     // The queues in which groups have offsets, looked up once for all groups of their topic.
     let mut queues: HashMap<String, HashMap<i32, Option<Arc<Queue>>>> = HashMap::new();
-    let mut groups = broker.offsets.groups();
-    groups.extend(broker.clients.all_consumers().into_keys());
+    let mut groups = broker.tables.offsets.groups();
+    groups.extend(broker.sessions.clients.all_consumers().into_keys());
     let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
     let mut times = HeadTimes::of(broker);
     for group in groups {
-        let mut topics: BTreeSet<String> = broker.offsets.topics_of(&group);
-        topics.extend(broker.clients.subscribed_topics(&group));
-        for topic in topics.iter().filter(|topic| broker.clients.is_current(&group, topic)) {
-            let Some(found) = broker.topics.find(topic) else { continue };
+        let mut topics: BTreeSet<String> = broker.tables.offsets.topics_of(&group);
+        topics.extend(broker.sessions.clients.subscribed_topics(&group));
+        for topic in topics.iter().filter(|topic| broker.sessions.clients.is_current(&group, topic)) {
+            let Some(found) = broker.tables.topics.find(topic) else { continue };
             let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
             let key = (group.clone(), shown_topic(topic, &group).to_owned(), is_retry);
             let row = rows.entry(key).or_default();
             let of_topic = queues.entry(topic.clone()).or_default();
-            let offsets = broker.offsets.offsets_by_queue(&group, topic);
-            let cells = broker.pops.in_flight_queues.of_group(&group, topic);
+            let offsets = broker.tables.offsets.offsets_by_queue(&group, topic);
+            let cells = broker.delivery.pops.in_flight_queues.of_group(&group, topic);
             // In all other queues the group counts as being at the end.
             let known: BTreeSet<i32> = offsets.keys().chain(cells.keys()).copied().collect();
             for queue_id in known.range(0..found.config.write_queue_nums.max(0)).copied() {
@@ -96,7 +96,7 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
             }
         }
     }
-    broker.stats.keep_head_times(times.now);
+    broker.figures.stats.keep_head_times(times.now);
     rows
 }
 
@@ -112,7 +112,7 @@ struct HeadTimes<'b> {
 
 impl<'b> HeadTimes<'b> {
     fn of(broker: &'b Broker) -> Self {
-        Self { broker, before: broker.stats.take_head_times(), now: KnownTimes::default() }
+        Self { broker, before: broker.figures.stats.take_head_times(), now: KnownTimes::default() }
     }
 
     /// Returns the store time of the message at an offset, or of the first remaining message behind it. An unreadable
@@ -187,14 +187,14 @@ mod tests {
         let look = || {
             let mut times = HeadTimes::of(&fixture.broker);
             let found = times.stored_ms(&queue, 0);
-            fixture.broker.stats.keep_head_times(times.now);
+            fixture.broker.figures.stats.keep_head_times(times.now);
             found
         };
         let first = look();
         assert!(first.is_some());
         fixture.lose_log_file();
         assert_eq!(look(), first, "the next scrape knows it");
-        fixture.broker.stats.take_head_times();
+        fixture.broker.figures.stats.take_head_times();
         assert_eq!(look(), None, "it cannot be read");
     }
 }

@@ -8,16 +8,16 @@ use crate::broker::Broker;
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     text.family(&TARGET_INFO).value(&["vostok", env!("CARGO_PKG_VERSION")], 1.0);
-    text.single(&BROKER_PERMISSION, f64::from(broker.config.broker_permission));
-    text.single(&TOPICS, broker.topics.count() as f64);
-    text.single(&GROUPS, broker.groups.count() as f64);
-    let stopped = broker.supervisor.names().len() + broker.store.stopped_threads().len();
+    text.single(&BROKER_PERMISSION, f64::from(broker.runtime.config.broker_permission));
+    text.single(&TOPICS, broker.tables.topics.count() as f64);
+    text.single(&GROUPS, broker.tables.groups.count() as f64);
+    let stopped = broker.runtime.supervisor.names().len() + broker.store.stopped_threads().len();
     text.single(&STOPPED_THREADS, stopped as f64);
     let mut waiting = text.family(&PROCESSOR_WATERMARK);
-    broker.disk_pool.waiting().iter().for_each(|(name, count)| waiting.value(&[name], *count as f64));
+    broker.runtime.disk_pool.waiting().iter().for_each(|(name, count)| waiting.value(&[name], *count as f64));
     waiting.end();
     let mut refused = text.family(&REFUSED);
-    for (name, count) in broker.refused.counts() {
+    for (name, count) in broker.figures.refused.counts() {
         refused.value(&[&snake(name.trim_start_matches("refused"))], count as f64);
     }
     refused.end();

@@ -130,7 +130,7 @@ type Rows = Vec<(Vec<String>, f64)>;
 
 /// The page; `parts` gets all of it but the last part. May wait for the disk, for the store times of messages.
 pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
-    let mut text = Exposition::new(Vec::new(), broker.config.metrics.series_max, parts);
+    let mut text = Exposition::new(Vec::new(), broker.runtime.config.metrics.series_max, parts);
     runtime(broker, &mut text);
     for (metric, rows) in of_broker(broker).into_iter().chain(of_topics(broker)).chain(of_groups(broker)) {
         let mut family = text.family(metric);
@@ -151,7 +151,7 @@ fn runtime(broker: &Broker, text: &mut Exposition) {
         |of: fn(&store::Usage) -> u64| disks.log.iter().map(|(_, usage)| of(usage)).sum::<u64>().to_string();
     table.insert("total".to_owned(), sum(|usage| usage.total));
     table.insert("free".to_owned(), sum(|usage| usage.available));
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     let entry = |key: &str| table.get(key).map_or("", String::as_str);
     let address = broker.address();
     let labels = [
@@ -175,17 +175,17 @@ fn figure(word: &str) -> Option<f64> {
 }
 
 fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
-    let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
+    let (cluster, name) = (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
     let labels = |address| vec![cluster.clone(), address, name.clone()];
-    let rate = |of| vec![(labels(broker.address()), broker.stats.tps(of, cluster))];
+    let rate = |of| vec![(labels(broker.address()), broker.figures.stats.tps(of, cluster))];
     // A slave counts once it has said where its log ends.
-    let slaves = broker.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
+    let slaves = broker.replication.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
     let end = broker.store.appended().get();
     let behind = slaves.map(|slave| {
         let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
         (labels(slave.remote.to_string()), end.saturating_sub(acknowledged) as f64)
     });
-    let producers = broker.clients.all_producers().into_iter();
+    let producers = broker.sessions.clients.all_producers().into_iter();
     let producers =
         producers.map(|(group, members)| (vec![cluster.clone(), name.clone(), group], members.len() as f64));
     vec![
@@ -198,8 +198,8 @@ fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
 
 fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
     let [mut rates, mut sizes, mut ends, mut retries, mut dead] = [const { Rows::new() }; 5];
-    let config = &broker.config;
-    for topic in broker.topics.all() {
+    let config = &broker.runtime.config;
+    for topic in broker.tables.topics.all() {
         let name = topic.name();
         let labels = |last: &str| {
             vec![config.broker_cluster_name.clone(), config.broker_name.clone(), last.to_owned()]
@@ -211,8 +211,8 @@ fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
             retries.push((labels(name), end));
         } else {
             ends.push((labels(name), end));
-            rates.push((labels(name), broker.stats.tps(Name::TopicPutNums, name)));
-            sizes.push((labels(name), broker.stats.tps(Name::TopicPutSize, name)));
+            rates.push((labels(name), broker.figures.stats.tps(Name::TopicPutNums, name)));
+            sizes.push((labels(name), broker.figures.stats.tps(Name::TopicPutSize, name)));
         }
     }
     [
@@ -225,7 +225,7 @@ fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
 }
 
 fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
-    let (config, now_ms) = (&broker.config, broker.now_ms());
+    let (config, now_ms) = (&broker.runtime.config, broker.now_ms());
     let mut table: BTreeMap<&str, (&'static Metric, Rows)> = BTreeMap::new();
     let mut add = |metric: &'static Metric, labels: Vec<String>, value: f64| {
         table.entry(metric.name).or_insert((metric, Rows::new())).1.push((labels, value));
@@ -233,7 +233,7 @@ fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
     for (group, stats) in
         progress::broker_consume_stats(broker, false).consume_stats_list.into_iter().flatten()
     {
-        let online = broker.clients.consumers(&group);
+        let online = broker.sessions.clients.consumers(&group);
         let count = online.as_ref().map_or(0, |view| view.members.len());
         let model = online.as_ref().map_or(MessageModel::Clustering, |view| view.message_model);
         if let Some(view) = &online {
@@ -266,9 +266,9 @@ fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
             let (cluster, name) = (config.broker_cluster_name.clone(), config.broker_name.clone());
             let labels = vec![cluster, name, topic, group.clone()];
             for (metric, value) in [
-                (&CONSUMER_TPS, broker.stats.tps(Name::GroupGetNums, &key)),
-                (&CONSUMER_SIZE, broker.stats.tps(Name::GroupGetSize, &key)),
-                (&SEND_BACK, broker.stats.minute(Name::SendBack, &key).sum as f64),
+                (&CONSUMER_TPS, broker.figures.stats.tps(Name::GroupGetNums, &key)),
+                (&CONSUMER_SIZE, broker.figures.stats.tps(Name::GroupGetSize, &key)),
+                (&SEND_BACK, broker.figures.stats.minute(Name::SendBack, &key).sum as f64),
                 (&CONSUMER_OFFSET, done as f64),
                 (&CONSUME_TPS, stats.consume_tps),
                 (&CONSUME_OFFSET, done as f64),
@@ -294,16 +294,17 @@ mod tests {
     fn the_page_has_the_names_of_the_exporter() {
         let fixture = Fixture::new();
         let broker = &fixture.broker;
-        broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
-        broker.topics.put(TopicConfig::new("%DLQ%G", 1, 6), 0).unwrap();
+        broker.tables.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+        broker.tables.topics.put(TopicConfig::new("%DLQ%G", 1, 6), 0).unwrap();
         (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
-        broker.groups.put(wire::body::group::SubscriptionGroupConfig::new("G"), 0).unwrap();
-        assert!(broker.offsets.commit("G", "T", 0, 1));
+        broker.tables.groups.put(wire::body::group::SubscriptionGroupConfig::new("G"), 0).unwrap();
+        assert!(broker.tables.offsets.commit("G", "T", 0, 1));
         stats::sample(broker, 0);
-        (0..2).for_each(|_| broker.stats.count(Name::SendBack, "T", "G"));
+        (0..2).for_each(|_| broker.figures.stats.count(Name::SendBack, "T", "G"));
         stats::sample(broker, SAMPLE_MS);
         let text = scrape(broker, None);
-        let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
+        let (cluster, name) =
+            (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
         for line in [
             format!("rocketmq_producer_offset{{broker=\"{name}\",cluster=\"{cluster}\",topic=\"T\"}} 3.0"),
             format!("rocketmq_topic_dlq_offset{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\"}} 0.0"),
@@ -333,15 +334,16 @@ mod tests {
     fn a_master_tells_how_far_its_slaves_are_behind() {
         let fixture = Fixture::new();
         let broker = &fixture.broker;
-        broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+        broker.tables.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
         fixture.put("T", 0, b"body", b"");
         let end = broker.store.appended().get();
         let [known, new] = ["192.0.2.1:5", "192.0.2.2:6"]
             .map(|remote| std::sync::Arc::new(SlaveProgress::new(remote.parse().unwrap())));
-        [&known, &new].into_iter().for_each(|slave| broker.replicas.join(slave.clone()));
-        broker.replicas.note_report(&known, end - 7);
+        [&known, &new].into_iter().for_each(|slave| broker.replication.replicas.join(slave.clone()));
+        broker.replication.replicas.note_report(&known, end - 7);
         let text = scrape(broker, None);
-        let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
+        let (cluster, name) =
+            (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
         let metric = "rocketmq_broker_commitlog_diff{";
         let told: Vec<_> = text.lines().filter(|line| line.starts_with(metric)).collect();
         let line = format!("{metric}broker=\"{name}\",brokerIP=\"192.0.2.1:5\",cluster=\"{cluster}\"}} 7.0");

@@ -22,7 +22,7 @@ const GROUP_REQUESTS: [i32; 2] =
     [request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST];
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let table = broker.rpc_latency.table();
+    let table = broker.figures.rpc_latency.table();
     let mut family = text.family(&RPC_LATENCY);
     for (answered, latencies) in &table {
         let (request, response) = code_names(answered);

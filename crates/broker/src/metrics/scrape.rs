@@ -10,7 +10,7 @@ use crate::broker::Broker;
 
 /// The labels of every series.
 pub(super) fn common_labels(broker: &Broker) -> Vec<(String, String)> {
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     let own = [
         ("cluster", config.broker_cluster_name.as_str()),
         ("node_id", &config.broker_name),
@@ -27,7 +27,7 @@ pub(super) fn common_labels(broker: &Broker) -> Vec<(String, String)> {
 
 /// All metrics as text; `parts` gets all of it but the last part.
 pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
-    let mut text = Exposition::new(common_labels(broker), broker.config.metrics.series_max, parts);
+    let mut text = Exposition::new(common_labels(broker), broker.runtime.config.metrics.series_max, parts);
     figures(broker, &mut text);
     text.finish()
 }

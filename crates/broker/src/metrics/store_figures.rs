@@ -31,32 +31,33 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     ] {
         text.family(metric).value(&LOCAL, value);
     }
-    if broker.config.timers.enabled {
+    if broker.runtime.config.timers.enabled {
         let (_, waiting, _) = broker.timer_progress(now_ms);
         text.family(&TIMER_ENQUEUE_LAG).value(&LOCAL, waiting as f64);
-        let next = QueueOffset::new(broker.timer.queue_offset.load(Ordering::Relaxed).unsigned_abs());
+        let next =
+            QueueOffset::new(broker.delivery.timer.queue_offset.load(Ordering::Relaxed).unsigned_abs());
         let queue = broker.store.find_queue(TIMER_TOPIC, 0).filter(|_| waiting > 0);
         let stored_ms = queue.and_then(|queue| broker.store.store_time(&queue, next).ok().flatten());
         let waits_ms = stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
         text.family(&TIMER_ENQUEUE_LATENCY).value(&LOCAL, waits_ms as f64);
-        let read_ms = broker.timer.read_ms.load(Ordering::Relaxed);
+        let read_ms = broker.delivery.timer.read_ms.load(Ordering::Relaxed);
         let behind_ms = if read_ms > 0 { (now_ms - read_ms).max(0) } else { 0 };
         text.family(&TIMER_DEQUEUE_LATENCY).value(&LOCAL, behind_ms as f64);
     }
-    let held = broker.pops.in_flight_queues.held.load(Ordering::Relaxed);
+    let held = broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed);
     text.single(&CHECKPOINTS, held as f64);
     revive(broker, text, now_ms);
 }
 
 /// Writes the lag of the revive engine in each revive queue.
 fn revive(broker: &Broker, text: &mut Exposition, now_ms: i64) {
-    let topic = &broker.pops.revive_topic;
-    let count = broker.topics.find(topic).map_or(0, |topic| topic.queue_count());
+    let topic = &broker.delivery.pops.revive_topic;
+    let count = broker.tables.topics.find(topic).map_or(0, |topic| topic.queue_count());
     let rows: Vec<(String, i64, i64)> = (0..count)
         .filter_map(|queue_id| {
             let queue = broker.store.find_queue(topic, queue_id)?;
             // The offset of the last record that was processed.
-            let done = broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
+            let done = broker.tables.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             let next = (done + 1).max(queue.min().to_i64());
             let behind = (queue.max().to_i64() - next).max(0);
             let first = QueueOffset::new(u64::try_from(next).ok()?);

@@ -20,13 +20,13 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 
 /// Writes the messages of producers, by topic and kind, without retry and dead letter topics.
 fn stored(broker: &Broker, text: &mut Exposition) {
-    let topics = broker.stats.topics_sent_to();
+    let topics = broker.figures.stats.topics_sent_to();
     let mut rows: Vec<([&str; 3], SentOfKind)> = Vec::new();
     for name in &topics {
         if names::is_retry_topic(name) || names::is_dlq_topic(name) {
             continue;
         }
-        let Some(topic) = broker.topics.find(name) else { continue };
+        let Some(topic) = broker.tables.topics.find(name) else { continue };
         let mut sums = [const { None::<SentOfKind> }; MessageKind::NAMES.len()];
         topic.each_opened(|queue| {
             queue
@@ -64,7 +64,7 @@ fn stored(broker: &Broker, text: &mut Exposition) {
 /// original topic.
 fn delivered(broker: &Broker, text: &mut Exposition) {
     let mut sums: BTreeMap<(String, String, bool), (u64, u64)> = BTreeMap::new();
-    for (key, delivered) in broker.offsets.delivered() {
+    for (key, delivered) in broker.tables.offsets.delivered() {
         let Some((topic, group)) = key.split_once('@').filter(|_| delivered.messages > 0) else { continue };
         let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
         let key = (shown_topic(topic, group).to_owned(), group.to_owned(), is_retry);
@@ -86,7 +86,7 @@ fn delivered(broker: &Broker, text: &mut Exposition) {
 
 /// Writes the messages in dead letter topics.
 fn given_up(broker: &Broker, text: &mut Exposition) {
-    let events = broker.stats.events(|_| true);
+    let events = broker.figures.stats.events(|_| true);
     let counts: BTreeMap<String, u64> = events
         .into_iter()
         .filter(|((name, _), _)| *name == Name::DeadLetters)

@@ -163,11 +163,11 @@ fn java_files_load_and_what_is_written_is_plain_json() {
     untouched.iter().for_each(|name| fs::write(config.join(name), format!("{{{name:?}:{{0:4}}}}")).unwrap());
     let fixture = Fixture::at(folder, |_| {});
     let broker = &fixture.broker;
-    assert_eq!(broker.topics.find("TopicFifo").unwrap().config.attributes["message.type"], "FIFO");
-    assert_eq!(broker.groups.find("GID_2").unwrap().retry_max_times, 3);
-    broker.topics.put(wire::body::TopicConfig::new("New", 4, 6), 1).unwrap();
-    broker.groups.make("new", 1).unwrap();
-    broker.offsets.commit("new", "New", 3, 17);
+    assert_eq!(broker.tables.topics.find("TopicFifo").unwrap().config.attributes["message.type"], "FIFO");
+    assert_eq!(broker.tables.groups.find("GID_2").unwrap().retry_max_times, 3);
+    broker.tables.topics.put(wire::body::TopicConfig::new("New", 4, 6), 1).unwrap();
+    broker.tables.groups.make("new", 1).unwrap();
+    broker.tables.offsets.commit("new", "New", 3, 17);
     let fixture = fixture.reopened();
     for (name, text) in &java[..3] {
         let written = fs::read(fixture.config_path(name)).unwrap();
@@ -181,8 +181,8 @@ fn java_files_load_and_what_is_written_is_plain_json() {
     for name in untouched {
         assert_eq!(fs::read_to_string(fixture.config_path(name)).unwrap(), format!("{{{name:?}:{{0:4}}}}"));
     }
-    assert_eq!(fixture.broker.offsets.committed("new", "New", 3), Some(17));
-    assert!(fixture.broker.topics.find("TopicFifo").is_some());
+    assert_eq!(fixture.broker.tables.offsets.committed("new", "New", 3), Some(17));
+    assert!(fixture.broker.tables.topics.find("TopicFifo").is_some());
 }
 
 #[test]

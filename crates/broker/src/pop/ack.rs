@@ -51,12 +51,12 @@ impl Origin<'_> {
             let text = format!("the handle's start offset is {start_offset}, expected 0 to {first_offset}");
             return illegal(text);
         }
-        let last = broker.config.pop.revive_queues - 1;
+        let last = broker.runtime.config.pop.revive_queues - 1;
         if !(0..=last).contains(&revive_queue) {
             let text = format!("the revive queue is {revive_queue}, expected 0 to {last} (reviveQueueNum)");
             return Err(Refusal::error(text));
         }
-        let delay_max_ms = broker.config.timers.delay_max_s.saturating_mul(1000);
+        let delay_max_ms = broker.runtime.config.timers.delay_max_s.saturating_mul(1000);
         let latest_ms = now_ms.saturating_add(delay_max_ms).saturating_add(AHEAD_MS_MAX);
         if pop_ms < 0 || invisible_ms < 0 || pop_ms.saturating_add(invisible_ms) > latest_ms {
             let text = format!(
@@ -274,7 +274,7 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
-    if broker.role.is_slave() {
+    if broker.replication.role.is_slave() {
         renew_in_memory(broker, &origin, checkpoint)?;
         let end = LogOffset::ZERO;
         return Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }));
@@ -297,10 +297,10 @@ pub(crate) fn change_invisible_time(
 /// The refusal of an append at a slave, if the old checkpoint is not in memory or no further one may be.
 fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
     let refused = || not_put(broker, AppendError::Following.into());
-    let queues = &broker.pops.in_flight_queues;
+    let queues = &broker.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
     let offset = checkpoint.start_offset;
-    if !broker.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
         return Err(refused());
     }
     let name = (origin.start_offset, origin.pop_ms);
@@ -348,11 +348,13 @@ fn acknowledge(
 ) -> Result<(), Refusal> {
     let now_ms = broker.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
-    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+    if let Some(cell) =
+        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
+    {
         let merged = cell.in_flight().ack(name, (offsets, after), patience(broker), now_ms);
         if merged == Some(true) {
-            broker.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
-            broker.pops.advance(broker, &cell, now_ms);
+            broker.delivery.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
+            broker.delivery.pops.advance(broker, &cell, now_ms);
         }
         if merged.is_some() {
             return Ok(());
@@ -376,12 +378,12 @@ fn acknowledge(
 }
 
 fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
-    let committed = broker.offsets.committed(origin.group, origin.topic, origin.queue_id);
+    let committed = broker.tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
 
 fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
-    broker.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
+    broker.delivery.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
@@ -395,7 +397,7 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
     }
     let cell = cell_of(broker, origin);
     let mut in_flight = cell.in_flight();
-    let committed = broker.offsets.committed(group, topic, queue_id);
+    let committed = broker.tables.offsets.committed(group, topic, queue_id);
     let acked = match in_flight.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
         // No state after a reset, or after a kill before the state was written: it is not known which messages before this one
@@ -414,9 +416,9 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
         }
         order::Acked::Commit(next) => {
             if !in_flight.gone {
-                broker.offsets.commit(group, topic, queue_id, next);
+                broker.tables.offsets.commit(group, topic, queue_id, next);
             }
-            broker.pops.order_file.changed();
+            broker.delivery.pops.order_file.changed();
             let blocked =
                 in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
             drop(in_flight);
@@ -438,12 +440,14 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
     }
     let visible_ms = broker.now_ms().saturating_add(invisible_ms);
     // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
-    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+    if let Some(cell) =
+        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
+    {
         let mut in_flight = cell.in_flight();
         if let Some(state) = in_flight.order.as_mut() {
             order::delay(state, offset, origin.pop_ms, visible_ms);
-            broker.pops.order_file.changed();
-            broker.pops.look_at(&cell, &mut in_flight, visible_ms);
+            broker.delivery.pops.order_file.changed();
+            broker.delivery.pops.look_at(&cell, &mut in_flight, visible_ms);
         }
     }
     Some(Invisible {

@@ -35,8 +35,8 @@ pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> R
     let queue_id = target.queue_id;
     let mut look = Look { broker, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
     let dice = broker.spread(100);
-    let kind = if broker.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
-    let retries = broker.topics.find(&kind.topic(topic.name(), &look.group));
+    let kind = if broker.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    let retries = broker.tables.topics.find(&kind.topic(topic.name(), &look.group));
     let retries_first = dice % 5 == 0;
     if retries_first && let Some(retries) = &retries {
         look.visit_all(retries, dice);
@@ -81,7 +81,7 @@ impl Look<'_> {
     fn visit(&mut self, topic: &Arc<Topic>, queue_id: i32) {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return };
-        let cell = broker.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
+        let cell = broker.delivery.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
         let min = queue.index.min().to_i64();
         let end = broker.visible_end(queue);
         let offset = position(broker, &cell, queue, false).clamp(min, end.max(min));
@@ -94,7 +94,7 @@ impl Look<'_> {
             filter: Arc::new(filter),
             topic_sys_flag: 0,
             group_sys_flag: 0,
-            reader: broker.offsets.reader(&self.group, topic.name()),
+            reader: broker.tables.offsets.reader(&self.group, topic.name()),
             read_from: (0, 0),
             offset,
             asked: offset,

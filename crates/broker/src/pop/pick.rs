@@ -92,11 +92,14 @@ pub(super) fn pick(
     (ask, pop): (&Ask, &Pop),
     source: Source,
 ) -> Result<Picked, Unpopped> {
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
     let dice = broker.spread(100) * 37 % 100;
-    let revive_queue =
-        if ask.ordered { ORDER_REVIVE_QUEUE } else { broker.pops.next_revive_queue(settings.revive_queues) };
+    let revive_queue = if ask.ordered {
+        ORDER_REVIVE_QUEUE
+    } else {
+        broker.delivery.pops.next_revive_queue(settings.revive_queues)
+    };
     let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
     let mut picking = Picking {
         broker,
@@ -133,7 +136,7 @@ pub(super) fn pick(
 /// The percentage of a group's pops that take the highest priority of a topic first (`SubscriptionGroupConfig.getPriorityFactor`).
 fn priority_factor(broker: &Broker, group: &str) -> i32 {
     const ALL: i32 = 100;
-    let config = broker.groups.find(group);
+    let config = broker.tables.groups.find(group);
     config.and_then(|config| config.attributes.get(PRIORITY_FACTOR)?.parse().ok()).unwrap_or(ALL)
 }
 
@@ -149,7 +152,7 @@ enum Order {
 /// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). A pop
 /// returns messages of a single retry topic only.
 fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     match (settings.retry_v2, settings.retry_v1_too) {
         (false, _) => &[Kind::RetryV1],
         (true, false) => &[Kind::RetryV2],
@@ -163,7 +166,7 @@ fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let in_flight = cell.in_flight();
-    let committed = broker.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
+    let committed = broker.tables.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
     in_flight.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
 }
 
@@ -172,7 +175,7 @@ fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.index.min().to_i64();
     }
-    if broker.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
+    if broker.runtime.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
         return 0;
     }
     // The last message, so that a group that begins now gets one.
@@ -191,7 +194,7 @@ impl Picking<'_> {
         let before = self.popped.count;
         for kind in retry_kinds(self.broker, dice) {
             let name = kind.topic(self.topic.name(), &self.ask.group);
-            if let Some(topic) = self.broker.topics.find(&name) {
+            if let Some(topic) = self.broker.tables.topics.find(&name) {
                 self.visit_all(&topic, *kind, Order::From(dice))?;
             }
             if self.popped.count > before {
@@ -213,7 +216,7 @@ impl Picking<'_> {
     fn visit(&mut self, topic: &Arc<Topic>, kind: Kind, queue_id: i32) -> Result<(), Unpopped> {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
-        let cell = broker.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
+        let cell = broker.delivery.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
         // Only after the in-flight queue is made: a deletion removes topic and group, then ends the in-flight queues it finds.
         if check_current(broker, self.ask, topic.name(), &topic.waiters).is_err() {
             return Ok(());
@@ -250,7 +253,7 @@ impl Picking<'_> {
         }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
-            broker.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
+            broker.tables.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
             let yields = self.took(&cell, kind, pull.ask.offset);
             self.parts.push(Part { busy, next: scan.next, yields });
         } else if scan.next > pull.ask.offset {
@@ -264,15 +267,15 @@ impl Picking<'_> {
     fn begin(&self, cell: &Arc<Cell>, queue: &Queue) -> i64 {
         let broker = self.broker;
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
-        if let Some(offset) = broker.offsets.take_reset(group, topic, queue_id) {
+        if let Some(offset) = broker.tables.offsets.take_reset(group, topic, queue_id) {
             let left = cell.in_flight().clear();
-            broker.pops.store_left(broker, cell, left);
-            cell.commit(&broker.offsets, offset);
+            broker.delivery.pops.store_left(broker, cell, left);
+            cell.commit(&broker.tables.offsets, offset);
             return offset;
         }
         let start = position(broker, cell, queue, self.pop.from_end);
-        if broker.offsets.committed(group, topic, queue_id).is_none() {
-            cell.commit(&broker.offsets, start);
+        if broker.tables.offsets.committed(group, topic, queue_id).is_none() {
+            cell.commit(&broker.tables.offsets, start);
         }
         start
     }
@@ -283,7 +286,7 @@ impl Picking<'_> {
         let until =
             in_flight.order.as_ref().and_then(|it| order::blocked_until(it, attempt, self.popped.pop_ms));
         if let Some(until_ms) = until {
-            self.broker.pops.look_at(cell, &mut in_flight, until_ms);
+            self.broker.delivery.pops.look_at(cell, &mut in_flight, until_ms);
         }
         until.is_some()
     }
@@ -293,7 +296,7 @@ impl Picking<'_> {
             filter: self.pop.filter.clone(),
             topic_sys_flag: 0,
             group_sys_flag: 0,
-            reader: self.broker.offsets.reader(&self.ask.group, topic.name()),
+            reader: self.broker.tables.offsets.reader(&self.ask.group, topic.name()),
             read_from: (0, 0),
             offset,
             asked: offset,
@@ -312,8 +315,8 @@ impl Picking<'_> {
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
         tracing::info!(%group, %topic, queue_id, from = pull.ask.offset, to = scan.next, "a pop goes on where the queue is");
         let left = cell.in_flight().clear();
-        self.broker.pops.store_left(self.broker, cell, left);
-        cell.commit(&self.broker.offsets, scan.next);
+        self.broker.delivery.pops.store_left(self.broker, cell, left);
+        cell.commit(&self.broker.tables.offsets, scan.next);
         (pull.ask.offset, pull.ask.asked) = (scan.next, scan.next);
         Scan::find_messages(self.broker, pull, self.source, &mut self.units)
     }
@@ -332,14 +335,14 @@ impl Picking<'_> {
             let (counts, least) = order::counts(&state);
             in_flight.order = Some(state);
             drop(in_flight);
-            self.broker.pops.order_file.changed();
+            self.broker.delivery.pops.order_file.changed();
             self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
-            cell.commit(&self.broker.offsets, start);
+            cell.commit(&self.broker.tables.offsets, start);
             return Yields::Order;
         }
         let (pop_ms, invisible_ms) = times;
         Yields::Checkpoint(Checkpoint {
-            broker_name: self.broker.config.broker_name.clone(),
+            broker_name: self.broker.runtime.config.broker_name.clone(),
             group: cell.group.to_string(),
             diffs: offsets.iter().map(|offset| i32::try_from(offset - start).unwrap_or(i32::MAX)).collect(),
             invisible_ms,
@@ -356,14 +359,15 @@ impl Picking<'_> {
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Picked, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
-        let may_hold =
-            |busy: &Busy, checkpoint: &Checkpoint| broker.pops.may_hold(broker, busy, checkpoint, now_ms);
+        let may_hold = |busy: &Busy, checkpoint: &Checkpoint| {
+            broker.delivery.pops.may_hold(broker, busy, checkpoint, now_ms)
+        };
         let is_lost = |part: &Part| match &part.yields {
             Yields::Checkpoint(checkpoint) => !may_hold(&part.busy, checkpoint),
             Yields::Order | Yields::Nothing => false,
         };
         // Before a record is made, because that creates topics and marks messages as pending, and a slave would keep both.
-        if broker.role.is_slave() && self.parts.iter().any(is_lost) {
+        if broker.replication.role.is_slave() && self.parts.iter().any(is_lost) {
             return Err(Unpopped::NotStored(AppendError::Following.into()));
         }
         let mut records = ReviveRecords::new(&broker.store);
@@ -388,17 +392,17 @@ impl Picking<'_> {
         for (busy, next, checkpoint) in held {
             let held =
                 HeldCheckpoint { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
-            broker.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
+            broker.delivery.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
             busy.in_flight().hold(held, next);
-            broker.pops.advance(broker, &busy, now_ms);
+            broker.delivery.pops.advance(broker, &busy, now_ms);
         }
         for (busy, next, is_stored) in settled {
             if self.ask.ordered {
-                busy.commit(&broker.offsets, next);
+                busy.commit(&broker.tables.offsets, next);
                 continue;
             }
             busy.in_flight().settle(next, if is_stored { end } else { LogOffset::ZERO });
-            broker.pops.advance(broker, &busy, now_ms);
+            broker.delivery.pops.advance(broker, &busy, now_ms);
         }
         let is_over = self.popped.count > 0 || self.popped.rest <= 0;
         Ok(Picked { popped: self.popped, passed_bytes: if is_over { 0 } else { self.bytes_read } })

@@ -43,7 +43,7 @@ pub(super) fn check_current(
         let remark = format!("topic[{name}] was deleted and made again, ask again");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
-    if broker.groups.find(&ask.group).is_none() {
+    if broker.tables.groups.find(&ask.group).is_none() {
         let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
@@ -104,7 +104,7 @@ pub struct PopRequest<'a> {
 pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
     let now_ms = broker.now_ms();
-    let ip = &broker.config.broker_ip1;
+    let ip = &broker.runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
@@ -133,7 +133,7 @@ pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<
 /// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
 pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     if !broker.is_readable() {
-        let remark = format!("the broker[{}] peeking message is forbidden", broker.config.broker_ip1);
+        let remark = format!("the broker[{}] peeking message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     find(broker, target)
@@ -142,15 +142,15 @@ pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Top
 /// Checks that the timer and the revive thread, which pops need, are running. Checks also that the invisible time is
 /// no longer than the longest delay of timed messages.
 pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), Refusal> {
-    let timers = &broker.config.timers;
+    let timers = &broker.runtime.config.timers;
     if !timers.enabled {
-        let ip = &broker.config.broker_ip1;
+        let ip = &broker.runtime.config.broker_ip1;
         let remark = format!("the broker[{ip}] pop message is forbidden because timerWheelEnable is false");
         return Err(Refusal::error(remark));
     }
     // Without these threads, messages popped now and not acknowledged would never come back to the group.
-    broker.supervisor.demand(SupervisedWork::Timer)?;
-    broker.supervisor.demand(SupervisedWork::Revive)?;
+    broker.runtime.supervisor.demand(SupervisedWork::Timer)?;
+    broker.runtime.supervisor.demand(SupervisedWork::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
     if !(0..=max_ms).contains(&invisible_ms) {
         let remark = format!(

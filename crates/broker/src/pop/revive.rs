@@ -69,11 +69,11 @@ pub(crate) struct Reviver {
 impl Reviver {
     /// Continues at the committed offsets of [`REVIVE_GROUP`].
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        let topic = broker.pops.revive_topic.clone();
-        let count = broker.topics.find(&topic).map_or(0, |topic| topic.queue_count());
+        let topic = broker.delivery.pops.revive_topic.clone();
+        let count = broker.tables.topics.find(&topic).map_or(0, |topic| topic.queue_count());
         let queue = |queue_id| {
             let queue = broker.log_queue(&topic, queue_id)?;
-            let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
+            let done = broker.tables.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
             let (open_checkpoints, unreadable_since) =
                 (OpenCheckpoints::behind(done), UnreadableSince::default());
@@ -116,13 +116,13 @@ impl Reviver {
             }
         }
         if is_done {
-            self.broker.pops.reviver.revived_ms.store(until_ms, Ordering::Relaxed);
+            self.broker.delivery.pops.reviver.revived_ms.store(until_ms, Ordering::Relaxed);
         }
         self.commit();
     }
 
     fn give_up(&self, messages: u64) {
-        self.broker.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
+        self.broker.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
     }
 
     /// When the next round is due, in milliseconds since the epoch.
@@ -144,7 +144,7 @@ impl Reviver {
             // The clock was set back: messages timed from now on are due before `known_ms`.
             (self.known_ms, self.mark, self.unseen) = (0, None, None);
         }
-        let (timer, store) = (&self.broker.timer, &self.broker.store);
+        let (timer, store) = (&self.broker.delivery.timer, &self.broker.store);
         let end =
             || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64());
         let (taken, delivered_ms) =
@@ -157,7 +157,7 @@ impl Reviver {
                 self.mark = None;
             }
         }
-        let is_visible = |end| self.broker.durability.reaches(end);
+        let is_visible = |end| self.broker.replication.durability.reaches(end);
         if let Some((known_ms, _)) = self.unseen.take_if(|(_, end)| is_visible(*end)) {
             self.known_ms = self.known_ms.max(known_ms);
         }
@@ -192,7 +192,7 @@ impl Reviver {
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
                 }
-                enter(open_checkpoints, offset, &self.bytes, &self.broker.config.broker_name);
+                enter(open_checkpoints, offset, &self.bytes, &self.broker.runtime.config.broker_name);
             }
         }
         Ok(())
@@ -207,8 +207,8 @@ impl Reviver {
             .map(|index| checkpoint.offset(index))
             .collect();
         let topic = normal_topic(&checkpoint.topic, &checkpoint.group);
-        let is_wanted =
-            broker.topics.find(topic).is_some() && broker.groups.find(&checkpoint.group).is_some();
+        let is_wanted = broker.tables.topics.find(topic).is_some()
+            && broker.tables.groups.find(&checkpoint.group).is_some();
         if open.is_empty() || !is_wanted {
             return Ok(LogOffset::ZERO);
         }
@@ -287,7 +287,7 @@ impl Reviver {
 
     /// Commits the progress whose copies are on disk as the offsets of [`REVIVE_GROUP`].
     fn commit(&mut self) {
-        let topic = &self.broker.pops.revive_topic;
+        let topic = &self.broker.delivery.pops.revive_topic;
         let flushed = self.broker.store.flushed();
         for revive_queue in &mut self.queues {
             let mut done = None;
@@ -299,9 +299,9 @@ impl Reviver {
                 done = Some(revive_queue.open_checkpoints.done());
             }
             let queue_id = revive_queue.queue.index.queue_id();
-            let before = self.broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
+            let before = self.broker.tables.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             if let Some(done) = done.filter(|done| *done > before) {
-                self.broker.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
+                self.broker.tables.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
             }
         }
     }
@@ -347,8 +347,8 @@ fn enter(open_checkpoints: &mut OpenCheckpoints, offset: i64, bytes: &[u8], own_
 
 /// Wakes the pops of the group that wait for messages of the topic, once consumers may see the log up to `end`.
 fn wake(broker: &Arc<Broker>, topic: &str, group: &str, end: LogOffset) {
-    let Some(topic) = broker.topics.find(topic) else { return };
-    if !broker.durability.waits_for_flush() {
+    let Some(topic) = broker.tables.topics.find(topic) else { return };
+    if !broker.replication.durability.waits_for_flush() {
         return serve::came_back(broker, &topic, group);
     }
     let (broker, group) = (broker.clone(), group.to_owned());

@@ -64,7 +64,7 @@ impl ReviveRecords {
         let target = Target { revive_queue, tag: CHECKPOINT_TAG, unique: &unique, deliver_ms };
         self.push(broker, &target, &json::to_vec(checkpoint), now_ms)?;
         // Before the checkpoint is appended: from then on the group's offset may pass its messages.
-        broker.pops.add_pending(broker, checkpoint, now_ms);
+        broker.delivery.pops.add_pending(broker, checkpoint, now_ms);
         Ok(())
     }
 
@@ -95,11 +95,11 @@ impl ReviveRecords {
         properties::append(&mut text, key::UNIQ_KEY, target.unique.as_bytes());
         let mut digits = itoa::Buffer::new();
         properties::append(&mut text, key::TIMER_DELIVER_MS, digits.format(target.deliver_ms).as_bytes());
-        let topic = &broker.pops.revive_topic;
+        let topic = &broker.delivery.pops.revive_topic;
         let queue = if target.deliver_ms <= now_ms {
             broker.put_queue(topic, target.revive_queue, now_ms)?
         } else {
-            let out_ms = wheel_time(target.deliver_ms, broker.config.timers.precision_ms);
+            let out_ms = wheel_time(target.deliver_ms, broker.runtime.config.timers.precision_ms);
             crate::timer::put::timed(&mut text, out_ms, topic, target.revive_queue);
             broker.put_queue(names::TIMER_TOPIC, 0, now_ms)?
         };
@@ -109,8 +109,8 @@ impl ReviveRecords {
             sys_flag: 0,
             flag: 0,
             born_timestamp: now_ms,
-            born_host: broker.store_host,
-            store_host: broker.store_host,
+            born_host: broker.identity.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };

@@ -84,29 +84,29 @@ fn run_in_pool(
     out: &mut dyn ReplyWriter,
 ) -> bool {
     let is_search = search.bytes > 0;
-    if is_search && !search.admit(&broker.pops.searches) {
+    if is_search && !search.admit(&broker.delivery.pops.searches) {
         give_up(ask, NoWait::TimedOut, out);
         return false;
     }
-    let reservation = match broker.disk_pool.reserve(Kind::Consumers, 0) {
+    let reservation = match broker.runtime.disk_pool.reserve(Kind::Consumers, 0) {
         Ok(reservation) => reservation,
         Err(_) if is_search => {
             give_up(ask, NoWait::TimedOut, out);
             return false;
         }
         Err(refusal) => {
-            refusal.cause.into_iter().for_each(|cause| broker.refused.count(cause, 1));
+            refusal.cause.into_iter().for_each(|cause| broker.figures.refused.count(cause, 1));
             out.refused(&refusal);
             return false;
         }
     };
-    let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.clock.steady());
+    let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.runtime.clock.steady());
     // Requests of the group that are woken now would search the same messages.
     let goes_on = Arc::new(AtomicBool::new(false));
     let is_going_on = goes_on.clone();
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pop", WaitCause::DiskPool, queued);
-        let begin = reader.clock.steady();
+        let begin = reader.runtime.clock.steady();
         sink.write(&mut |out| {
             let run = run_slice(&reader, &asked, Source::Disk, &mut search, out);
             let goes_on = match run {
@@ -177,7 +177,7 @@ pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
 
 /// Runs the requests whose polling time is over a last time, and answers them.
 pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
-    drive(broker, broker.pops.poll_timeouts.expired(now_ms));
+    drive(broker, broker.delivery.pops.poll_timeouts.expired(now_ms));
 }
 
 fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
@@ -202,14 +202,14 @@ pub(super) fn wait(
     mut search: Search,
     out: &mut dyn ReplyWriter,
 ) -> bool {
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
     for round in 0..=TRIES_MAX {
         if is_over(broker, ask) {
             give_up(ask, NoWait::TimedOut, out);
             return false;
         }
-        let id = match broker.pops.poll_timeouts.hold(sink, ask, bounds) {
+        let id = match broker.delivery.pops.poll_timeouts.hold(sink, ask, bounds) {
             Ok(id) => {
                 sink.suspend();
                 id
@@ -225,10 +225,10 @@ pub(super) fn wait(
         }
         // A message came, or the topic was deleted, while the request was put into the list. If another thread took it out of
         // the list, that thread answers it.
-        if broker.pops.poll_timeouts.take(ask, id).is_none() {
+        if broker.delivery.pops.poll_timeouts.take(ask, id).is_none() {
             return true;
         }
-        broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+        broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
         match run_slice(broker, ask, Source::Memory, &mut search, out) {
             Run::Answered => return false,
             Run::Nothing => {}
@@ -245,7 +245,7 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
         let (sink, ask) = (held.sink.clone(), held.ask.clone());
         if sink.is_closed() {
-            broker.pops.poll_timeouts.forget(ask.deadline_ms, held.id);
+            broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, held.id);
             woken.extend(left_over(broker, &ask));
             continue;
         }
@@ -275,7 +275,7 @@ impl InHand {
 impl Drop for InHand {
     fn drop(&mut self) {
         if let Some(SuspendedPop { ask, id, .. }) = self.held.take() {
-            self.broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+            self.broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
             drive(&self.broker, left_over(&self.broker, &ask));
         }
     }
@@ -291,11 +291,11 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
         }
         match run_slice(broker, &ask, Source::Memory, &mut search, out) {
             Run::NotResident => {
-                broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+                broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
                 return !run_in_pool(broker, &sink, &ask, search, out);
             }
             Run::Passed => {
-                broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+                broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
                 return !search_on(broker, &sink, &ask, search, out);
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
@@ -305,17 +305,17 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
                 // Likewise the end of the connection may have been handled while the request was out of its list.
                 let is_late = ask.deadline_ms <= broker.now_ms() || sink.is_closed();
                 let stays = !is_late && (round == TRIES_MAX || !is_answered(broker, &ask));
-                if stays || broker.pops.poll_timeouts.take(&ask, id).is_none() {
+                if stays || broker.delivery.pops.poll_timeouts.take(&ask, id).is_none() {
                     return false;
                 }
                 continue;
             }
             Run::Answered => {}
         }
-        broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+        broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
         return true;
     }
-    broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+    broker.delivery.pops.poll_timeouts.forget(ask.deadline_ms, id);
     true
 }
 
@@ -407,14 +407,14 @@ fn has_messages(broker: &Broker, ask: &Ask, topic: &Topic) -> bool {
     if queues.any(|queue_id| has_messages_in(broker, ask, topic, queue_id)) {
         return true;
     }
-    let settings = &broker.config.pop;
+    let settings = &broker.runtime.config.pop;
     let kinds = [
         (TopicKind::RetryV2, settings.retry_v2),
         (TopicKind::RetryV1, !settings.retry_v2 || settings.retry_v1_too),
     ];
     !ask.ordered
         && kinds.iter().filter(|(_, is_read)| *is_read).any(|(kind, _)| {
-            let topic = broker.topics.find(&kind.topic(topic.name(), &ask.group));
+            let topic = broker.tables.topics.find(&kind.topic(topic.name(), &ask.group));
             topic.is_some_and(|topic| {
                 (0..topic.config.read_queue_nums)
                     .any(|queue_id| has_messages_in(broker, ask, &topic, queue_id))
@@ -425,7 +425,7 @@ fn has_messages(broker: &Broker, ask: &Ask, topic: &Topic) -> bool {
 fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> bool {
     let Some(queue) = topic.queue(&broker.store, queue_id) else { return false };
     let from_end = matches!(&ask.want, Want::Pop(pop) if pop.from_end);
-    let cell = broker.pops.in_flight_queues.make(&ask.group, topic.name(), queue_id);
+    let cell = broker.delivery.pops.in_flight_queues.make(&ask.group, topic.name(), queue_id);
     if cell.is_busy() && !ask.notices() {
         return false;
     }
@@ -436,10 +436,10 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
             in_flight.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
         if let Some(until_ms) = until {
             // Suspended requests are woken when the queue is no longer blocked.
-            broker.pops.look_at(&cell, &mut in_flight, until_ms);
+            broker.delivery.pops.look_at(&cell, &mut in_flight, until_ms);
             return false;
         }
     }
-    let pending = broker.offsets.pending_reset(&ask.group, topic.name(), queue_id);
+    let pending = broker.tables.offsets.pending_reset(&ask.group, topic.name(), queue_id);
     broker.visible_end(queue) > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
 }

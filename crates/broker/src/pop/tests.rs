@@ -29,7 +29,7 @@ fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
     Ask {
         want: Want::Pop(Pop { count_max: 32, invisible_ms, from_end: false, filter }),
         topic: "T".to_owned(),
-        waiters: fixture.broker.topics.find("T").unwrap().waiters.clone(),
+        waiters: fixture.broker.tables.topics.find("T").unwrap().waiters.clone(),
         group: "G".into(),
         queue_id: -1,
         ordered: false,
@@ -41,10 +41,10 @@ fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
 
 fn fixture(messages: usize) -> Fixture {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     fixture.queue("T", 0);
     fixture.queue(crate::names::TIMER_TOPIC, 0);
-    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     for number in 0..messages {
         fixture.put("T", 0, format!("m{number}").as_bytes(), b"TAGS\x01A\x02");
     }
@@ -54,7 +54,7 @@ fn fixture(messages: usize) -> Fixture {
 fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     let ask = ask(fixture, invisible_ms);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    let topic = fixture.broker.topics.find("T").unwrap();
+    let topic = fixture.broker.tables.topics.find("T").unwrap();
     pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
 }
 
@@ -63,8 +63,8 @@ fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
     let now_ms = broker.now_ms() + 60_000;
     let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
-    broker.timer.read_ms.store(now_ms, Ordering::Relaxed);
-    broker.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
+    broker.delivery.timer.read_ms.store(now_ms, Ordering::Relaxed);
+    broker.delivery.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
     let mut reviver = Reviver::new(broker.clone());
     reviver.round(now_ms);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
@@ -108,7 +108,7 @@ fn what_nobody_wants_any_more_does_not_come_back() {
     let fixture = fixture(1);
     popped(&fixture, 0);
     let change = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
-    fixture.broker.groups.commit(vec![vec![change]], 1);
+    fixture.broker.tables.groups.commit(vec![vec![change]], 1);
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
 }
@@ -119,9 +119,9 @@ fn a_pop_that_cannot_be_stored_returns_nothing() {
     fixture.broker.store.close().unwrap();
     let ask = ask(&fixture, 60_000);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    let topic = fixture.broker.topics.find("T").unwrap();
+    let topic = fixture.broker.tables.topics.find("T").unwrap();
     assert!(pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).is_err());
-    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
+    let cell = fixture.broker.delivery.pops.in_flight_queues.make("G", "T", 0);
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
 
@@ -132,13 +132,13 @@ fn the_offset_follows_the_disk() {
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
     crate::position_writer::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
     crate::save::save(&fixture.broker);
-    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), Some(2));
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(2));
 }
 
 #[test]
 fn a_queue_that_is_popped_is_passed_over() {
     let fixture = fixture(2);
-    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
+    let cell = fixture.broker.delivery.pops.in_flight_queues.make("G", "T", 0);
     let busy = cell.occupy().unwrap();
     let nothing = popped(&fixture, 60_000);
     assert_eq!((nothing.count, nothing.rest), (0, 2));
@@ -168,15 +168,15 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     let fixture = fixture(2);
     let broker = &fixture.broker;
     assert_eq!(popped(&fixture, 60_000).count, 2);
-    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
+    let cell = broker.delivery.pops.in_flight_queues.find("G", "T", 0).unwrap();
     forget(broker);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
-    broker.pops.advance(broker, &cell, broker.now_ms());
-    cell.commit(&broker.offsets, 2);
+    broker.delivery.pops.advance(broker, &cell, broker.now_ms());
+    cell.commit(&broker.tables.offsets, 2);
     crate::save::save(broker);
     assert!(cell.in_flight().is_empty());
-    assert_eq!(broker.offsets.committed("G", "T", 0), None);
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), None);
     fixture
 }
 
@@ -184,13 +184,13 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
 fn a_group_that_was_deleted_and_made_again_begins_anew() {
     let fixture = deleted_in_flight(|broker| {
         let change = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
-        broker.groups.commit(vec![vec![change]], 1);
-        broker.pops.forget_group("G");
-        broker.offsets.forget_group("G");
+        broker.tables.groups.commit(vec![vec![change]], 1);
+        broker.delivery.pops.forget_group("G");
+        broker.tables.offsets.forget_group("G");
     });
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody pops for a group that is gone");
-    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
-    fixture.broker.groups.make("G", 2).unwrap();
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), None);
+    fixture.broker.tables.groups.make("G", 2).unwrap();
     assert_eq!(popped(&fixture, 60_000).count, 2);
 }
 
@@ -198,17 +198,17 @@ fn a_group_that_was_deleted_and_made_again_begins_anew() {
 fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for_the_old_one() {
     let old = std::cell::RefCell::new(None);
     let fixture = deleted_in_flight(|broker| {
-        *old.borrow_mut() = broker.topics.find("T");
-        broker.topics.commit(vec![vec![crate::change::TopicChange::Remove("T".to_owned())]], 1);
-        broker.pops.forget_topic("T");
-        broker.offsets.forget_topic("T");
+        *old.borrow_mut() = broker.tables.topics.find("T");
+        broker.tables.topics.commit(vec![vec![crate::change::TopicChange::Remove("T".to_owned())]], 1);
+        broker.delivery.pops.forget_topic("T");
+        broker.tables.offsets.forget_topic("T");
     });
     fixture.queue("T", 0);
     let old = old.take().unwrap();
     let ask = Ask { waiters: old.waiters.clone(), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
-    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), None);
     let refusal = current_topic(&fixture.broker, &ask).err().unwrap();
     assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);
 }
@@ -216,13 +216,13 @@ fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for
 #[test]
 fn checkpoints_in_memory_of_a_deleted_group_are_not_counted_any_more() {
     let fixture = Fixture::with(|config| config.pop.buffer_merge = true);
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     fixture.queue("T", 0);
     fixture.put("T", 0, b"m", b"");
     assert_eq!(popped(&fixture, 60_000).count, 1);
-    let held = || fixture.broker.pops.in_flight_queues.held.load(Ordering::Relaxed);
+    let held = || fixture.broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed);
     assert_eq!(held(), 1);
-    fixture.broker.pops.forget_group("G");
+    fixture.broker.delivery.pops.forget_group("G");
     assert_eq!(held(), 0);
 }
 
@@ -236,26 +236,28 @@ fn what_a_connection_waits_for_ends_with_it() {
     for deadline_ms in 1..=3 {
         let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
         broker
+            .delivery
             .pops
             .poll_timeouts
             .hold(&Call::first().later(&one, &Arc::default()), &ask, bounds)
             .ok()
             .unwrap();
         broker
+            .delivery
             .pops
             .poll_timeouts
             .hold(&Call::first().later(&two, &Arc::default()), &ask, bounds)
             .ok()
             .unwrap();
     }
-    let waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1);
+    let waiting = || broker.tables.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
-    broker.pops.closed(1);
+    broker.delivery.pops.closed(1);
     assert_eq!(waiting(), 3);
-    assert_eq!(broker.pops.poll_timeouts.expired(2).len(), 2, "the others keep their deadlines");
-    broker.pops.closed(2);
-    assert_eq!((waiting(), broker.pops.poll_timeouts.earliest()), (0, None));
-    assert!(!broker.topics.find("T").unwrap().waiters.has_count());
+    assert_eq!(broker.delivery.pops.poll_timeouts.expired(2).len(), 2, "the others keep their deadlines");
+    broker.delivery.pops.closed(2);
+    assert_eq!((waiting(), broker.delivery.pops.poll_timeouts.earliest()), (0, None));
+    assert!(!broker.tables.topics.find("T").unwrap().waiters.has_count());
 }
 
 /// Two connections whose pops wait for any queue of `T`.
@@ -267,6 +269,7 @@ fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
         fixture
             .broker
+            .delivery
             .pops
             .poll_timeouts
             .hold(&Call::first().later(&peer, &Arc::default()), &ask, bounds)
@@ -281,7 +284,7 @@ fn a_pop_that_waits_runs_on_its_own_connection() {
     let fixture = fixture(0);
     let [one, two] = waiting_pops(&fixture);
     fixture.put("T", 0, b"m", b"");
-    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
+    let cell = fixture.broker.delivery.pops.in_flight_queues.make("G", "T", 0);
     assert!(cell.in_flight().is_empty(), "whoever stores a message pops for nobody");
     assert_eq!(crate::testing::answers(one.pushed()), [(0, 1)]);
     assert!(two.pushed().is_empty());
@@ -294,7 +297,7 @@ fn a_message_that_came_for_a_connection_that_ended_goes_to_the_next() {
     fixture.put("T", 0, b"m", b"");
     one.abort();
     assert_eq!(crate::testing::answers(two.pushed()), [(0, 1)]);
-    assert_eq!(fixture.broker.pops.poll_timeouts.earliest(), None);
+    assert_eq!(fixture.broker.delivery.pops.poll_timeouts.earliest(), None);
 }
 
 #[test]
@@ -302,7 +305,7 @@ fn what_pops_return_is_counted_for_their_group() {
     let fixture = fixture(3);
     let bytes = popped(&fixture, 60_000).body.len() as u64;
     popped(&fixture, 60_000);
-    let delivered = fixture.broker.offsets.delivered();
+    let delivered = fixture.broker.tables.offsets.delivered();
     let (key, counted) = &delivered[0];
     assert_eq!((key.as_str(), counted.messages, counted.bytes, counted.found), ("T@G", 3, bytes, 1));
 }
@@ -311,12 +314,12 @@ fn what_pops_return_is_counted_for_their_group() {
 fn an_acknowledgement_on_its_way_to_the_disk_counts() {
     let fixture = Fixture::with(|config| config.store.flush_interval = std::time::Duration::from_secs(3600));
     let broker = &fixture.broker;
-    broker.groups.make("G", 1).unwrap();
+    broker.tables.groups.make("G", 1).unwrap();
     fixture.queue(crate::names::TIMER_TOPIC, 0);
-    fixture.queue(&broker.pops.revive_topic, 7);
+    fixture.queue(&broker.delivery.pops.revive_topic, 7);
     fixture.put("T", 0, b"m", b"");
     let (done, changed) = std::sync::mpsc::channel();
-    broker.durability.set_mode(store::FlushMode::Sync, move || done.send(()).unwrap());
+    broker.replication.durability.set_mode(store::FlushMode::Sync, move || done.send(()).unwrap());
     changed.recv().unwrap();
     let found = popped(&fixture, 0);
     assert_eq!(found.count, 1);
@@ -328,7 +331,7 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
         ..wire::body::Acks::default()
     };
     // The acknowledgement is appended as the timer delivers it, and nobody waits for the flush.
-    let queue = broker.log_queue(&broker.pops.revive_topic, found.revive_queue).unwrap();
+    let queue = broker.log_queue(&broker.delivery.pops.revive_topic, found.revive_queue).unwrap();
     let mut batch = broker.store.batch();
     let body = wire::json::to_vec(&acks);
     batch.push(&queue.index, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
@@ -350,7 +353,7 @@ fn messages_that_may_have_to_come_back_are_kept() {
     }
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     crate::save::save(broker);
-    assert_eq!(broker.offsets.committed("G", "T", 0), Some(count.into()));
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
     let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
     let min = || broker.log_queue("T", 0).unwrap().index.min().get();
@@ -370,7 +373,7 @@ fn messages_that_are_gone_when_they_should_come_back_are_counted() {
     broker.store.remove_topic("T").unwrap();
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
-    assert_eq!(broker.retention.undelivered.load(Ordering::Relaxed), 3);
+    assert_eq!(broker.runtime.retention.undelivered.load(Ordering::Relaxed), 3);
 }
 
 #[test]
@@ -381,11 +384,11 @@ fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
     fixture.lose_log_file();
     fixture.put("T", 0, b"later", b"");
     // Moves the counter on, so that the checkpoint of the next pop goes to the same revive queue.
-    while broker.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
+    while broker.delivery.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
     let second = popped(&fixture, 0);
     assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));
     let start = broker.now_ms() + 60_000;
-    broker.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
+    broker.delivery.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
     let mut reviver = Reviver::new(broker.clone());
     for second in 0..60 {
         reviver.round(start + second * 1000);
@@ -432,7 +435,14 @@ fn nothing_is_popped_that_nobody_would_bring_back() {
         let fixture = fixture(1);
         let check = || request::check_invisible(&fixture.broker, 60_000);
         assert_eq!(check(), Ok(()));
-        fixture.broker.supervisor.spawn(duty, "a thread", || panic!("on purpose")).unwrap().join().unwrap();
+        fixture
+            .broker
+            .runtime
+            .supervisor
+            .spawn(duty, "a thread", || panic!("on purpose"))
+            .unwrap()
+            .join()
+            .unwrap();
         assert_eq!(check().unwrap_err().code, wire::codes::response::SERVICE_NOT_AVAILABLE);
     }
 }

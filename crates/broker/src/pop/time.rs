@@ -10,7 +10,7 @@ use crate::state::Cell;
 
 /// Handles everything that is due at `now_ms`.
 pub(crate) fn due(broker: &Arc<Broker>, now_ms: i64) -> Next {
-    let pops = &broker.pops;
+    let pops = &broker.delivery.pops;
     for cell in pops.in_flight_queues.due(now_ms) {
         look_at(broker, &cell, now_ms);
     }
@@ -21,13 +21,13 @@ pub(crate) fn due(broker: &Arc<Broker>, now_ms: i64) -> Next {
 
 fn look_at(broker: &Arc<Broker>, cell: &Arc<Cell>, now_ms: i64) {
     let left = cell.in_flight().leave(patience(broker), now_ms);
-    broker.pops.store_left(broker, cell, left);
-    broker.pops.advance(broker, cell, now_ms);
+    broker.delivery.pops.store_left(broker, cell, left);
+    broker.delivery.pops.advance(broker, cell, now_ms);
     let is_free = {
         let mut in_flight = cell.in_flight();
         let until = in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, now_ms));
         if let Some(until_ms) = until {
-            broker.pops.look_at(cell, &mut in_flight, until_ms);
+            broker.delivery.pops.look_at(cell, &mut in_flight, until_ms);
         }
         in_flight.order.is_some() && until.is_none()
     };

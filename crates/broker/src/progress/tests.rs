@@ -7,12 +7,12 @@ use crate::testing::Fixture;
 /// A topic of two queues with three messages in the first one, and a group that consumed two of them.
 fn fixture() -> Fixture {
     let fixture = Fixture::new();
-    fixture.broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
-    fixture.broker.groups.make("g", 0).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+    fixture.broker.tables.groups.make("g", 0).unwrap();
     for _ in 0..3 {
         fixture.put("T", 0, b"body", b"");
     }
-    fixture.broker.offsets.commit("g", "T", 0, 2);
+    fixture.broker.tables.offsets.commit("g", "T", 0, 2);
     fixture
 }
 
@@ -55,8 +55,8 @@ fn a_group_is_found_by_its_offsets_by_a_topic_and_by_a_list() {
     assert_eq!(stats(&fixture, &[("consumerGroup", "g"), ("topic", "U")]), None);
     assert_eq!(stats(&fixture, &[("consumerGroup", "h")]), None, "it committed nothing");
     assert_eq!(stats(&fixture, &[("consumerGroup", "h"), ("topic", "T")]), Some((3, 0, 0)));
-    let reader = fixture.broker.offsets.reader("g", "T");
-    fixture.broker.offsets.note_pull(&reader, 0, 3, 1, 100);
+    let reader = fixture.broker.tables.offsets.reader("g", "T");
+    fixture.broker.tables.offsets.note_pull(&reader, 0, 3, 1, 100);
     assert_eq!(stats(&fixture, &[("consumerGroup", "g")]), Some((3, 2, 3)), "one is on its way");
 }
 
@@ -88,25 +88,25 @@ fn groups_and_topics_are_told_of_each_other() {
 fn a_clone_takes_over_offsets_of_one_topic_or_all() {
     let fixture = fixture();
     for group in ["one", "all", "no"] {
-        fixture.broker.groups.make(group, 0).unwrap();
+        fixture.broker.tables.groups.make(group, 0).unwrap();
     }
     let ask = |fields: &[(&str, &str)]| fixture.ask(request::CLONE_GROUP_OFFSET, fields, b"").0;
     assert_eq!(ask(&[("srcGroup", "g"), ("destGroup", "one"), ("topic", "T"), ("offline", "true")]), 0);
-    assert_eq!(fixture.broker.offsets.committed("one", "T", 0), Some(2));
+    assert_eq!(fixture.broker.tables.offsets.committed("one", "T", 0), Some(2));
     assert_eq!(ask(&[("srcGroup", "g"), ("destGroup", "all")]), 0);
-    assert_eq!(fixture.broker.offsets.committed("all", "T", 0), Some(2));
+    assert_eq!(fixture.broker.tables.offsets.committed("all", "T", 0), Some(2));
     assert_eq!(ask(&[("srcGroup", "g"), ("destGroup", "no"), ("topic", "U")]), 0);
-    assert_eq!(fixture.broker.offsets.topics_of("no").len(), 0);
+    assert_eq!(fixture.broker.tables.offsets.topics_of("no").len(), 0);
 }
 
 #[test]
 fn a_clone_that_was_answered_outlives_a_kill() {
     let fixture = fixture();
-    fixture.broker.groups.make("h", 0).unwrap();
+    fixture.broker.tables.groups.make("h", 0).unwrap();
     let fields = [("srcGroup", "g"), ("destGroup", "h"), ("offline", "true")];
     assert_eq!(fixture.ask(request::CLONE_GROUP_OFFSET, &fields, b"").0, 0);
     let fixture = fixture.killed();
-    assert_eq!(fixture.broker.offsets.committed("h", "T", 0), Some(2));
+    assert_eq!(fixture.broker.tables.offsets.committed("h", "T", 0), Some(2));
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn a_reset_that_was_answered_outlives_a_kill() {
     let (code, remark, _) = fixture.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields, b"");
     assert_eq!(code, 0, "{remark}");
     let fixture = fixture.killed();
-    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), Some(1));
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), Some(1));
 }
 
 #[test]
 fn the_correction_is_the_smallest_offset_or_nothing_for_who_is_behind_it() {
     let fixture = fixture();
-    fixture.broker.groups.make("h", 0).unwrap();
-    fixture.broker.offsets.commit("h", "T", 0, 1);
+    fixture.broker.tables.groups.make("h", 0).unwrap();
+    fixture.broker.tables.offsets.commit("h", "T", 0, 1);
     let ask = |compared: &str, filtered: &str| {
         let fields = [("topic", "T"), ("compareGroup", compared), ("filterGroups", filtered)];
         let (_, _, body) = fixture.ask(request::QUERY_CORRECTION_OFFSET, &fields, b"");
@@ -132,5 +132,9 @@ fn the_correction_is_the_smallest_offset_or_nothing_for_who_is_behind_it() {
     assert_eq!(ask("g", ""), BTreeMap::from([(0, 1)]));
     assert_eq!(ask("h", ""), BTreeMap::from([(0, 1)]));
     assert_eq!(ask("h", "h"), BTreeMap::from([(0, i64::MAX)]));
-    assert_eq!(fixture.broker.offsets.committed("h", "T", 0), Some(1), "a filtered group keeps its offsets");
+    assert_eq!(
+        fixture.broker.tables.offsets.committed("h", "T", 0),
+        Some(1),
+        "a filtered group keeps its offsets"
+    );
 }

@@ -21,11 +21,11 @@ pub(super) fn check(
 ) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
     let header = &request.header;
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
-    let ip = &broker.config.broker_ip1;
+    let ip = &broker.runtime.config.broker_ip1;
     if !broker.is_readable() {
         return Err(forbidden(format!("the broker[{ip}] pulling message is forbidden")));
     }
-    if request.is_lite && !broker.config.lite_pull_message_enable {
+    if request.is_lite && !broker.runtime.config.lite_pull_message_enable {
         return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
     }
     let group = header.consumer_group;
@@ -45,7 +45,7 @@ pub(super) fn check(
     }
     let queue = find_queue(broker, request.caller, &topic, header)?;
     let filter = find_filter(broker, header, &config)?;
-    let reader = broker.offsets.reader(group, header.topic);
+    let reader = broker.tables.offsets.reader(group, header.topic);
     let ask = PullAsk {
         reader,
         filter,
@@ -67,14 +67,14 @@ pub(super) fn renew(broker: &Broker, queue: &Queue, held: &mut SuspendedPull) ->
     let topic = queue.index.topic();
     let is_served = broker.is_readable()
         && broker.topic(topic).is_some_and(|topic| topic.is_readable())
-        && broker.groups.find(group).is_some_and(|group| group.consume_enable);
+        && broker.tables.groups.find(group).is_some_and(|group| group.consume_enable);
     if !is_served || held.brings_filter {
         return is_served;
     }
-    if broker.groups.is_read_forbidden(group, topic) {
+    if broker.tables.groups.is_read_forbidden(group, topic) {
         return false;
     }
-    let Some(filter) = broker.clients.subscription(group, topic) else { return false };
+    let Some(filter) = broker.sessions.clients.subscription(group, topic) else { return false };
     if !Arc::ptr_eq(&filter, &ask.filter) {
         (ask.filter, ask.offset) = (filter, ask.asked);
     }
@@ -118,16 +118,17 @@ fn find_filter(
         Refusal::new(response::SUBSCRIPTION_NOT_EXIST, remark)
     };
     let group = header.consumer_group;
-    let model = broker.clients.message_model(group).ok_or_else(|| missing("group info"))?;
+    let model = broker.sessions.clients.message_model(group).ok_or_else(|| missing("group info"))?;
     if model == MessageModel::Broadcasting && !config.consume_broadcast_enable {
         let remark = format!("the consumer group[{group}] can not consume by broadcast way");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    if broker.groups.is_read_forbidden(group, header.topic) {
+    if broker.tables.groups.is_read_forbidden(group, header.topic) {
         let remark = format!("the consumer group[{group}] is forbidden for topic[{}]", header.topic);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    let filter = broker.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
+    let filter =
+        broker.sessions.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
     if filter.sub_version < header.sub_version {
         let remark = "the consumer's subscription not latest";
         return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));
@@ -140,7 +141,7 @@ fn find_filter(
 }
 
 fn is_served(broker: &Broker, filter: Arc<Subscription>) -> Result<Arc<Subscription>, Refusal> {
-    if filter.is_tag() || broker.config.enable_property_filter {
+    if filter.is_tag() || broker.runtime.config.enable_property_filter {
         return Ok(filter);
     }
     let kind = filter.expression_type();

@@ -69,11 +69,11 @@ impl Scan {
         let found = |code, status, next| {
             Some(Self { code, status, next, min, max, is_far_behind: false, bytes_read: 0 })
         };
-        if broker.role.is_slave() && offset >= max {
+        if broker.replication.role.is_slave() && offset >= max {
             // The master may have more: a slave sets no group back, and sends consumers to the master while it follows it
             // (`PullMessageProcessor`, without `offsetCheckInSlave`). When it has just acted for its master, their routes still show it
             // as the master, and they would come again at once: they wait here instead.
-            let follows = broker.replicas.follows() && !broker.config.has_acting_master();
+            let follows = broker.replication.replicas.follows() && !broker.runtime.config.has_acting_master();
             let code = if follows { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
@@ -148,7 +148,7 @@ fn collect_units(
     source: Source,
     units: &mut Vec<Numbered>,
 ) -> Result<Option<Walked>, ReadError> {
-    let limits = &broker.config.transfer;
+    let limits = &broker.runtime.config.transfer;
     let span = limits.scan_units.max(pull.ask.max_messages.max(0) as i64);
     let end = max.min(pull.ask.offset.saturating_add(span));
     // A record that holds several messages is taken as a whole; otherwise the client would get it again.
@@ -231,7 +231,7 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn new(broker: &'a Broker, pull: &'a Pull, source: Source, units: &'a mut Vec<Numbered>) -> Self {
-        let limits = &broker.config.transfer;
+        let limits = &broker.runtime.config.transfer;
         let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
         let appended = broker.store.appended().get();
         let (count, bytes, is_far_behind, record, record_bytes) = (0, 0, false, Vec::new(), 0);
@@ -257,7 +257,7 @@ impl<'a> Collector<'a> {
 
     /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
-        let limits = &self.broker.config.transfer;
+        let limits = &self.broker.runtime.config.transfer;
         let ask = &self.pull.ask;
         let is_far = !unit.is_blank() && self.appended.saturating_sub(unit.log_offset.get()) > self.memory;
         // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log count as being on the

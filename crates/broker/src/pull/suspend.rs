@@ -39,7 +39,7 @@ struct HandedOver {
 impl Drop for HandedOver {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            self.broker.poll_timeouts.forget(held.deadline_ms, held.id);
+            self.broker.sessions.poll_timeouts.forget(held.deadline_ms, held.id);
         }
     }
 }
@@ -47,13 +47,13 @@ impl Drop for HandedOver {
 /// Suspends a pull at the end of its queue.
 pub(super) fn hold(broker: &Broker, queue: &Arc<Queue>, held: SuspendedPull) -> Suspension {
     let offset = held.ask.offset;
-    let Some(id) = broker.poll_timeouts.hold(queue, held) else { return Suspension::Full };
+    let Some(id) = broker.sessions.poll_timeouts.hold(queue, held) else { return Suspension::Full };
     if broker.visible_end(queue) <= offset {
         return Suspension::Waits;
     }
     match queue.suspended.take_one(id) {
         Some(held) => {
-            broker.poll_timeouts.forget(held.deadline_ms, held.id);
+            broker.sessions.poll_timeouts.forget(held.deadline_ms, held.id);
             Suspension::Ready(held)
         }
         // The thread that appended the message has taken the pull and answers it.
@@ -70,7 +70,7 @@ pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Arc<Queue>) {
 
 /// Answers the suspended pulls whose long-polling timeout has passed.
 pub(crate) fn expire(broker: &Arc<Broker>, now_ms: i64) {
-    for (queue, held) in broker.poll_timeouts.expired(now_ms) {
+    for (queue, held) in broker.sessions.poll_timeouts.expired(now_ms) {
         hand_over(broker, queue, held);
     }
 }
@@ -108,7 +108,7 @@ fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &
             None => return,
         }
     }
-    broker.poll_timeouts.forget(deadline_ms, id);
+    broker.sessions.poll_timeouts.forget(deadline_ms, id);
 }
 
 /// Runs a suspended pull again after its queue grew, or when its polling time is over (`expired`). Returns the pull
@@ -152,7 +152,7 @@ fn renew(broker: &Broker, queue: &Arc<Queue>, held: &mut SuspendedPull) -> Optio
     }
     // An operator may have reset the group while the pull waited.
     let group = held.group.group_name.as_deref().unwrap_or_default();
-    let offset = broker.offsets.take_reset(group, queue.index.topic(), queue.index.queue_id())?;
+    let offset = broker.tables.offsets.take_reset(group, queue.index.topic(), queue.index.queue_id())?;
     Some(Scan::moved(broker, &pull(held), offset, "OFFSET_RESET"))
 }
 
@@ -164,7 +164,7 @@ fn finds_nothing(scan: &Scan) -> bool {
 /// Runs a suspended pull again in the disk pool, because new messages are not in memory. The pull is suspended again when no
 /// message matched.
 pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: SuspendedPull) {
-    let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.clock.steady());
+    let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.runtime.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
@@ -192,5 +192,5 @@ pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: 
             answer(&reader, &pull, &scan, &units, Source::Disk, out);
         });
     };
-    broker.disk_pool.answer(&broker.refused, sink, read, || ());
+    broker.runtime.disk_pool.answer(&broker.figures.refused, sink, read, || ());
 }

@@ -17,7 +17,7 @@ use crate::testing::Fixture;
 
 fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
     let ask = PullAsk {
-        reader: fixture.broker.offsets.reader("g", "T"),
+        reader: fixture.broker.tables.offsets.reader("g", "T"),
         filter: Arc::new(Subscription::parse("T", expression, 0).unwrap()),
         topic_sys_flag: 0,
         group_sys_flag: 0,
@@ -129,7 +129,7 @@ fn sql_filters_look_at_the_properties_of_each_message() {
 #[test]
 fn a_pull_with_an_expression_that_is_no_filter_is_refused() {
     let fixture = Fixture::with(|config| config.enable_property_filter = true);
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     fixture.put("T", 0, b"x", b"a\x015\x02");
     let pull = |expression: &str| {
         let fields = [
@@ -274,13 +274,13 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
     fixture.queue("T", 0);
     fixture.put("T", 0, b"x", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     let queue = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
     let mut held = SuspendedPull {
         sink: Call::first()
             .later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)), &Arc::default()),
         ask: pull(&fixture, 1, "*").ask,
-        group: fixture.broker.groups.find("g").unwrap(),
+        group: fixture.broker.tables.groups.find("g").unwrap(),
         brings_filter: true,
         deadline_ms: 0,
         id: 0,
@@ -295,7 +295,7 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
     let directory = tempfile::tempdir().unwrap();
     let fixture = Fixture::on(Arc::new(disk.clone()), directory, |_| {});
     let broker = &fixture.broker;
-    broker.groups.make("g", 1).unwrap();
+    broker.tables.groups.make("g", 1).unwrap();
     let queue = fixture.queue("T", 0);
     let mut ask = pull(&fixture, 0, "*").ask;
     ask.filter = Arc::new(Subscription::parse_typed("T", "a = 2", "SQL92", 1).unwrap());
@@ -303,7 +303,7 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
     let held = SuspendedPull {
         sink: Call::first().later(&peer, &Arc::default()),
         ask,
-        group: broker.groups.find("g").unwrap(),
+        group: broker.tables.groups.find("g").unwrap(),
         brings_filter: true,
         deadline_ms: broker.now_ms() + HOLD_MAX_MS,
         id: 0,
@@ -334,12 +334,12 @@ fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
         let fixture = Fixture::new();
         let broker = &fixture.broker;
         fill(&fixture, 4, b"hello");
-        broker.groups.make("g", 1).unwrap();
+        broker.tables.groups.make("g", 1).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
         let held = SuspendedPull {
             sink: Call::first().later(&peer, &Arc::default()),
             ask: pull(&fixture, 1, "*").ask,
-            group: broker.groups.find("g").unwrap(),
+            group: broker.tables.groups.find("g").unwrap(),
             brings_filter: true,
             deadline_ms: broker.now_ms() + HOLD_MAX_MS,
             id: 0,
@@ -357,8 +357,8 @@ fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
     };
     let remove = |broker: &Broker| {
         let change = crate::change::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
-        broker.groups.commit(vec![vec![change]], 1);
+        broker.tables.groups.commit(vec![vec![change]], 1);
     };
     check(remove, (response::PULL_RETRY_IMMEDIATELY, 1));
-    check(|broker| broker.offsets.set_reset("g", "T", 0, 3), (response::PULL_OFFSET_MOVED, 3));
+    check(|broker| broker.tables.offsets.set_reset("g", "T", 0, 3), (response::PULL_OFFSET_MOVED, 3));
 }

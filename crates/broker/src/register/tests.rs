@@ -17,7 +17,7 @@ fn every_part_says_another_version_and_the_last_one_the_true_one() {
 #[test]
 fn a_name_server_is_reminded_of_a_small_table_every_time_and_of_a_large_one_in_turns() {
     let fixture = Fixture::new();
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     let mut reminder = Reminder::default();
     let mut take = || reminder.take(topics).1.iter().map(|topic| topic.name()).collect::<Vec<_>>().join(" ");
     assert_eq!(take(), "");
@@ -42,17 +42,17 @@ fn a_broker_that_may_not_be_written_registers_topics_without_that_permission() {
 fn topics_with_an_order_configuration_are_marked_once_and_stay_as_they_are_otherwise() {
     let fixture = Fixture::new();
     let config = TopicConfig { topic_sys_flag: 2, ..TopicConfig::new("T", 3, PERM_READ) };
-    fixture.broker.topics.put(config.clone(), 1).unwrap();
+    fixture.broker.tables.topics.put(config.clone(), 1).unwrap();
     let body = br#"{"table":{"T":"broker-a:3","Elsewhere":"broker-b:4"}}"#;
     take_order(&fixture.broker, body);
     let broker = &fixture.broker;
-    assert_eq!(broker.topics.find("T").unwrap().config, TopicConfig { order: true, ..config });
-    assert!(broker.topics.find("Elsewhere").is_none());
-    let version = broker.topics.version();
+    assert_eq!(broker.tables.topics.find("T").unwrap().config, TopicConfig { order: true, ..config });
+    assert!(broker.tables.topics.find("Elsewhere").is_none());
+    let version = broker.tables.topics.version();
     take_order(broker, body);
     take_order(broker, b"{");
-    assert_eq!(broker.topics.version(), version);
-    assert!(fixture.reopened().broker.topics.find("T").unwrap().config.order);
+    assert_eq!(broker.tables.topics.version(), version);
+    assert!(fixture.reopened().broker.tables.topics.find("T").unwrap().config.order);
 }
 
 /// A name server that answers every request with success.
@@ -70,16 +70,16 @@ impl Service for Obliging {
 
 /// Changes `namesrvAddr`.
 fn register_with(broker: &Broker, addresses: &str) {
-    let mut config = Config::clone(&broker.config);
+    let mut config = Config::clone(&broker.runtime.config);
     config.namesrv_addr = Some(addresses.to_owned());
-    broker.config.replace(config).unwrap();
-    broker.registration_acks.change_name_servers();
+    broker.runtime.config.replace(config).unwrap();
+    broker.replication.registration_acks.change_name_servers();
 }
 
 #[test]
 fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let fixture = Fixture::new();
-    let (topics, told) = (&fixture.broker.topics, &fixture.broker.registration_acks);
+    let (topics, told) = (&fixture.broker.tables.topics, &fixture.broker.replication.registration_acks);
     // No name server knows such a generation, so this is true as soon as one is reachable.
     let is_in_reach = || !told.is_known(u64::MAX);
     let workers = Workers::start("broker", 1, Limits::default()).unwrap();
@@ -120,14 +120,14 @@ fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
     let workers = Workers::start("broker", 1, Limits::default()).unwrap();
     let name_server = Workers::start("namesrv", 1, Limits::default()).unwrap();
     let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Knowing)).unwrap();
-    broker.role.follow(1);
+    broker.replication.role.follow(1);
     register_with(&broker, &address.to_string());
     let (own, tasks) = (broker.clone(), workers.clone());
     workers.spawn(0, move || run_all(own, tasks)).unwrap();
     // The second time the broker is slave already. Without being woken it would rest for RECONNECT_PAUSE.
     for _ in 0..2 {
-        broker.replicas.set_master(Some("10.0.0.2:10911".to_owned()));
-        until("it knows where the master is", || !broker.replicas.lacks_master());
+        broker.replication.replicas.set_master(Some("10.0.0.2:10911".to_owned()));
+        until("it knows where the master is", || !broker.replication.replicas.lacks_master());
     }
     workers.shutdown();
     name_server.shutdown();
@@ -136,8 +136,8 @@ fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
 /// The first request a name server gets after a topic was created.
 fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let fixture = Fixture::with(|config| config.single_topic_register = single);
-    let known = fixture.broker.topics.generation();
-    fixture.broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
+    let known = fixture.broker.tables.topics.generation();
+    fixture.broker.tables.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
     let mut bytes = first_told(&fixture, Some(known));
     let command = Command::decode(&mut bytes).unwrap();
     (command.code, command.fields.text("topic").map(str::to_owned), command.body.to_vec())
@@ -162,7 +162,7 @@ fn first_told(fixture: &Fixture, known: Option<u64>) -> Vec<u8> {
 #[test]
 fn a_name_server_learns_whether_it_gets_the_whole_table() {
     let fixture = Fixture::new();
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     let part_after = |known: Option<u64>| {
         let mut bytes = first_told(&fixture, known);
         let command = Command::decode(&mut bytes).unwrap();
@@ -200,7 +200,7 @@ fn a_broker_registers_where_a_changed_setting_says() {
     });
     let broker = &fixture.broker;
     let change = |addresses: &str| register_with(broker, addresses);
-    let reached = || broker.registration_acks.reached();
+    let reached = || broker.replication.registration_acks.reached();
     change(&first);
     let (of_task, tasks) = (broker.clone(), workers.clone());
     workers.spawn(0, move || run_all(of_task, tasks)).unwrap();

@@ -15,10 +15,10 @@ use crate::{Refusal, assign, locks, names};
 fn context<'a>(r: &Request<'a>) -> RequestContext<'a> {
     let broker = r.broker;
     RequestContext {
-        clients: &broker.clients,
-        groups: &broker.groups,
-        auto_create_groups: broker.config.auto_create_subscription_group,
-        notify: broker.config.notify_consumer_ids_changed_enable,
+        clients: &broker.sessions.clients,
+        groups: &broker.tables.groups,
+        auto_create_groups: broker.runtime.config.auto_create_subscription_group,
+        notify: broker.runtime.config.notify_consumer_ids_changed_enable,
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
     };
     let is_sub_change = clients::heartbeat(&context(r), &member, &data, |consumer, queues| {
         // A light group has no retry topic.
-        let is_light = broker.config.store.multi_dispatch && names::is_light(&consumer.group_name);
+        let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(&consumer.group_name);
         if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
     })?;
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
@@ -49,21 +49,21 @@ pub(super) fn unregister(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
 pub(super) fn lock(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let held = locks::lock(&r.broker.locks, r.body()?, r.broker.now_ms())?;
+    let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.now_ms())?;
     Ok(json(LockBatchResponseBody { lock_ok_mq_set: held }))
 }
 
 /// 42 `UNLOCK_BATCH_MQ`.
 pub(super) fn unlock(r: &Request<'_>) -> Result<Answer, Refusal> {
     let body: LockBatchBody = r.body()?;
-    r.broker.locks.unlock(&body.consumer_group, &body.client_id, &body.mq_set);
+    r.broker.tables.locks.unlock(&body.consumer_group, &body.client_id, &body.mq_set);
     Ok(Answer::success())
 }
 
 /// 46 `CHECK_CLIENT_CONFIG`: succeeds without a body.
 pub(super) fn check(r: &Request<'_>) -> Result<Answer, Refusal> {
     let body: CheckClientBody = r.body_if()?.unwrap_or_default();
-    clients::check_client(&body.subscription_data, r.broker.config.enable_property_filter).map(done)
+    clients::check_client(&body.subscription_data, r.broker.runtime.config.enable_property_filter).map(done)
 }
 
 /// 328 `GET_ALL_PRODUCER_INFO`.
@@ -80,7 +80,7 @@ pub(super) fn all_producers(r: &Request<'_>) -> Result<Answer, Refusal> {
         })
     };
     let rows = |members: Vec<Member>| members.iter().map(row).collect::<Vec<_>>();
-    let groups = r.broker.clients.all_producers().into_iter();
+    let groups = r.broker.sessions.clients.all_producers().into_iter();
     let data: BTreeMap<String, _> = groups.map(|(group, members)| (group, rows(members))).collect();
     Ok(strict_json(json!({ "data": data })))
 }
@@ -89,7 +89,7 @@ pub(super) fn all_producers(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// does not subscribe.
 pub(super) fn subscription(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (group, topic) = (r.need("group")?, r.need("topic")?);
-    let found = r.broker.clients.subscription(group, topic);
+    let found = r.broker.sessions.clients.subscription(group, topic);
     Ok(json(QuerySubscription {
         group: group.to_owned(),
         subscription_data: found.map(|subscription| subscription.data().clone()),

@@ -78,7 +78,7 @@ impl<'a> Request<'a> {
 
     /// The means to answer the request after the function of the route table has returned.
     pub fn late_reply(&self) -> LateReply {
-        let latency = self.broker.rpc_latency.clone();
+        let latency = self.broker.figures.rpc_latency.clone();
         LateReply { peer: self.peer.clone(), call: Call::of(self, Form::Plain), latency }
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn serve_from_disk(
 
 fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> {
     let kind = if is_for_operators(request.code()) { Kind::Operators } else { Kind::Requests };
-    broker.disk_pool.reserve(kind, request.bytes())
+    broker.runtime.disk_pool.reserve(kind, request.bytes())
 }
 
 fn is_for_operators(code: i32) -> bool {
@@ -115,14 +115,14 @@ fn is_for_operators(code: i32) -> bool {
 fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
     let charge = peer.charge(request.bytes() + ANSWER_BYTES);
     let (broker, peer) = (broker.clone(), peer.clone());
-    let queued = broker.clock.steady();
+    let queued = broker.runtime.clock.steady();
     reservation.run(move || {
         if is_moot(&peer, request.code()) {
             return;
         }
         let name = request.name();
         broker.note_slow(name, WaitCause::DiskPool, queued);
-        let (begin, mut out) = (broker.clock.steady(), Vec::new());
+        let (begin, mut out) = (broker.runtime.clock.steady(), Vec::new());
         serve_again(&broker, &peer, request, &mut out);
         broker.note_slow(name, WaitCause::DiskRead, begin);
         give(&peer, out);
@@ -176,9 +176,9 @@ fn queue(
     let Some(later) = refusal.later.take() else { return Err(refusal) };
     let request = detach()?;
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
-    let queued = broker.clock.steady();
+    let queued = broker.runtime.clock.steady();
     let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge, queued };
-    broker.metadata_queue.add(*later, Box::new(waiting))
+    broker.runtime.metadata_queue.add(*later, Box::new(waiting))
 }
 
 /// A request that waits for the metadata writer.
@@ -240,7 +240,7 @@ impl Detached {
             Ok(()) => Answer::success().write(command, &mut out),
         });
         let measured = Measured { request: self.code(), begin: self.begin, is_long_polling: false };
-        broker.rpc_latency.count_frame(&measured, &out, Written::Success);
+        broker.figures.rpc_latency.count_frame(&measured, &out, Written::Success);
         out
     }
 }

@@ -30,7 +30,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Caller> {
         let mut caller = Caller { remote: peer.remote(), version: command.version, user: Identity::Off };
-        let gate = &self.broker.gate;
+        let gate = &self.broker.sessions.gate;
         if gate.is_open(peer.is_local()) {
             return Some(caller);
         }
@@ -93,7 +93,7 @@ impl Dispatcher {
             needs::of_plain(command)
         } else if gate.is_authorizing() {
             let is_strict = gate.auth().settings().is_strict;
-            needs::needs_of_request(command, &self.broker.config.broker_cluster_name, is_strict)
+            needs::needs_of_request(command, &self.broker.runtime.config.broker_cluster_name, is_strict)
         } else {
             Ok(Vec::new())
         };

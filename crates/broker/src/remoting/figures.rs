@@ -58,14 +58,14 @@ pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
 pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let topics = r.broker.offsets.topics_of(r.need("group")?);
+    let topics = r.broker.tables.offsets.topics_of(r.need("group")?);
     Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
 }
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let (broker, replicas) = (r.broker, &r.broker.replicas);
+    let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
     let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
     let slaves: Vec<_> = replicas
         .slaves()
@@ -83,7 +83,14 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
         })
         .collect();
     let in_sync = slaves.iter().filter(|slave| slave["inSync"] == true).count();
-    let master = broker.replicas.master().borrow().ha.clone().filter(|_| broker.role.is_slave());
+    let master = broker
+        .replication
+        .replicas
+        .master()
+        .borrow()
+        .ha
+        .clone()
+        .filter(|_| broker.replication.role.is_slave());
     Ok(strict_json(json!({
         "haClientRuntimeInfo": {
             "activated": replicas.follows(),
@@ -91,13 +98,13 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
             "lastWriteTimestamp": upstream.written_ms.load(Ordering::Relaxed),
             "masterAddr": master,
             "masterFlushOffset": 0,
-            "maxOffset": if broker.role.is_slave() { end } else { 0 },
+            "maxOffset": if broker.replication.role.is_slave() { end } else { 0 },
             "transferredByteInSecond": upstream.received.per_second(now_ms),
         },
         "haConnectionInfo": slaves,
         "inSyncSlaveNums": in_sync,
-        "master": !broker.role.is_slave(),
-        "masterCommitLogMaxOffset": if broker.role.is_slave() { 0 } else { end },
+        "master": !broker.replication.role.is_slave(),
+        "masterCommitLogMaxOffset": if broker.replication.role.is_slave() { 0 } else { end },
         // No field of RocketMQ's `HARuntimeInfo`: Vostok's slaves compare it with their own clock.
         "nowMs": now_ms,
     })))

@@ -165,17 +165,17 @@ async fn find_master(
     link: &mut Option<(String, Arc<ConnectionHandle>)>,
     until_ms: i64,
 ) -> Master {
-    let mut masters = broker.replicas.master();
-    let mut roles = broker.role.changes();
+    let mut masters = broker.replication.replicas.master();
+    let mut roles = broker.replication.role.changes();
     loop {
         roles.mark_unchanged();
-        if broker.role.current() == BrokerRole::Master {
+        if broker.replication.role.current() == BrokerRole::Master {
             return Master::Own;
         }
         let address = masters.borrow_and_update().broker.clone();
         // A fenced broker does not know yet whether the master that it remembers is still one.
-        let address =
-            address.filter(|at| *at != broker.address() && broker.role.current() == BrokerRole::Slave);
+        let address = address
+            .filter(|at| *at != broker.address() && broker.replication.role.current() == BrokerRole::Slave);
         if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
             && let Some((_, peer)) = link
         {

@@ -12,9 +12,9 @@ use crate::Refusal;
 /// and no master accepts it.
 pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.note_slave();
-    let (broker, config) = (r.broker, &r.broker.config);
-    let checkpoint = match *broker.timer.checkpoint() {
-        Some(checkpoint) if !broker.role.is_slave() => checkpoint,
+    let (broker, config) = (r.broker, &r.broker.runtime.config);
+    let checkpoint = match *broker.delivery.timer.checkpoint() {
+        Some(checkpoint) if !broker.replication.role.is_slave() => checkpoint,
         // A Java slave would take the answer over, whatever its version.
         _ if !config.has_acting_master() || !config.is_slave() => {
             return Err(super::not_supported(r.command.code));
@@ -27,7 +27,7 @@ pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server reports that the smallest id of the group has changed. A Java
 /// broker trusts the notice from any sender (`notifyMinBrokerIdChange`). This broker asks its name servers.
 pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
-    r.broker.acting.notify();
+    r.broker.replication.acting.notify();
     Ok(Answer::success())
 }
 
@@ -35,18 +35,18 @@ pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// (`updateBrokerHaInfo`). Only a slave of a group with acting masters takes an address from the request.
 pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
     let broker = r.broker;
-    let is_master = !broker.config.begins_as_copy();
+    let is_master = !broker.runtime.config.begins_as_copy();
     Ok(match r.word("masterHaAddress") {
         Some(ha) => {
-            if broker.config.has_acting_master() && broker.config.is_slave() {
+            if broker.runtime.config.has_acting_master() && broker.runtime.config.is_slave() {
                 // The master's tables are taken once name servers know it: until then its offsets may be older than ours.
-                broker.replicas.learn(None, Some(ha));
+                broker.replication.replicas.learn(None, Some(ha));
             }
             Answer::success()
         }
         None if is_master => Answer::success()
             .field("masterHaAddress", broker.ha_address())
-            .field("masterFlushOffset", broker.acting.log_end_at_start().get())
+            .field("masterFlushOffset", broker.replication.acting.log_end_at_start().get())
             .field("masterAddress", broker.address()),
         None => Answer::success(),
     })
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn a_notice_has_the_name_servers_asked_and_is_not_believed() {
         let fixture = Fixture::new();
-        let notices = fixture.broker.acting.notices();
+        let notices = fixture.broker.replication.acting.notices();
         let fields = [("minBrokerId", "0"), ("minBrokerAddr", "10.0.0.9:1"), ("haBrokerAddr", "10.0.0.9:2")];
         assert_eq!(fixture.ask(request::NOTIFY_MIN_BROKER_ID_CHANGE, &fields, b"").0, 0);
         assert!(notices.has_changed().unwrap());
-        assert_eq!(*fixture.broker.replicas.master().borrow(), MasterAddresses::default());
+        assert_eq!(*fixture.broker.replication.replicas.master().borrow(), MasterAddresses::default());
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             });
             let fields = [("masterHaAddress", "10.0.0.1:10912"), ("masterAddress", "10.0.0.1:10911")];
             assert_eq!(fixture.ask(request::EXCHANGE_BROKER_HA_INFO, &fields, b"").0, 0);
-            let known = fixture.broker.replicas.master().borrow().clone();
+            let known = fixture.broker.replication.replicas.master().borrow().clone();
             let taken = (is_slave && is_acting).then(|| "10.0.0.1:10912".to_owned());
             assert_eq!((known.ha, known.broker), (taken, None));
         }

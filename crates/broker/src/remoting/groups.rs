@@ -30,7 +30,7 @@ pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 201 `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`: all groups, or a page of them if the request has a page size.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (first, count) = r.page("groupSeq", "maxGroupNum")?;
-    let (total, table) = groups::page(&r.broker.groups, first, count);
+    let (total, table) = groups::page(&r.broker.tables.groups, first, count);
     Ok(json(table).field("totalGroupNum", total))
 }
 
@@ -39,7 +39,7 @@ pub(super) fn forbid(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (group, readable) = (r.need("group")?, r.flag_if("readable"));
     let topic = if readable.is_some() { r.need("topic")? } else { r.text_or_empty("topic")? };
     let request = ForbidTopic { group, topic, readable };
-    let mut body = json!({ "group": group, "readable": groups::forbid(&r.broker.groups, &request)? });
+    let mut body = json!({ "group": group, "readable": groups::forbid(&r.broker.tables.groups, &request)? });
     if !topic.is_empty() {
         body["topic"] = topic.into();
     }

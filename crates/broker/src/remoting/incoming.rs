@@ -35,10 +35,10 @@ impl Request<'_> {
     /// comes on a single connection of each slave.
     pub(super) fn note_slave(&self) {
         let broker = self.broker;
-        if broker.gate.auth().is_super(&self.caller.user) {
+        if broker.sessions.gate.auth().is_super(&self.caller.user) {
             let remote = self.peer.remote();
             let port = (self.command.code == request::GET_ALL_DELAY_OFFSET).then_some(remote.port());
-            broker.replicas.slave_machines.note(remote.ip(), port, broker.clock.steady());
+            broker.replication.replicas.slave_machines.note(remote.ip(), port, broker.runtime.clock.steady());
         }
     }
 

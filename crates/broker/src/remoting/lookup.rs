@@ -109,7 +109,7 @@ pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
     };
     let mut body = json!({ "maxQueueIndex": found.end, "minQueueIndex": found.min });
     if let Some(group) = r.text("consumerGroup") {
-        match r.broker.clients.subscription(group, topic) {
+        match r.broker.sessions.clients.subscription(group, topic) {
             Some(found) => {
                 body["filterData"] = filter_data(group, &found).into();
                 body["subscriptionData"] = json!(found.data());

@@ -26,8 +26,8 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         zero_if_missing: r.flag_or("setZeroIfNotFound", true),
     };
     let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
-    let offset = offsets::query(&r.broker.offsets, &asked, is_young)?;
-    let generation = || r.broker.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
+    let offset = offsets::query(&r.broker.tables.offsets, &asked, is_young)?;
+    let generation = || r.broker.tables.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
     when_copied(r, generation, Answer::success().field("offset", offset), out)
 }
 
@@ -41,18 +41,21 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         offset: r.number_if("commitOffset")?,
         only_raises: r.flag_or(ONLY_RAISES, false),
     };
-    let group_exists = |group: &str| broker.groups.find(group).is_some();
+    let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {
         let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
     let is_stored = |topic: &str, queue| broker.store.find_queue(topic, queue).is_some();
-    let answer = match offsets::commit(&broker.offsets, &wanted, group_exists, queues, is_stored)? {
+    let answer = match offsets::commit(&broker.tables.offsets, &wanted, group_exists, queues, is_stored)? {
         true => Answer::success(),
         false => Answer::success().remark("Offset has been previously reset"),
     };
-    let generation =
-        || wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue));
+    let generation = || {
+        wanted
+            .queue_id
+            .map_or(0, |queue| broker.tables.offsets.generation_of(wanted.group, wanted.topic, queue))
+    };
     when_copied(r, generation, answer, out)
 }
 
@@ -70,7 +73,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         for_cpp: r.command.language == Some(Language::Cpp),
     };
     let answer = lookup::reset(r.broker, &wanted).map(json)?;
-    when_copied(r, || r.broker.offsets.newest(), answer, out)
+    when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
 /// 314 `CLONE_GROUP_OFFSET`. The source is needed where its members are looked for.
@@ -83,13 +86,13 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         is_offline,
     };
     let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
-    when_copied(r, || r.broker.offsets.newest(), answer, out)
+    when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
 /// 43 `GET_ALL_CONSUMER_OFFSET`. Queue ids are quoted, because a Java slave cannot read past bare ones in a member it does not
 /// know (`pullOffsetTable`).
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let table = r.broker.offsets.table();
+    let table = r.broker.tables.offsets.table();
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
@@ -111,14 +114,14 @@ fn when_copied(
         let wanted = table_changes::offsets_up_to(generation());
         (!table_changes::are_copied(r.broker, &wanted)).then_some(wanted)
     };
-    let may_wait = r.broker.config.is_controlled() && !r.command.is_one_way();
+    let may_wait = r.broker.runtime.config.is_controlled() && !r.command.is_one_way();
     let Some(wanted) = may_wait.then(lacking).flatten() else {
         answer.write(r.command, out);
         return Ok(());
     };
     let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
     let (broker, reply) = (r.broker.clone(), r.late_reply());
-    r.broker.client_calls.spawn(move || async move {
+    r.broker.sessions.client_calls.spawn(move || async move {
         let outcome = table_changes::wait(&broker, wanted).await;
         reply.give(&outcome.map_or_else(Answer::from, |()| answer));
         drop(charge);

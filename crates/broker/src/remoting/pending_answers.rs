@@ -35,13 +35,13 @@ pub(super) fn answer_when_flushed(
     out: &mut Vec<u8>,
 ) {
     let code = |answers: &[u8]| written_code(answers).unwrap_or_default();
-    if answers.is_empty() || broker.durability.is_stored(end) {
-        tally.answered(&broker.rpc_latency, code(&answers), Written::Success);
+    if answers.is_empty() || broker.replication.durability.is_stored(end) {
+        tally.answered(&broker.figures.rpc_latency, code(&answers), Written::Success);
         return out.extend_from_slice(&answers);
     }
     // Charged, so that a connection whose requests come faster than the disk takes them is not read for a while.
     let charge = peer.charge(answers.len());
-    let (peer, latency) = (peer.clone(), broker.rpc_latency.clone());
+    let (peer, latency) = (peer.clone(), broker.figures.rpc_latency.clone());
     let give = move |outcome: Outcome| {
         qualify(&mut answers, &outcome);
         // The client may be gone, but the request is performed.
@@ -49,7 +49,7 @@ pub(super) fn answer_when_flushed(
         tally.answered(&latency, code(&answers), written);
         drop(charge);
     };
-    broker.durability.when(end, give);
+    broker.replication.durability.when(end, give);
 }
 
 /// Changes encoded responses of successful sends to match the outcome of the wait.

@@ -23,7 +23,7 @@ const WHITE_LIST_FAILED: i32 = 211;
 /// `code` while ACL 1.0 is off.
 fn rules<'a>(r: &Request<'a>, code: i32) -> Result<&'a PlainAcl, Refusal> {
     let off = || Refusal::new(code, "expected aclEnable=true, found false: there are no rules of ACL 1.0");
-    r.broker.gate.plain().ok_or_else(off)
+    r.broker.sessions.gate.plain().ok_or_else(off)
 }
 
 /// The parts of a text with commas; `None` when the field is absent.
@@ -73,9 +73,9 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success()
         .field("version", shown(of_main.unwrap_or_default()))
         .field("allAclFileVersion", Value::from(all.collect::<Map<_, _>>()))
-        .field("brokerName", &r.broker.config.broker_name)
+        .field("brokerName", &r.broker.runtime.config.broker_name)
         .field("brokerAddr", r.broker.address())
-        .field("clusterName", &r.broker.config.broker_cluster_name))
+        .field("clusterName", &r.broker.runtime.config.broker_cluster_name))
 }
 
 /// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of a file that need no signature. The default is the main

@@ -51,7 +51,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
         target: target(command, caller)?,
     };
     let call = Call::of(request, Form::Pop);
-    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
+    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 /// Serves 200054 `NOTIFICATION`.
@@ -62,7 +62,7 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
     }
     let asked = (&target(command, caller)?, &polling(command)?);
     let call = Call::of(request, Form::Plain);
-    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
+    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessage<'a>, Refusal> {

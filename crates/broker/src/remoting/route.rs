@@ -50,15 +50,15 @@ pub fn no_route(topic: &str) -> Refusal {
 pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
     let Request { broker, peer, command, port, .. } = *request;
     let name = command.fields.need("topic")?;
-    let topic = broker.topics.find(name).ok_or_else(|| no_route(name))?;
+    let topic = broker.tables.topics.find(name).ok_or_else(|| no_route(name))?;
     let address = match port {
         Port::Proxy(address) => address.as_deref(),
         _ => None,
     };
-    let (topic, own) = (&topic.config, &broker.config);
+    let (topic, own) = (&topic.config, &broker.runtime.config);
     let route = TopicRouteData {
         broker_datas: vec![BrokerData {
-            broker_addrs: [(broker.role.id(), String::new())].into(),
+            broker_addrs: [(broker.replication.role.id(), String::new())].into(),
             broker_name: own.broker_name.clone(),
             cluster: own.broker_cluster_name.clone(),
             ..BrokerData::default()

@@ -57,7 +57,7 @@ pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Re
         let mut frame = Vec::new();
         write_replied(broker, &ticket, &replied, &mut frame);
         let written = Written::of(&peer.push(|out| out.extend_from_slice(&frame)));
-        broker.rpc_latency.count_frame(&ticket.measured, &frame, written);
+        broker.figures.rpc_latency.count_frame(&ticket.measured, &frame, written);
     };
     reply::reply(broker, &sent, Box::new(replied))
 }
@@ -74,7 +74,7 @@ fn write_replied(broker: &Broker, ticket: &Call, replied: &Replied, out: &mut Ve
     let frame = FrameWriter::begin(out, head);
     let frame = match replied.stored {
         Some(placed) => {
-            let id = OffsetId { store_host: broker.store_host, log_offset: placed.log_offset };
+            let id = OffsetId { store_host: broker.identity.store_host, log_offset: placed.log_offset };
             frame
                 .text("msgId", &id.to_string())
                 .number("queueId", replied.queue_id)
@@ -108,7 +108,9 @@ pub(super) fn refuse(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
 
 /// Writes the two fields that every answer of a send contains; clients read them without a null check.
 fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
-    writer.text("MSG_REGION", &broker.config.region_id).flag("TRACE_ON", broker.config.trace_on)
+    writer
+        .text("MSG_REGION", &broker.runtime.config.region_id)
+        .flag("TRACE_ON", broker.runtime.config.trace_on)
 }
 
 /// Writes the answers of sends into frames.
@@ -133,7 +135,7 @@ impl<'a> Answers<'a> {
     /// Counts the sends that were answered with success.
     fn count(self) {
         let [now, _] = self.tallies;
-        now.answered(&self.broker.rpc_latency, response::SUCCESS, Written::Success);
+        now.answered(&self.broker.figures.rpc_latency, response::SUCCESS, Written::Success);
     }
 
     fn add(&mut self, tally: usize, ticket: &Call) {
@@ -157,7 +159,7 @@ fn write(
     let writer = FrameWriter::begin(out, ticket.head(response::SUCCESS));
     let key = stored.unique_key();
     if stored.is_recall() {
-        return writer.bytes("msgId", key).text("MSG_REGION", &broker.config.region_id).finish(b"");
+        return writer.bytes("msgId", key).text("MSG_REGION", &broker.runtime.config.region_id).finish(b"");
     }
     ids.clear();
     ids.reserve(ID_BYTES);
@@ -165,7 +167,7 @@ fn write(
         if !ids.is_empty() {
             ids.push(b',');
         }
-        OffsetId { store_host: broker.store_host, log_offset }.append_to(ids);
+        OffsetId { store_host: broker.identity.store_host, log_offset }.append_to(ids);
     }
     let writer = writer
         .bytes("msgId", ids)
@@ -196,7 +198,7 @@ impl SendAnswers for Answers<'_> {
         if !ticket.is_one_way {
             let start = self.out.len();
             refuse(self.broker, ticket.head(refusal.code).remark(&refusal.remark), self.out);
-            let latency = &self.broker.rpc_latency;
+            let latency = &self.broker.figures.rpc_latency;
             latency.count_frame(&ticket.measured, &self.out[start..], Written::Success);
         }
     }
@@ -206,7 +208,7 @@ impl SendAnswers for Answers<'_> {
             return None;
         }
         let (mut late, tally) = (std::mem::take(&mut self.late), std::mem::take(&mut self.tallies[1]));
-        let latency = self.broker.rpc_latency.clone();
+        let latency = self.broker.figures.rpc_latency.clone();
         // The memory charge makes a connection wait whose sends come faster than the disk takes them.
         let charge = self.peer.charge(staged_bytes + late.len());
         let peer = self.peer.clone();

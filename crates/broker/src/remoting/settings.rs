@@ -19,7 +19,7 @@ const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot on
 
 /// 26 `GET_BROKER_CONFIG`: all settings as a properties text.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let version = wire::json::to_vec(&r.broker.topics.version());
+    let version = wire::json::to_vec(&r.broker.tables.topics.version());
     let config = admin::config(r.broker);
     let text = config.to_properties();
     let version = String::from_utf8_lossy(&version);
@@ -48,12 +48,12 @@ pub(super) fn reset_master_flush(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// the end of the last epoch only until its file is loaded anew. Here each epoch ends at the start of the next epoch.
 pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
     let broker = r.broker;
-    if !broker.config.is_controlled() {
+    if !broker.runtime.config.is_controlled() {
         return Err(Refusal::error("this request only for controllerMode "));
     }
     let end = broker.store.appended();
     let (epochs, own, set_epoch) = {
-        let elected = broker.replicas.elected();
+        let elected = broker.replication.replicas.elected();
         (elected.epochs.clone(), elected.own, elected.in_sync.epoch)
     };
     let list: Vec<_> = epochs
@@ -68,9 +68,9 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
         })
         .collect();
     Ok(strict_json(json!({
-        "brokerId": broker.role.id(),
-        "brokerName": broker.config.broker_name,
-        "clusterName": broker.config.broker_cluster_name,
+        "brokerId": broker.replication.role.id(),
+        "brokerName": broker.runtime.config.broker_name,
+        "clusterName": broker.runtime.config.broker_cluster_name,
         "epochList": list,
         "maxOffset": end.get(),
         // Fields that RocketMQ does not have, because its master reports no id. `vostok controller rebuild` reads the fields.
@@ -83,9 +83,9 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// (`AdminBrokerProcessor.notifyBrokerRoleChanged`). A Java broker takes the role that the request names, from any
 /// sender. This broker asks the controllers.
 pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
-    if r.broker.config.is_controlled() {
+    if r.broker.runtime.config.is_controlled() {
         let epoch = r.text("masterEpoch").and_then(|epoch| Epoch::from_i32(epoch.parse().ok()?));
-        r.broker.replicas.notify(epoch.unwrap_or(Epoch::ZERO));
+        r.broker.replication.replicas.notify(epoch.unwrap_or(Epoch::ZERO));
     }
     Ok(Answer::success())
 }
@@ -97,7 +97,7 @@ pub(super) fn put_bounds(_: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 2003 `GET_COLD_DATA_FLOW_CTR_INFO` (`ColdDataCgCtrService.getColdDataFlowCtrInfo`).
 pub(super) fn bounds(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let number = |key| r.broker.config.shown(key).parse::<i64>().unwrap_or_default();
+    let number = |key| r.broker.runtime.config.shown(key).parse::<i64>().unwrap_or_default();
     Ok(strict_json(json!({
         "runtimeTable": {},
         "configTable": {},

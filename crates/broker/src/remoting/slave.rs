@@ -29,7 +29,7 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
             Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
         }
         // `RecallMessageProcessor`.
-        code::RECALL_MESSAGE if broker.config.timers.recall => {
+        code::RECALL_MESSAGE if broker.runtime.config.timers.recall => {
             let remark = "recall failed, broker service not available";
             Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
         }
@@ -54,7 +54,9 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
         )),
         asked => match request_table::find(asked, &Port::Own)?.serve {
             Serve::Send(_) => Some(rejected()),
-            Serve::Pull(_) if !broker.config.slave_read_enable || !broker.role.is_consistent() => {
+            Serve::Pull(_)
+                if !broker.runtime.config.slave_read_enable || !broker.replication.role.is_consistent() =>
+            {
                 Some(rejected())
             }
             Serve::Pop(_) | Serve::Ack(_) if serves_pops(broker) => None,
@@ -66,7 +68,9 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
 
 /// Whether this slave pops for its master, which is gone. As for pulls, `slaveReadEnable` is needed.
 fn serves_pops(broker: &Broker) -> bool {
-    broker.acting.is_acting() && broker.config.slave_read_enable && broker.role.is_consistent()
+    broker.replication.acting.is_acting()
+        && broker.runtime.config.slave_read_enable
+        && broker.replication.role.is_consistent()
 }
 
 #[cfg(test)]
@@ -84,9 +88,9 @@ mod tests {
         let refused = |asked| refusal(&fixture.broker, asked).map(|refusal| refusal.code);
         let change = code::CHANGE_MESSAGE_INVISIBLETIME;
         for asked in [code::POP_MESSAGE, code::ACK_MESSAGE, code::BATCH_ACK_MESSAGE, change] {
-            fixture.broker.acting.set_acting(false);
+            fixture.broker.replication.acting.set_acting(false);
             assert_eq!(refused(asked), Some(response::SERVICE_NOT_AVAILABLE));
-            fixture.broker.acting.set_acting(true);
+            fixture.broker.replication.acting.set_acting(true);
             assert_eq!(refused(asked), None, "{asked}");
         }
         assert_eq!(refused(code::POP_ROLLBACK), Some(response::SERVICE_NOT_AVAILABLE));

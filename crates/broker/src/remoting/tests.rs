@@ -38,7 +38,7 @@ fn every_request_of_javas_broker_is_served_or_left_out_with_a_reason() {
 #[test]
 fn what_rocketmq_does_not_need_may_be_missing() {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     fixture.queue("T", 1);
     (0..2).for_each(|_| fixture.put("T", 0, b"body", b""));
     let ask = |code: i32, fields: &[(&str, &str)]| fixture.ask(code, fields, b"");
@@ -102,9 +102,9 @@ fn a_body_of_a_million_empty_elements_is_refused() {
 #[test]
 fn a_commit_for_a_queue_that_the_topic_lost_is_stored() {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     fixture.put("T", 3, b"body", b"");
-    fixture.broker.topics.put(wire::body::TopicConfig::new("T", 2, 6), 1).unwrap();
+    fixture.broker.tables.topics.put(wire::body::TopicConfig::new("T", 2, 6), 1).unwrap();
     let commit = |queue: &str| {
         let fields = [("consumerGroup", "g"), ("topic", "T"), ("queueId", queue), ("commitOffset", "1")];
         fixture.ask(request::UPDATE_CONSUMER_OFFSET, &fields, b"").0
@@ -118,7 +118,7 @@ fn a_commit_for_a_queue_that_the_topic_lost_is_stored() {
 
 /// The committed offset of the group g in a queue of the topic T.
 fn offset_of(fixture: &Fixture, queue: &str) -> Option<i64> {
-    fixture.broker.offsets.committed("g", "T", queue.parse().unwrap())
+    fixture.broker.tables.offsets.committed("g", "T", queue.parse().unwrap())
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn the_filter_of_an_online_group_is_told_with_the_units_of_a_queue() {
 #[test]
 fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
-    fixture.broker.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
+    fixture.broker.tables.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
     let mut bytes = Vec::new();
     let head = Head { language: Language::Rust, ..Head::request(Encoding::Json, request::HEART_BEAT, 1) };
     head.write(&mut bytes, br#"{"clientID":"c","consumerDataSet":[{"groupName":"g"}],"producerDataSet":[]}"#);
@@ -175,6 +175,6 @@ fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
     .unwrap();
     let fields = [("IS_SUPPORT_HEART_BEAT_V2", "true"), ("IS_SUB_CHANGE", "true")];
     assert_eq!(answer.fields, fields.map(|(key, value)| (key, value.to_owned())));
-    let connection = fixture.broker.clients.member("g", "c").unwrap().connection();
+    let connection = fixture.broker.sessions.clients.member("g", "c").unwrap().connection();
     assert_eq!((connection.language.as_str(), connection.version), ("RUST", wire::codes::VERSION));
 }

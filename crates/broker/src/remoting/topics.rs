@@ -44,8 +44,8 @@ pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or a page of them if the request has a page size.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (first, count) = r.page("topicSeq", "maxTopicNum")?;
-    let (data_version, topics) = r.broker.topics.snapshot_page(first, count.unwrap_or(usize::MAX));
+    let (data_version, topics) = r.broker.tables.topics.snapshot_page(first, count.unwrap_or(usize::MAX));
     let table = topics.iter().map(|topic| (topic.name(), Cow::Borrowed(&topic.config))).collect();
     let body = TopicsBody { data_version, topic_config_table: table, ..Default::default() };
-    Ok(json(body).field("totalTopicNum", r.broker.topics.count()))
+    Ok(json(body).field("totalTopicNum", r.broker.tables.topics.count()))
 }

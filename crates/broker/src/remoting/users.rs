@@ -16,7 +16,7 @@ use crate::Refusal;
 /// # Errors
 /// `SYSTEM_ERROR` with RocketMQ's text when `authenticationMetadataProvider` is not set, so that no users are kept.
 fn auth<'a>(r: &Request<'a>) -> Result<&'a Auth, Refusal> {
-    let auth = r.broker.gate.auth();
+    let auth = r.broker.sessions.gate.auth();
     if auth.settings().keeps_users {
         return Ok(auth);
     }
@@ -97,7 +97,7 @@ fn proven(r: &Request<'_>, answer: Answer, version: String) -> Answer {
     let nonce = r.text(NONCE).filter(|nonce| nonce.len() <= NONCE_BYTES_MAX);
     let proof = nonce.and_then(|nonce| {
         let head = proven_head(r.command.code, nonce, &version);
-        r.broker.gate.auth().prove(field(r, auth::ACCESS_KEY), &[head.as_bytes(), &answer.body])
+        r.broker.sessions.gate.auth().prove(field(r, auth::ACCESS_KEY), &[head.as_bytes(), &answer.body])
     });
     let answer = answer.field(USERS_VERSION, version);
     match proof {

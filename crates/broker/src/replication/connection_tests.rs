@@ -56,11 +56,11 @@ impl Master {
         });
         fixture.put("T", 0, &[7; 5000], b"");
         let broker = fixture.broker.clone();
-        broker.durability.wait_for_slaves();
+        broker.replication.durability.wait_for_slaves();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (port, same) = (listener.local_addr().unwrap().port(), listener.try_clone().unwrap());
-        let (config, log) = (&broker.config.replication, master::range(&broker.store, false));
+        let (config, log) = (&broker.runtime.config.replication, master::range(&broker.store, false));
         let (proposer, proposals) = mpsc::unbounded_channel();
         let (decide, decided) = mpsc::channel(1);
         let machine = if is_elected {
@@ -72,11 +72,11 @@ impl Master {
                 log,
                 confirm: LogOffset::ZERO,
             };
-            let master = switch::Master::new(0, config.of_elected(&broker.config.store), start);
+            let master = switch::Master::new(0, config.of_elected(&broker.runtime.config.store), start);
             master::Machine::Elected(Box::new(master))
         } else {
             master::Machine::Classic(replica::classic::Master::new(
-                config.of_master(&broker.config.store),
+                config.of_master(&broker.runtime.config.store),
                 log,
             ))
         };
@@ -155,7 +155,9 @@ fn connections_that_say_nothing_keep_no_slave_out() {
     let broker = &master.fixture.broker;
     let mut reported = master.connect();
     reported.write_all(&0_u64.to_be_bytes()).unwrap();
-    until("the first slave is known", || broker.replicas.slaves().iter().any(|slave| slave.has_reported()));
+    until("the first slave is known", || {
+        broker.replication.replicas.slaves().iter().any(|slave| slave.has_reported())
+    });
     let silent: Vec<_> = (0..200).map(|_| master.connect()).collect();
     let mut late = master.connect();
     late.write_all(&0_u64.to_be_bytes()).unwrap();
@@ -163,7 +165,11 @@ fn connections_that_say_nothing_keep_no_slave_out() {
     for slave in [&mut late, &mut reported] {
         slave.read_exact(&mut frame).unwrap();
     }
-    assert_eq!(broker.replicas.slaves().len(), 16, "the number of one address is bounded all the same");
+    assert_eq!(
+        broker.replication.replicas.slaves().len(),
+        16,
+        "the number of one address is bounded all the same"
+    );
     drop(silent);
 }
 
@@ -270,7 +276,7 @@ impl Slave {
         broker.store.follow(LogOffset::ZERO, log).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        broker.replicas.learn(Some(&address), Some(&address));
+        broker.replication.replicas.learn(Some(&address), Some(&address));
         let config = SlaveConfig {
             file_bytes: 1 << 20,
             retry_interval_ms: 1,
@@ -413,15 +419,15 @@ fn a_slave_delivers_again_what_was_cut_off_its_log() {
     let level = |offset| [(3, offset)].into();
     for (end, offset) in [(ends[0], 5), (ends[1], 9)] {
         let note = DeliveryNote::new(end, 10_000 * offset, None, level(offset));
-        broker.delivery_notes.add(&mut broker.delivery_notes.lock(), note).unwrap();
-        broker.schedule.set_offset(3, offset);
+        broker.delivery.delivery_notes.add(&mut broker.delivery.delivery_notes.lock(), note).unwrap();
+        broker.delivery.schedule.set_offset(3, offset);
     }
     let mut stream = slave.accept();
     let mut sent = Vec::new();
     HandshakeReply { end: ends[0], epochs: epochs().entries().to_vec() }.encode(&mut sent);
     stream.write_all(&sent).unwrap();
     until("the log is cut", || broker.store.appended() == ends[0]);
-    assert_eq!(broker.schedule.offset(3), 5, "the copies of the messages from 5 on are gone");
+    assert_eq!(broker.delivery.schedule.offset(3), 5, "the copies of the messages from 5 on are gone");
 }
 
 /// A frame of a classic master.

@@ -73,7 +73,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
         broker,
     };
     let mut proposals = links.proposals;
-    let mut notices = task.broker.replicas.notices();
+    let mut notices = task.broker.replication.replicas.notices();
     task.step(AgentEvent::Start(links.identity));
     loop {
         let (clock, wake_at_ms) = (task.clock, task.wake_at_ms);
@@ -92,7 +92,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
                 task.wake_at_ms = None;
                 let stalled_ms = stalled_ms(&task.broker);
                 if stalled_ms > 0 {
-                    let heirs = task.broker.replicas.elected().heirs.clone();
+                    let heirs = task.broker.replication.replicas.elected().heirs.clone();
                     task.step(AgentEvent::DiskStalled(stalled_ms, heirs));
                 }
                 task.step(AgentEvent::Timer);
@@ -102,16 +102,17 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
 }
 
 fn config(broker: &Broker) -> AgentConfig {
-    let settings = &broker.config.replication.controller;
-    let log_epoch = broker.replicas.elected().epochs.last().map_or(Epoch::ZERO, |last| last.epoch);
+    let settings = &broker.runtime.config.replication.controller;
+    let log_epoch =
+        broker.replication.replicas.elected().epochs.last().map_or(Epoch::ZERO, |last| last.epoch);
     AgentConfig {
-        cluster: broker.config.broker_cluster_name.clone(),
-        name: broker.config.broker_name.clone(),
+        cluster: broker.runtime.config.broker_cluster_name.clone(),
+        name: broker.runtime.config.broker_name.clone(),
         address: broker.address(),
         check_code: format!("{};{}", broker.address(), broker.now_ms()),
         controllers: settings.controllers(),
         log_epoch,
-        may_have_lost: broker.replicas.elected().may_have_lost,
+        may_have_lost: broker.replication.replicas.elected().may_have_lost,
         heartbeat_interval_ms: settings.heartbeat_interval_ms,
         poll_interval_ms: settings.poll_interval_ms,
         leader_interval_ms: settings.leader_interval_ms,
@@ -125,7 +126,7 @@ impl Task {
         let mut actions = Vec::new();
         self.agent.step(self.clock.now_ms(), event, &mut actions);
         {
-            let mut elected = self.broker.replicas.elected();
+            let mut elected = self.broker.replication.replicas.elected();
             elected.own = self.agent.broker().map_or(0, BrokerId::get);
             elected.is_unknown = self.agent.is_unknown();
         }
@@ -160,8 +161,8 @@ impl Task {
             AgentAction::SetRefused => self.order(Order::Decided(Decided::Refused)),
             AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
             AgentAction::Resign(heir) => tracing::warn!(
-                disk = %self.broker.config.store.commit_log.display(),
-                pending = ?self.broker.disk_watch.pending(self.broker.store.unfinished()),
+                disk = %self.broker.runtime.config.store.commit_log.display(),
+                pending = ?self.broker.runtime.disk_watch.pending(self.broker.store.unfinished()),
                 heir = %heir.map_or_else(|| "none in sync has everything that senders were told is stored: this broker stays master".to_owned(), |heir| heir.to_string()),
                 "the disk stalls: another broker of the in-sync set is to become master"
             ),
@@ -225,7 +226,7 @@ impl Task {
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
         let (broker, now_ms) = (self.broker.clone(), self.broker.now_ms());
         self.spawn(PUNCTUAL, move || async move {
-            let cluster = &broker.config.broker_cluster_name;
+            let cluster = &broker.runtime.config.broker_cluster_name;
             let write = |writer: FrameWriter<'_>| codec::write(&request, cluster, now_ms, writer);
             let reply = controllers.call(&broker, (&workers, &leader), codec::code(&request), write).await;
             let answer = match reply {
@@ -250,7 +251,7 @@ impl Task {
         if !can_lead(&self.broker) {
             return;
         }
-        for controller in self.broker.config.replication.controller.controllers() {
+        for controller in self.broker.runtime.config.replication.controller.controllers() {
             let (controllers, workers, broker) =
                 (self.controllers.clone(), self.workers.clone(), self.broker.clone());
             self.spawn(PUNCTUAL, move || async move {
@@ -278,16 +279,16 @@ impl Task {
 /// broker. There are three causes: the thread `role` has ended, the store is fenced until the next start, or the elected broker is
 /// still retrying to become master.
 fn can_lead(broker: &Broker) -> bool {
-    broker.supervisor.demand(SupervisedWork::Role).is_ok()
+    broker.runtime.supervisor.demand(SupervisedWork::Role).is_ok()
         && broker.store.fenced().is_none()
-        && !broker.replicas.elected().lead_failed
+        && !broker.replication.replicas.elected().lead_failed
 }
 
 /// Returns the milliseconds for which the disk delays a master's responses, or zero if the observed stall has ended.
 /// A flush delays responses only if responses wait for flushes.
 fn stalled_ms(broker: &Broker) -> u64 {
-    let Pending { write, flush } = broker.disk_watch.pending(broker.store.unfinished());
-    let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
+    let Pending { write, flush } = broker.runtime.disk_watch.pending(broker.store.unfinished());
+    let longest = if broker.replication.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -300,10 +301,10 @@ fn of_proposal(broker: &Broker, (members, epoch): (BTreeSet<BrokerId>, SetEpoch)
 
 /// `BrokerHeartbeatRequestHeader`.
 fn write_heartbeat(broker: &Broker, own: BrokerId, writer: FrameWriter<'_>) {
-    let (config, settings) = (&broker.config, &broker.config.replication.controller);
+    let (config, settings) = (&broker.runtime.config, &broker.runtime.config.replication.controller);
     let end = broker.store.appended();
     let confirm = broker.store.confirmed().unwrap_or(end).min(end);
-    let epoch = broker.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
+    let epoch = broker.replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
     writer
         .text("clusterName", &config.broker_cluster_name)
         .text("brokerAddr", &broker.address())

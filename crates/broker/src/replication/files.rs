@@ -73,15 +73,18 @@ pub(crate) fn load_epochs(config: &Config, files: &ConfigFiles) -> Result<EpochL
 /// The file cannot be written. The broker's epochs stay unchanged then.
 pub(super) fn save_epochs(broker: &Broker, epochs: EpochList) -> io::Result<()> {
     write_epochs(broker, &epochs)?;
-    broker.replicas.elected().epochs = epochs;
+    broker.replication.replicas.elected().epochs = epochs;
     Ok(())
 }
 
 fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
     match epochs.to_file() {
-        Some(text) => {
-            broker.files.at(path(&broker.config, EPOCHS)).write(text.as_bytes()).map_err(io::Error::other)
-        }
+        Some(text) => broker
+            .tables
+            .files
+            .at(path(&broker.runtime.config, EPOCHS))
+            .write(text.as_bytes())
+            .map_err(io::Error::other),
         None => remove_with_copy(broker, EPOCHS),
     }
 }
@@ -94,9 +97,10 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
 /// A file cannot be read or written.
 pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     // The existence of a note counts, whatever its text.
-    let is_noted =
-        |name| -> Result<bool, FilesError> { Ok(broker.files.at(path(&broker.config, name)).exists()?) };
-    let is_async = broker.config.store.flush == store::FlushMode::Async;
+    let is_noted = |name| -> Result<bool, FilesError> {
+        Ok(broker.tables.files.at(path(&broker.runtime.config, name)).exists()?)
+    };
+    let is_async = broker.runtime.config.store.flush == store::FlushMode::Async;
     let flushed_later = is_noted(FLUSHED_LATER)?;
     let recovered = broker.store.recovered();
     let lacks_files = recovered.end < recovered.reached_before;
@@ -115,7 +119,7 @@ pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     match is_async {
         true => note(broker, FLUSHED_LATER)?,
         false => remove_with_copy(broker, FLUSHED_LATER)
-            .map_err(|error| FilesError::Note { path: path(&broker.config, FLUSHED_LATER), error })?,
+            .map_err(|error| FilesError::Note { path: path(&broker.runtime.config, FLUSHED_LATER), error })?,
     }
     Ok(may_have_lost)
 }
@@ -130,24 +134,24 @@ pub(crate) fn note_flushed_later(broker: &Broker) -> Result<(), persist::Error> 
 
 /// Clears the mark of a possible loss, because this broker has a role.
 pub(super) fn forget_loss(broker: &Broker) -> io::Result<()> {
-    if std::mem::take(&mut broker.replicas.elected().may_have_lost) {
+    if std::mem::take(&mut broker.replication.replicas.elected().may_have_lost) {
         // The start has dropped the epochs that went with the end of the log.
-        let epochs = broker.replicas.elected().epochs.clone();
+        let epochs = broker.replication.replicas.elected().epochs.clone();
         let forgotten = write_epochs(broker, &epochs).and_then(|()| remove_with_copy(broker, MAY_HAVE_LOST));
-        broker.replicas.elected().may_have_lost = forgotten.is_err();
+        broker.replication.replicas.elected().may_have_lost = forgotten.is_err();
         forgotten?;
     }
     Ok(())
 }
 
 fn note(broker: &Broker, name: &str) -> Result<(), persist::Error> {
-    broker.files.at(path(&broker.config, name)).write(b"yes\n")
+    broker.tables.files.at(path(&broker.runtime.config, name)).write(b"yes\n")
 }
 
 fn remove_with_copy(broker: &Broker, name: &str) -> io::Result<()> {
     [name.to_owned(), format!("{name}.bak")]
         .iter()
-        .try_for_each(|name| remove(broker, path(&broker.config, name)))
+        .try_for_each(|name| remove(broker, path(&broker.runtime.config, name)))
 }
 
 /// Epoch file of a broker with a role. Unwritten epochs are kept, and written before the log continues.
@@ -159,7 +163,7 @@ pub(super) struct EpochFile {
 impl EpochFile {
     /// Publishes these epochs to readers, and writes them.
     pub(super) fn save(&mut self, broker: &Broker, epochs: EpochList) {
-        broker.replicas.elected().epochs = epochs.clone();
+        broker.replication.replicas.elected().epochs = epochs.clone();
         self.unsaved = Some(epochs);
         self.retry(broker);
     }
@@ -176,7 +180,7 @@ impl EpochFile {
 }
 
 fn remove(broker: &Broker, path: PathBuf) -> io::Result<()> {
-    match broker.files.disk().remove(&path) {
+    match broker.tables.files.disk().remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -226,12 +230,12 @@ fn identity_note(text: &str) -> String {
 /// Writes an id. A confirmed id replaces the unconfirmed id.
 pub(super) fn save_identity(broker: &Broker, identity: &Identity) -> io::Result<()> {
     let name = if identity.check_code.is_some() { UNCONFIRMED_IDENTITY } else { IDENTITY };
-    let file = broker.files.at(path(&broker.config, name));
+    let file = broker.tables.files.at(path(&broker.runtime.config, name));
     file.write(identity.to_file().as_bytes()).map_err(io::Error::other)?;
     if identity.check_code.is_none() {
-        let note = broker.files.at(path(&broker.config, IDENTITY_NOTE));
+        let note = broker.tables.files.at(path(&broker.runtime.config, IDENTITY_NOTE));
         note.write(identity_note(&identity.to_file()).as_bytes()).map_err(io::Error::other)?;
-        remove(broker, path(&broker.config, UNCONFIRMED_IDENTITY))?;
+        remove(broker, path(&broker.runtime.config, UNCONFIRMED_IDENTITY))?;
     }
     Ok(())
 }

@@ -151,9 +151,10 @@ pub(super) async fn run(
     };
     let (events, mut received) = mpsc::channel(EVENTS_MAX);
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
-    let mut greetings = Greetings::new(listener, broker.config.replication.tls.clone());
-    let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
-    let mut machines = broker.replicas.slave_machines.changes();
+    let mut greetings = Greetings::new(listener, broker.runtime.config.replication.tls.clone());
+    let (mut copies, mut silent) =
+        (broker.replication.table_copies.changes(), broker.replication.table_copies.silent());
+    let mut machines = broker.replication.replicas.slave_machines.changes();
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
@@ -255,7 +256,7 @@ impl Shell {
     }
 
     fn sends_durable(&self) -> bool {
-        matches!(self.machine, Machine::Elected(_)) && self.broker.durability.waits_for_flush()
+        matches!(self.machine, Machine::Elected(_)) && self.broker.replication.durability.waits_for_flush()
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
@@ -271,7 +272,7 @@ impl Shell {
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
         let progress = Arc::new(SlaveProgress::new(remote));
-        self.broker.replicas.join(progress.clone());
+        self.broker.replication.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // Appends during the time without a slave were not reported to the machine.
@@ -326,7 +327,7 @@ impl Shell {
 
     /// Whether slaves can know where to take the tables of this master.
     fn has_directory(&self) -> bool {
-        let config = &self.broker.config;
+        let config = &self.broker.runtime.config;
         config.is_controlled() || !config.name_servers().is_empty()
     }
 
@@ -335,8 +336,9 @@ impl Shell {
         if !std::mem::take(&mut self.is_recount_due) {
             return;
         }
-        let now = self.broker.clock.steady();
-        let slaves = self.has_directory().then(|| self.broker.replicas.slave_machines.slaves(now));
+        let now = self.broker.runtime.clock.steady();
+        let slaves =
+            self.has_directory().then(|| self.broker.replication.replicas.slave_machines.slaves(now));
         let candidate = |(id, peer): (&PeerId, &Peer)| Candidate {
             id: *id,
             address: peer.progress.remote.ip(),
@@ -358,7 +360,8 @@ impl Shell {
     /// from a machine of a slave.
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
-        let machines = self.broker.replicas.slave_machines.slaves(self.broker.clock.steady());
+        let machines =
+            self.broker.replication.replicas.slave_machines.slaves(self.broker.runtime.clock.steady());
         let is_machine = |peer: &Peer| machines.contains_key(&peer.progress.remote.ip().to_canonical());
         !is_machine(peer) && former.is_some_and(is_machine)
     }
@@ -487,7 +490,7 @@ impl Shell {
     fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let gone = self.peers.remove(&id)?;
         self.is_recount_due = true;
-        self.broker.replicas.leave(&gone.progress);
+        self.broker.replication.replicas.leave(&gone.progress);
         gone.tasks.iter().for_each(JoinHandle::abort);
         Some(gone)
     }

@@ -74,7 +74,7 @@ struct Link {
 
 /// Copies the tables of the master repeatedly until the workers stop.
 pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut addresses = broker.replicas.master();
+    let mut addresses = broker.replication.replicas.master();
     let mut link: Option<Link> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
@@ -151,22 +151,22 @@ impl Link {
         let asked_ms = broker.now_ms();
         let (now, changes) = self.ask_changes(broker).await?;
         // Each for itself: a table that cannot be taken does not hold up the others.
-        let topics = changes.topics.map_or(Ok(()), |topics| broker.topics.take_changes(topics));
+        let topics = changes.topics.map_or(Ok(()), |topics| broker.tables.topics.take_changes(topics));
         if topics.is_ok() {
             self.has.topics = now.topics;
-            broker.replicas.took_tables(asked_ms);
+            broker.replication.replicas.took_tables(asked_ms);
         }
-        let groups = changes.groups.map_or(Ok(()), |groups| broker.groups.take_changes(groups));
+        let groups = changes.groups.map_or(Ok(()), |groups| broker.tables.groups.take_changes(groups));
         if groups.is_ok() {
             self.has.groups = now.groups;
         }
         if let Some(offsets) = changes.offsets {
             // Without controllers a master may come back with less than this slave has.
-            let may_stay = !broker.config.is_controlled();
+            let may_stay = !broker.runtime.config.is_controlled();
             let is_known = |topic: &str, group: &str| {
-                broker.topics.find(topic).is_some() && broker.groups.find(group).is_some()
+                broker.tables.topics.find(topic).is_some() && broker.tables.groups.find(group).is_some()
             };
-            broker.offsets.take_changes(offsets, |topic, group| may_stay && is_known(topic, group));
+            broker.tables.offsets.take_changes(offsets, |topic, group| may_stay && is_known(topic, group));
         }
         self.has.offsets = now.offsets;
         Ok(topics.and(groups)?)
@@ -174,7 +174,7 @@ impl Link {
 
     /// All parts of the answer, and the versions that the tables had at its beginning.
     async fn ask_changes(&self, broker: &Broker) -> Result<(TableVersions, TableChanges), SyncError> {
-        let (has, own) = (self.has, broker.replicas.elected().own);
+        let (has, own) = (self.has, broker.replication.replicas.elected().own);
         let mut answer: Option<(TableVersions, TableChanges)> = None;
         for _ in 0..PARTS_MAX {
             let after = answer.as_ref().and_then(|(_, changes)| changes.more.clone());
@@ -229,26 +229,26 @@ pub(super) fn note(table: &str, done: Result<(), SyncError>) {
 async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
     let asked_ms = broker.now_ms();
     let table: TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
-    let known: Vec<_> = broker.topics.all().collect();
-    broker.topics.adopt(table.data_version, table.topic_config_table)?;
-    let gone = known.iter().filter(|topic| broker.topics.find(topic.name()).is_none());
-    gone.for_each(|topic| broker.offsets.forget_topic(topic.name()));
-    broker.replicas.took_tables(asked_ms);
+    let known: Vec<_> = broker.tables.topics.all().collect();
+    broker.tables.topics.adopt(table.data_version, table.topic_config_table)?;
+    let gone = known.iter().filter(|topic| broker.tables.topics.find(topic.name()).is_none());
+    gone.for_each(|topic| broker.tables.offsets.forget_topic(topic.name()));
+    broker.replication.replicas.took_tables(asked_ms);
     Ok(())
 }
 
 async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.groups.adopt(ask(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
+    Ok(broker.tables.groups.adopt(ask(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
 }
 
 async fn modes(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.modes.adopt(ask(broker, peer, request::GET_ALL_MESSAGE_REQUEST_MODE).await?)?)
+    Ok(broker.tables.modes.adopt(ask(broker, peer, request::GET_ALL_MESSAGE_REQUEST_MODE).await?)?)
 }
 
 /// Takes the offsets of groups; returns the size of the table in bytes.
 async fn offsets(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
     let body = ask_bytes(broker, peer, request::GET_ALL_CONSUMER_OFFSET).await?;
-    broker.offsets.merge(json::from_slice(&body)?);
+    broker.tables.offsets.merge(json::from_slice(&body)?);
     Ok(body.len())
 }
 
@@ -280,7 +280,7 @@ async fn ask_for(
     let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
         // Tables of the former master must not replace those of this broker, which has become master.
-        _ if !broker.role.is_slave() => Err(SyncError::Master),
+        _ if !broker.replication.role.is_slave() => Err(SyncError::Master),
         response::SUCCESS => Ok(reply),
         code => Err(SyncError::Refused(code, reply.remark.unwrap_or_default())),
     }

@@ -56,7 +56,7 @@ struct Positions {
 
 /// Copies the positions of the master repeatedly until the workers stop.
 pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut addresses = broker.replicas.master();
+    let mut addresses = broker.replication.replicas.master();
     let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
@@ -90,7 +90,7 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
 /// Asks the master for its positions, and notes them once this broker has the copies before them.
 async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result<(), SyncError> {
     // A log that is cut after it has reached the end may reach it again with something else.
-    let cuts = broker.delivery_notes.lock().cuts();
+    let cuts = broker.delivery.delivery_notes.lock().cuts();
     let delays = ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?;
     let timers = timers(broker, peer).await?;
     match log_end(broker, peer).await? {
@@ -144,7 +144,7 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
         Ok(status) if !status.master => return Ok(None),
         Ok(status) => {
             if let Some(master_ms) = status.now_ms {
-                broker.replicas.upstream.note_clock(master_ms, asked_ms, broker.now_ms());
+                broker.replication.replicas.upstream.note_clock(master_ms, asked_ms, broker.now_ms());
             }
             Some(status.master_commit_log_max_offset)
         }
@@ -178,9 +178,9 @@ async fn is_flushed(broker: &Broker, end: LogOffset) -> bool {
 fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
     // Held while files are written: a broker that becomes master forgets its master's address, and then takes this lock before it
     // opens the timer's files. So nothing is written into files that are open. Only the threads of the role wait for this lock.
-    let mut noted = broker.delivery_notes.lock();
-    let master = broker.replicas.master().borrow().broker.clone();
-    if master.as_deref() != Some(address) || !broker.role.is_slave() {
+    let mut noted = broker.delivery.delivery_notes.lock();
+    let master = broker.replication.replicas.master().borrow().broker.clone();
+    if master.as_deref() != Some(address) || !broker.replication.role.is_slave() {
         return Err(SyncError::Master);
     }
     if noted.cuts() != positions.cuts {
@@ -188,11 +188,11 @@ fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), Syn
     }
     let delays = positions.delays.offset_table.clone();
     let note = DeliveryNote::new(positions.end, broker.now_ms(), positions.timers, delays);
-    broker.delivery_notes.add(&mut noted, note)?;
+    broker.delivery.delivery_notes.add(&mut noted, note)?;
     if let Some(check) = positions.timers {
-        timer_config(broker).note_master(&**broker.files.disk(), &check).map_err(SyncError::Timers)?;
+        timer_config(broker).note_master(&**broker.tables.files.disk(), &check).map_err(SyncError::Timers)?;
     }
-    Ok(broker.schedule.adopt(positions.delays)?)
+    Ok(broker.delivery.schedule.adopt(positions.delays)?)
 }
 
 /// Lowers the positions durably to those that the log proves up to `to`. Runs before the log is cut there. Messages
@@ -201,15 +201,17 @@ fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), Syn
 /// # Errors
 /// A file cannot be written: the log must not be cut.
 pub(super) fn lower(broker: &Broker, to: LogOffset) -> Result<(), SyncError> {
-    let mut noted = broker.delivery_notes.lock();
-    let proven = broker.delivery_notes.cut(&mut noted, to)?;
+    let mut noted = broker.delivery.delivery_notes.lock();
+    let proven = broker.delivery.delivery_notes.cut(&mut noted, to)?;
     let check = proven.as_ref().and_then(DeliveryNote::timer_check);
-    timer_config(broker).note_cut(&**broker.files.disk(), check.as_ref()).map_err(SyncError::Timers)?;
-    Ok(broker.schedule.lower(&proven.unwrap_or_default().delays)?)
+    timer_config(broker)
+        .note_cut(&**broker.tables.files.disk(), check.as_ref())
+        .map_err(SyncError::Timers)?;
+    Ok(broker.delivery.schedule.lower(&proven.unwrap_or_default().delays)?)
 }
 
 fn timer_config(broker: &Broker) -> TimerConfig {
-    let config = &broker.config;
+    let config = &broker.runtime.config;
     config.timers.files(&config.store, config.retention.reserved_ms)
 }
 
@@ -223,7 +225,7 @@ mod tests {
 
     fn slave() -> Fixture {
         let fixture = Fixture::with(|config| config.replication.role = Role::Slave);
-        fixture.broker.replicas.learn(Some(MASTER), Some("10.0.0.1:10912"));
+        fixture.broker.replication.replicas.learn(Some(MASTER), Some("10.0.0.1:10912"));
         fixture.broker.store.start_following().unwrap();
         fixture
     }
@@ -274,7 +276,7 @@ mod tests {
     fn noting_positions_waits_for_the_opening_of_the_files_and_holds_up_no_one_else() {
         let slave = slave();
         let broker = &slave.broker;
-        let opening = broker.delivery_notes.lock();
+        let opening = broker.delivery.delivery_notes.lock();
         std::thread::scope(|scope| {
             let (begin, begun) = std::sync::mpsc::channel();
             let adopting = scope.spawn(move || {
@@ -282,13 +284,13 @@ mod tests {
                 adopt(broker, MASTER, positions())
             });
             begun.recv().unwrap();
-            let learning = scope.spawn(|| broker.replicas.learn(Some("10.0.0.2:10911"), None));
+            let learning = scope.spawn(|| broker.replication.replicas.learn(Some("10.0.0.2:10911"), None));
             crate::testing::until("another master is known", || learning.is_finished());
             assert!(!adopting.is_finished());
             drop(opening);
             assert!(adopting.join().unwrap().is_err(), "these are positions of the master before");
         });
-        assert_eq!(broker.schedule.offset(3), 0);
+        assert_eq!(broker.delivery.schedule.offset(3), 0);
     }
 
     #[test]
@@ -299,7 +301,7 @@ mod tests {
                 TimerCheck { read_ms: number * 1000, master_queue_offset: number, ..TimerCheck::default() };
             let offset_table = [(3, number), (4, 2 * number)].into();
             let delays = DelayOffsetTable { offset_table, ..Default::default() };
-            let cuts = slave.broker.delivery_notes.lock().cuts();
+            let cuts = slave.broker.delivery.delivery_notes.lock().cuts();
             adopt(
                 &slave.broker,
                 MASTER,
@@ -307,13 +309,14 @@ mod tests {
             )
         };
         let positions = |slave: &Fixture| {
-            let check = std::fs::read(slave.broker.config.store.root.join("config/timercheck")).unwrap();
+            let check =
+                std::fs::read(slave.broker.runtime.config.store.root.join("config/timercheck")).unwrap();
             let check = TimerCheck::from_bytes(&check);
-            let offset = |level| slave.broker.schedule.offset(level);
+            let offset = |level| slave.broker.delivery.schedule.offset(level);
             (check.read_ms, check.master_queue_offset, offset(3), offset(4))
         };
         lower(&slave.broker, LogOffset::ZERO).unwrap();
-        assert!(!slave.broker.config.store.root.join("config/timercheck").exists());
+        assert!(!slave.broker.runtime.config.store.root.join("config/timercheck").exists());
         adopt_at(&slave, 100, 5).unwrap();
         adopt_at(&slave, 200, 7).unwrap();
         adopt_at(&slave, 300, 9).unwrap();
@@ -334,13 +337,16 @@ mod tests {
     #[test]
     fn a_broker_that_lost_this_master_notes_nothing_of_it() {
         let slave = slave();
-        let check = || std::fs::read(slave.broker.config.store.root.join("config/timercheck")).ok();
+        let check = || std::fs::read(slave.broker.runtime.config.store.root.join("config/timercheck")).ok();
         assert!(adopt(&slave.broker, "10.0.0.2:10911", positions()).is_err());
-        assert_eq!((slave.broker.schedule.offset(3), check()), (0, None));
+        assert_eq!((slave.broker.delivery.schedule.offset(3), check()), (0, None));
         adopt(&slave.broker, MASTER, positions()).unwrap();
         let noted = TimerCheck::from_bytes(&check().unwrap());
-        assert_eq!((slave.broker.schedule.offset(3), noted.read_ms, noted.master_queue_offset), (9, 7000, 5));
-        slave.broker.role.lead();
+        assert_eq!(
+            (slave.broker.delivery.schedule.offset(3), noted.read_ms, noted.master_queue_offset),
+            (9, 7000, 5)
+        );
+        slave.broker.replication.role.lead();
         assert!(adopt(&slave.broker, MASTER, positions()).is_err(), "the timer's files are open");
     }
 }

@@ -67,7 +67,7 @@ struct FencedByPanic(Arc<Broker>);
 impl Drop for FencedByPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.role.fence();
+            self.0.replication.role.fence();
         }
     }
 }
@@ -111,20 +111,20 @@ impl Roles {
             }
             let performed = self.perform(order.clone());
             if !matches!(order, Order::Decided(_)) {
-                self.broker.replicas.elected().lead_failed =
+                self.broker.replication.replicas.elected().lead_failed =
                     performed.is_err() && matches!(order, Order::Lead { .. });
             }
             if let Err(error) = performed {
                 tracing::error!(?order, %error, "this broker cannot take the role it was given; it is tried again");
                 self.end_role();
-                self.broker.role.fence();
+                self.broker.replication.role.fence();
                 failed = Some(order);
             }
         }
         self.engines.stop();
-        if !self.broker.role.is_slave() {
+        if !self.broker.replication.role.is_slave() {
             // Before the master's thread ends, so that connected slaves get the checkpoints.
-            self.broker.pops.store_all(&self.broker);
+            self.broker.delivery.pops.store_all(&self.broker);
         }
     }
 
@@ -150,21 +150,21 @@ impl Roles {
         self.end_role();
         // Queues and key index have every record that the log has: the store adds them together.
         let end = broker.store.stop_following()?;
-        let is_durable = broker.durability.waits_for_flush();
+        let is_durable = broker.replication.durability.waits_for_flush();
         if is_durable && !wait_flushed(&broker.store, end) {
             return Err(RoleError::Unflushed);
         }
-        let mut epochs = broker.replicas.elected().epochs.clone();
+        let mut epochs = broker.replication.replicas.elected().epochs.clone();
         let goes_on = epochs.last().is_some_and(|last| last.epoch == epoch);
-        if !goes_on || broker.replicas.elected().may_have_lost {
+        if !goes_on || broker.replication.replicas.elected().may_have_lost {
             epochs.begin(epoch, end)?;
             save_epochs(&broker, epochs.clone()).map_err(RoleError::EpochFile)?;
         }
         forget_loss(&broker).map_err(RoleError::Note)?;
-        broker.replicas.set_master(None);
+        broker.replication.replicas.set_master(None);
         master_services::load(&broker)?;
         let timers = master_services::open_timer(&broker).map_err(MasterServicesError::from)?;
-        let settings = &broker.config.replication;
+        let settings = &broker.runtime.config.replication;
         let is_all_ack = settings.controller.is_all_ack;
         // A message that no other broker must have is confirmed from the first request on, because consumers may have
         // read it at the former master.
@@ -174,14 +174,14 @@ impl Roles {
         broker.store.set_confirmed(is_all_ack.then_some(confirm));
         let log = master::range(&broker.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
-        let machine = switch::Master::new(0, settings.of_elected(&broker.config.store), start);
+        let machine = switch::Master::new(0, settings.of_elected(&broker.runtime.config.store), start);
         let machine = master::Machine::Elected(Box::new(machine));
         let need = machine.need(u32::MAX);
         match need {
-            Some(Ok(replica::acks::Need::Master)) | None => broker.durability.ignore_slaves(),
-            Some(_) => broker.durability.wait_for_slaves(),
+            Some(Ok(replica::acks::Need::Master)) | None => broker.replication.durability.ignore_slaves(),
+            Some(_) => broker.replication.durability.wait_for_slaves(),
         }
-        broker.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
+        broker.replication.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
         let (decided, received) = mpsc::channel(DECISIONS_MAX);
         let controllers = ToControllers { decided: received, proposals: self.proposals.clone() };
         let serving = broker.clone();
@@ -193,11 +193,11 @@ impl Roles {
         self.worker = Some(Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run)?);
         self.decided = Some(decided);
         // Before requests are taken: answers about tables wait for this set from the first one on.
-        broker.replicas.elected().in_sync = committed;
-        broker.table_copies.begin(broker.clock.steady());
-        broker.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
+        broker.replication.replicas.elected().in_sync = committed;
+        broker.replication.table_copies.begin(broker.runtime.clock.steady());
+        broker.tables.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
         crate::restore::restore_from_log(&broker);
-        broker.role.lead();
+        broker.replication.role.lead();
         master_services::start(&mut self.engines, &broker, timers)?;
         tracing::info!(%epoch, %end, "this broker is master");
         Ok(())
@@ -207,36 +207,37 @@ impl Roles {
         let broker = self.broker.clone();
         tracing::info!(%epoch, master, "this broker becomes slave");
         // From here on requests are refused. The store refuses earlier requests when it follows.
-        broker.role.follow(own.to_i64());
+        broker.replication.role.follow(own.to_i64());
         self.end_role();
         broker.store.start_following()?;
         // This broker no longer counts slaves, and waiting senders must ask the new master.
-        broker.durability.depose();
+        broker.replication.durability.depose();
         forget_loss(&broker).map_err(RoleError::Note)?;
         master_services::forget(&broker);
         // Answers wait for slaves as before: a send that has passed the role must not become a success now.
-        broker.durability.set_lacks_replicas(false);
+        broker.replication.durability.set_lacks_replicas(false);
         {
-            let mut elected = broker.replicas.elected();
+            let mut elected = broker.replication.replicas.elected();
             (elected.in_sync, elected.proposed) = Default::default();
         }
         let (end, flushed) = (broker.store.followed(), broker.store.flushed());
         let confirm = broker.store.confirmed().unwrap_or(end).min(end);
         broker.store.set_confirmed(Some(confirm));
-        broker.replicas.set_master(Some(master));
-        let settings = &broker.config.replication;
+        broker.replication.replicas.set_master(Some(master));
+        let settings = &broker.runtime.config.replication;
         let start = SlaveStart {
             handshake: Handshake {
                 broker_id: own,
                 is_from_last_file: settings.controller.is_from_last_file,
                 is_learner: settings.controller.is_learner,
             },
-            epochs: broker.replicas.elected().epochs.clone(),
+            epochs: broker.replication.replicas.elected().epochs.clone(),
             end,
             flushed: flushed.min(end),
             confirm,
         };
-        let config = settings.of_elected_slave(&broker.config.store, broker.durability.mode());
+        let config =
+            settings.of_elected_slave(&broker.runtime.config.store, broker.replication.durability.mode());
         let machine = switch::Slave::new(config, start);
         let shell = slave::Shell::new(broker.clone(), slave::Machine::OfElected(Box::new(machine)));
         let run = move |stopped| shell.run(stopped);

@@ -81,7 +81,7 @@ impl Shell {
             epoch_file: EpochFile::default(),
             flushed: Arc::default(),
             is_flush_awaited: Arc::default(),
-            is_sync_flush: broker.durability.waits_for_flush(),
+            is_sync_flush: broker.replication.durability.waits_for_flush(),
             unknown_at_ms: Some(MASTER_UNKNOWN_MS),
             broker,
         }
@@ -97,7 +97,7 @@ impl Shell {
     }
 
     async fn follow(&mut self) {
-        let mut addresses = self.broker.replicas.master();
+        let mut addresses = self.broker.replication.replicas.master();
         let address = self.master(&addresses.borrow_and_update());
         self.step(Event::Master(address)).await;
         let flushed = self.flushed.clone();
@@ -107,7 +107,7 @@ impl Shell {
             let (clock, wake_at_ms) = (self.clock, self.wake_at_ms);
             tokio::select! {
                 _ = addresses.changed() => {
-                    self.broker.replicas.upstream.forget();
+                    self.broker.replication.replicas.upstream.forget();
                     let address = self.master(&addresses.borrow_and_update());
                     self.step(Event::Master(address)).await;
                 }
@@ -135,7 +135,7 @@ impl Shell {
 
     /// Passes a change of the flush mode by the operator to the machine.
     async fn look_at_flush_mode(&mut self) {
-        let is_sync_flush = self.broker.durability.waits_for_flush();
+        let is_sync_flush = self.broker.replication.durability.waits_for_flush();
         if std::mem::replace(&mut self.is_sync_flush, is_sync_flush) != is_sync_flush {
             if is_sync_flush {
                 self.await_flush();
@@ -147,24 +147,24 @@ impl Shell {
     /// Logs that no master is known, after a long time.
     fn note_unknown_master(&mut self, is_unknown: bool) {
         let now_ms = self.clock.now_ms();
-        if !is_unknown || !self.broker.config.replication.master.is_empty() {
+        if !is_unknown || !self.broker.runtime.config.replication.master.is_empty() {
             self.unknown_at_ms = Some(now_ms + MASTER_UNKNOWN_MS);
         } else if self.unknown_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             self.unknown_at_ms = None;
-            let config = &self.broker.config;
+            let config = &self.broker.runtime.config;
             let text = "no name server knows its master: the master is down, or its brokerName, brokerClusterName or namesrvAddr differ";
             tracing::warn!(
                 name = config.broker_name,
                 cluster = config.broker_cluster_name,
                 "this slave follows nobody: {text}"
             );
-            self.broker.replicas.upstream.note_trouble(text.to_owned());
+            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
         }
     }
 
     /// Returns the address of the master's HA port.
     fn master(&self, known: &MasterAddresses) -> Option<String> {
-        let set = &self.broker.config.replication.master;
+        let set = &self.broker.runtime.config.replication.master;
         // In controller mode another broker may be the master tomorrow.
         if set.is_empty() || self.machine.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
     }
@@ -177,11 +177,11 @@ impl Shell {
             tracing::warn!("the connection to the master has ended");
             let text =
                 "the connection has ended; the master's log says why when it was the master that ended it";
-            self.broker.replicas.upstream.note_trouble(text.to_owned());
+            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
             self.link = None;
             return self.step(Event::Closed(attempt)).await;
         };
-        self.broker.replicas.upstream.note_read(bytes, self.broker.now_ms());
+        self.broker.replication.replicas.upstream.note_read(bytes, self.broker.now_ms());
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
@@ -231,7 +231,7 @@ impl Shell {
                 events.extend(self.perform(action, body).await);
             }
         }
-        self.broker.replicas.set_follows(self.machine.is_following());
+        self.broker.replication.replicas.set_follows(self.machine.is_following());
     }
 
     /// Performs an action of the machine, and returns the resulting events.
@@ -245,7 +245,7 @@ impl Shell {
                         "it waits for the master's record at {}, where its own last one lies; while it waits, the master's log ends there",
                         record.start
                     );
-                    self.broker.replicas.upstream.note_trouble(text);
+                    self.broker.replication.replicas.upstream.note_trouble(text);
                 }
                 return settled.into_iter().chain([connected]).collect();
             }
@@ -256,12 +256,12 @@ impl Shell {
             Action::CutIncomplete => return vec![Event::Cut(self.settle())],
             Action::Cut(to) => return vec![self.cut(to)],
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
-            Action::Consistent => self.broker.role.agree(),
+            Action::Consistent => self.broker.replication.role.agree(),
             Action::Confirm(confirm) => self.broker.store.set_confirmed(Some(confirm)),
             Action::Close(attempt, reason) => {
                 tracing::warn!(%reason, "the connection to the master is closed");
                 if reason != CloseReason::LogFailed {
-                    self.broker.replicas.upstream.note_trouble(reason.to_string());
+                    self.broker.replication.replicas.upstream.note_trouble(reason.to_string());
                 }
                 self.link.take_if(|link| link.attempt == attempt);
             }
@@ -287,7 +287,7 @@ impl Shell {
             Ok(last_record) => Event::Settled(end, last_record),
             Err(error) => {
                 tracing::error!(%error, "the last record of the log cannot be read before the master is followed");
-                self.broker.replicas.upstream.note_trouble(error.to_string());
+                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
@@ -299,7 +299,7 @@ impl Shell {
             Ok(differs_at) => Event::Compared(differs_at),
             Err(error) => {
                 tracing::error!(%at, %error, "the log cannot be compared with what the master sent");
-                self.broker.replicas.upstream.note_trouble(error.to_string());
+                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
@@ -312,7 +312,7 @@ impl Shell {
         // Before the log is cut: a crash in between only has messages delivered again.
         if let Err(error) = positions::lower(&self.broker, to) {
             tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-            self.broker.replicas.upstream.note_trouble(error.to_string());
+            self.broker.replication.replicas.upstream.note_trouble(error.to_string());
             return Event::LogFailed;
         }
         match store.truncate(to) {
@@ -326,14 +326,14 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-                self.broker.replicas.upstream.note_trouble(error.to_string());
+                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
     }
 
     async fn connect(&mut self, attempt: Attempt, address: &str) -> Event {
-        let tls = &self.broker.config.replication.tls;
+        let tls = &self.broker.runtime.config.replication.tls;
         let connect = async {
             let stream = TcpStream::connect(address).await?;
             let _ = stream.set_nodelay(true);
@@ -343,13 +343,17 @@ impl Shell {
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 tracing::info!(master = address, "connected to the master");
-                self.broker.replicas.upstream.note_trouble(String::new());
+                self.broker.replication.replicas.upstream.note_trouble(String::new());
                 self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
                 Event::Connected(attempt)
             }
             Err(error) => {
                 tracing::warn!(master = address, %error, "the master cannot be reached; it is tried again");
-                self.broker.replicas.upstream.note_trouble(format!("it cannot be reached: {error}"));
+                self.broker
+                    .replication
+                    .replicas
+                    .upstream
+                    .note_trouble(format!("it cannot be reached: {error}"));
                 Event::Closed(attempt)
             }
         }
@@ -371,7 +375,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%error, "what the master sent cannot be appended");
-                self.broker.replicas.upstream.note_trouble(error.to_string());
+                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
                 vec![end, Event::LogFailed]
             }
         }
@@ -397,7 +401,7 @@ impl Shell {
     /// Sends the newest report, which replaces earlier reports.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
-        self.broker.replicas.upstream.note_written(self.broker.now_ms());
+        self.broker.replication.replicas.upstream.note_written(self.broker.now_ms());
         if let Some(closed) = self.write(attempt, &self.machine.report(offset)).await {
             Box::pin(self.step_with(closed, &[])).await;
         }
@@ -455,10 +459,11 @@ struct Wakes {
 impl Wakes {
     fn look(&mut self, broker: &Arc<Broker>) {
         let end = broker.store.visible();
-        if std::mem::replace(&mut self.seen, end) == end || broker.poll_timeouts.earliest().is_none() {
+        if std::mem::replace(&mut self.seen, end) == end || broker.sessions.poll_timeouts.earliest().is_none()
+        {
             return;
         }
-        for topic in broker.topics.all() {
+        for topic in broker.tables.topics.all() {
             for (_, queue) in topic.opened() {
                 if queue.suspended.is_waited_on() {
                     broker.wake(&queue);

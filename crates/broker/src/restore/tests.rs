@@ -8,7 +8,7 @@ const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 /// A broker whose `topics.json` first contained `Old` with two queues, and then also `New` and more queues of `Old`.
 fn grown() -> Fixture {
     let fixture = Fixture::new();
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     topics.put(TopicConfig::new("Old", 2, PERM_READ), 1).unwrap();
     let before = std::fs::read(fixture.config_path("topics.json")).unwrap();
     topics.put(TopicConfig::new("Old", 6, PERM_READ), 2).unwrap();
@@ -23,7 +23,7 @@ fn grown() -> Fixture {
 
 /// Number of read queues, number of write queues, and permissions of a topic.
 fn found(fixture: &Fixture, topic: &str) -> Option<(i32, i32, i32)> {
-    let config = fixture.broker.topics.find(topic)?.config.clone();
+    let config = fixture.broker.tables.topics.find(topic)?.config.clone();
     Some((config.read_queue_nums, config.write_queue_nums, config.perm))
 }
 
@@ -45,7 +45,7 @@ fn check(lose: impl FnOnce(&std::path::Path), old: (i32, i32, i32)) {
     assert_eq!(fixture.messages("Old", 4).len(), 1);
     // The restored table is on disk, and the next start reads it from there.
     let fixture = fixture.killed();
-    assert_eq!(fixture.broker.topics.source(), Source::File);
+    assert_eq!(fixture.broker.tables.topics.source(), Source::File);
     assert_eq!(found(&fixture, "New"), Some((8, 8, READ_WRITE)));
 }
 
@@ -73,7 +73,7 @@ fn a_missing_table_hides_no_topic_that_has_messages() {
 #[test]
 fn a_deleted_topic_stays_deleted_as_long_as_the_table_is_whole() {
     let fixture = grown();
-    fixture.broker.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 4);
+    fixture.broker.tables.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 4);
     let fixture = fixture.reopened();
     restore(&fixture.broker).unwrap();
     assert_eq!(found(&fixture, "New"), None);
@@ -83,7 +83,7 @@ fn a_deleted_topic_stays_deleted_as_long_as_the_table_is_whole() {
 fn a_new_store_gets_no_topics() {
     let fixture = Fixture::new();
     restore(&fixture.broker).unwrap();
-    assert!(fixture.broker.topics.all().next().is_none());
+    assert!(fixture.broker.tables.topics.all().next().is_none());
     assert!(!fixture.config_path("topics.json").exists());
 }
 
@@ -94,13 +94,13 @@ fn a_topic_with_queues_of_batches_gets_such_again() {
         attributes: BTreeMap::from([(QUEUE_TYPE.to_owned(), BATCHED.to_owned())]),
         ..TopicConfig::new("B", 2, READ_WRITE)
     };
-    fixture.broker.topics.commit(vec![vec![TopicChange::Ensure(batched)]], 1);
+    fixture.broker.tables.topics.commit(vec![vec![TopicChange::Ensure(batched)]], 1);
     fixture.put("B", 1, b"m", b"");
     fixture.broker.store.close().unwrap();
     std::fs::remove_file(fixture.config_path("topics.json")).unwrap();
     let fixture = fixture.killed();
     restore(&fixture.broker).unwrap();
-    let topic = fixture.broker.topics.find("B").unwrap();
+    let topic = fixture.broker.tables.topics.find("B").unwrap();
     assert!(topic.batched && topic.config.read_queue_nums == 2);
     assert_eq!(fixture.messages("B", 1).len(), 1);
 }
@@ -109,12 +109,12 @@ fn a_topic_with_queues_of_batches_gets_such_again() {
 fn a_lost_table_of_groups_hides_no_group_that_has_offsets() {
     for copy in [false, true] {
         let fixture = Fixture::new();
-        fixture.broker.groups.make("Old", 1).unwrap();
+        fixture.broker.tables.groups.make("Old", 1).unwrap();
         let before = std::fs::read(fixture.config_path("subscriptionGroup.json")).unwrap();
-        fixture.broker.groups.make("New", 2).unwrap();
+        fixture.broker.tables.groups.make("New", 2).unwrap();
         fixture.queue("T", 0);
-        fixture.broker.offsets.commit("New", "T", 0, 0);
-        fixture.broker.offsets.commit("CID_RMQ_SYS_X", "T", 0, 0);
+        fixture.broker.tables.offsets.commit("New", "T", 0, 0);
+        fixture.broker.tables.offsets.commit("CID_RMQ_SYS_X", "T", 0, 0);
         fixture.broker.store.close().unwrap();
         crate::save::save(&fixture.broker);
         let path = fixture.config_path("subscriptionGroup.json");
@@ -125,9 +125,12 @@ fn a_lost_table_of_groups_hides_no_group_that_has_offsets() {
             std::fs::remove_file(path).unwrap();
         }
         let fixture = fixture.killed();
-        assert!(fixture.broker.groups.find("New").is_none());
+        assert!(fixture.broker.tables.groups.find("New").is_none());
         restore(&fixture.broker).unwrap();
-        assert!(fixture.broker.groups.find("New").is_some() && fixture.broker.groups.find("Old").is_some());
-        assert!(fixture.broker.groups.find("CID_RMQ_SYS_X").is_none());
+        assert!(
+            fixture.broker.tables.groups.find("New").is_some()
+                && fixture.broker.tables.groups.find("Old").is_some()
+        );
+        assert!(fixture.broker.tables.groups.find("CID_RMQ_SYS_X").is_none());
     }
 }

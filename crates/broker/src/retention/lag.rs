@@ -39,16 +39,16 @@ impl Lags {
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
         let counts = |topic: &str, group: &str| {
-            broker.clients.message_model(group) != Some(MessageModel::Broadcasting)
-                && (broker.topics.find(topic).is_some() || is_light(topic))
-                && (broker.groups.find(group).is_some() || names::is_system_group(group))
+            broker.sessions.clients.message_model(group) != Some(MessageModel::Broadcasting)
+                && (broker.tables.topics.find(topic).is_some() || is_light(topic))
+                && (broker.tables.groups.find(group).is_some() || names::is_system_group(group))
         };
-        for (key, queue_id, first) in broker.pops.pending() {
+        for (key, queue_id, first) in broker.delivery.pops.pending() {
             let owner = key.split_once('@').filter(|(topic, group)| counts(topic, group));
             let lag = owner.and_then(|(topic, group)| lag(broker, group, topic, queue_id, first));
             lags.extend(lag.map(|lag| Lag { may_be_done: true, ..lag }));
         }
-        for (key, queues) in broker.offsets.table().offset_table {
+        for (key, queues) in broker.tables.offsets.table().offset_table {
             let Some((topic, group)) = key.split_once('@').filter(|(topic, group)| counts(topic, group))
             else {
                 continue;
@@ -60,11 +60,11 @@ impl Lags {
         }
         for level in 1..=broker.delay_levels() {
             let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");
-            lags.extend(lag(broker, group, topic, level - 1, broker.schedule.offset(level)));
+            lags.extend(lag(broker, group, topic, level - 1, broker.delivery.schedule.offset(level)));
         }
-        if broker.config.timers.enabled {
+        if broker.runtime.config.timers.enabled {
             // Messages in the wheel do not count: they are rolled before they are too old, see `Timers::files` and `timed`.
-            let next = broker.timer.queue_offset.load(Ordering::Relaxed);
+            let next = broker.delivery.timer.queue_offset.load(Ordering::Relaxed);
             lags.extend(lag(broker, "timed messages", names::TIMER_TOPIC, 0, next));
         }
         Self(lags)

@@ -48,8 +48,9 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
     }
     let oldest = lags.oldest().filter(|_| verdict.kept_for_consumers);
     let named = oldest.map(|lag| format!("{} {}/{}", lag.group, lag.topic, lag.queue_id));
-    *broker.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) = named.unwrap_or_default();
-    let mut warned = broker.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    *broker.runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) =
+        named.unwrap_or_default();
+    let mut warned = broker.runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
     if is_due(&mut warned.kept_ms, verdict.kept_for_consumers, now_ms)
         && let Some(lag) = lags.oldest()
     {
@@ -67,13 +68,13 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
 /// Records the size of the commit log, and warns when the disk will be full within a day.
 pub(super) fn forecast(broker: &Broker, now_ms: i64) {
     let held = broker.store.appended().since(broker.store.min());
-    broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
+    broker.runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
     let full_in_ms = full_in_ms(broker);
-    let mut warned = broker.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut warned = broker.runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
     let soon = full_in_ms.filter(|time| *time < SOON_MS);
     if is_due(&mut warned.full_soon_ms, soon.is_some(), now_ms) {
         let minutes = soon.unwrap_or(0) / 60_000;
-        let room_bytes = broker.store.space().room(&broker.config.retention);
+        let room_bytes = broker.store.space().room(&broker.runtime.config.retention);
         tracing::warn!(
             minutes,
             room_bytes,
@@ -84,8 +85,8 @@ pub(super) fn forecast(broker: &Broker, now_ms: i64) {
 
 /// Returns the milliseconds until sends will be refused if the log grows as in the last hour.
 fn full_in_ms(broker: &Broker) -> Option<i64> {
-    let room = broker.store.space().room(&broker.config.retention);
-    broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
+    let room = broker.store.space().room(&broker.runtime.config.retention);
+    broker.runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
 }
 
 /// The entries of the broker's runtime status about the disk, and the number of messages that were given up
@@ -93,7 +94,7 @@ fn full_in_ms(broker: &Broker) -> Option<i64> {
 pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
     let space = broker.store.space();
     let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
-    let held_by = broker.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let held_by = broker.runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut table = BTreeMap::from([
         ("commitLogDiskRatio".to_owned(), ratio(space.log_percent())),
         ("consumeQueueDiskRatio".to_owned(), ratio(space.queue_percent())),
@@ -101,7 +102,10 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
         ("commitLogMaxOffset".to_owned(), broker.store.appended().to_string()),
         ("retentionHeldBy".to_owned(), held_by),
         ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
-        ("undeliveredMessages".to_owned(), broker.retention.undelivered.load(Ordering::Relaxed).to_string()),
+        (
+            "undeliveredMessages".to_owned(),
+            broker.runtime.retention.undelivered.load(Ordering::Relaxed).to_string(),
+        ),
     ]);
     let each = space.log.iter();
     table.extend(each.map(|(path, usage)| {

@@ -12,27 +12,27 @@ const ROUNDS: u32 = 20;
 
 /// Makes the next rounds delete expired files at any hour, and messages older than the retention time of their topic.
 pub(crate) fn delete_expired_log(broker: &Broker) {
-    broker.retention.topics_ms.store(0, Ordering::Release);
-    broker.retention.asked.store(ROUNDS, Ordering::Release);
-    broker.retention.wakeup().wake();
+    broker.runtime.retention.topics_ms.store(0, Ordering::Release);
+    broker.runtime.retention.asked.store(ROUNDS, Ordering::Release);
+    broker.runtime.retention.wakeup().wake();
     tracing::info!("an operator asked for expired commit log files to be deleted");
 }
 
 /// Starts a round soon, which deletes expired files of the queues' index. Unlike in Java, a queue never loses its end.
 pub(crate) fn clean_expired_queues(broker: &Broker) {
-    broker.retention.wakeup().wake();
+    broker.runtime.retention.wakeup().wake();
 }
 
 /// Makes the retention thread remove the queues of topics without configuration.
 pub(crate) fn clean_unused_topics(broker: &Broker) {
-    broker.retention.unused_asked.store(true, Ordering::Release);
-    broker.retention.wakeup().wake();
+    broker.runtime.retention.unused_asked.store(true, Ordering::Release);
+    broker.runtime.retention.wakeup().wake();
 }
 
 /// Removes the queues of topics that are not configured (`DefaultMessageStore.cleanUnusedTopic`).
 pub(super) fn remove_unused_topics(broker: &Broker) {
     let is_unused = |name: &str| {
-        !names::is_system_topic(name) && !names::is_light(name) && broker.topics.find(name).is_none()
+        !names::is_system_topic(name) && !names::is_light(name) && broker.tables.topics.find(name).is_none()
     };
     let queues = broker.store.queues();
     let unused: BTreeSet<&str> =

@@ -36,19 +36,19 @@ fn records_of_pops_wait_for_who_brings_back_what_was_popped() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
     // The revive group is in no table of groups.
-    fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 12);
+    fixture.broker.tables.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 12);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 10);
     // The revive group's offset is that of the last record it has processed, although no further record follows.
-    fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 19);
+    fixture.broker.tables.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 19);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
 }
 
 /// Creates a group that has consumed the messages before `offset`.
 fn consumed(fixture: &Fixture, group: &str, topic: &str, offset: i64) {
-    fixture.broker.groups.make(group, 1).unwrap();
-    fixture.broker.offsets.commit(group, topic, 0, offset);
+    fixture.broker.tables.groups.make(group, 1).unwrap();
+    fixture.broker.tables.offsets.commit(group, topic, 0, offset);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 40);
     // A deleted group protects no messages.
-    fixture.broker.offsets.forget_group("fast");
+    fixture.broker.tables.offsets.forget_group("fast");
     clean_later(&fixture);
     assert_eq!((min(&fixture, "T"), Lags::of(&fixture.broker).first()), (50, None));
     assert_eq!(fixture.messages("T", 0).len(), 5);
@@ -110,7 +110,7 @@ fn a_groups_retries_and_delayed_messages_hold_up_files_too() {
 fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
-    fixture.broker.offsets.commit("deleted", "T", 0, 3);
+    fixture.broker.tables.offsets.commit("deleted", "T", 0, 3);
     let peer = Arc::new(net::ConnectionHandle::detached(1, crate::testing::ADDRESS));
     let member = Member {
         client_id: "c".to_owned(),
@@ -125,7 +125,7 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
         ..ConsumerData::default()
     };
     let beat = Beat { fingerprint: 0, without_subscriptions: true };
-    let _ = fixture.broker.clients.join_consumer(&data, member, beat);
+    let _ = fixture.broker.sessions.clients.join_consumer(&data, member, beat);
     consumed(&fixture, "b", "T", 0);
     // The offset belongs to a topic that does not exist.
     consumed(&fixture, "g", "Gone", 0);
@@ -159,8 +159,14 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
 
 fn reserve_an_hour(fixture: &Fixture, topic: &str) {
     let alterations = attributes::parse("+reserve.time=1").unwrap();
-    let config = fixture.broker.topics.find(topic).unwrap().config.clone();
-    fixture.broker.topics.commit(vec![vec![TopicChange::Put(config, alterations)]], 1).remove(0).unwrap();
+    let config = fixture.broker.tables.topics.find(topic).unwrap().config.clone();
+    fixture
+        .broker
+        .tables
+        .topics
+        .commit(vec![vec![TopicChange::Put(config, alterations)]], 1)
+        .remove(0)
+        .unwrap();
 }
 
 #[test]
@@ -225,7 +231,10 @@ fn an_operator_can_ask_for_it_at_any_hour() {
     assert_eq!(min(&fixture, "T"), 0);
     delete_expired_log(&fixture.broker);
     clean(&fixture.broker, LATER_MS, 12);
-    assert_eq!((min(&fixture, "T"), fixture.broker.retention.asked.load(Ordering::Relaxed)), (20, 19));
+    assert_eq!(
+        (min(&fixture, "T"), fixture.broker.runtime.retention.asked.load(Ordering::Relaxed)),
+        (20, 19)
+    );
     clean_expired_queues(&fixture.broker);
 }
 
@@ -237,7 +246,7 @@ fn queues_of_topics_nobody_has_configured_go() {
     }
     for topic in ["Gone", names::SCHEDULE_TOPIC, "%LMQ%light"] {
         let change = TopicChange::Remove(topic.to_owned());
-        fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+        fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
     }
     clean_unused_topics(&fixture.broker);
     requests::remove_unused_topics(&fixture.broker);
@@ -252,6 +261,7 @@ fn light_queues_hold_up_files_too() {
     fill(&fixture, "%LMQ%light", 25);
     fixture
         .broker
+        .tables
         .topics
         .commit(vec![vec![TopicChange::Remove("%LMQ%light".to_owned())]], 1)
         .remove(0)
@@ -283,7 +293,7 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     let table = status(&fixture.broker);
     assert_eq!(table["sendsRefusedForSpace"], "true");
     assert_eq!(table["commitLogDiskRatio"], format!("{}", space.log_percent() as f64 / 100.0));
-    let log = fixture.broker.config.store.commit_log.display();
+    let log = fixture.broker.runtime.config.store.commit_log.display();
     assert_eq!(table[&format!("commitLogDiskRatio_{log}")], table["commitLogDiskRatio"]);
     assert!(table["commitLogDirCapacity"].starts_with("Total : "));
 }
@@ -313,7 +323,7 @@ fn the_engine_deletes_and_gives_space_back() {
 fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() {
     const HOUR_MS: i64 = 3_600_000;
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
-    let timer = &fixture.broker.timer;
+    let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
     let now_ms = fixture.broker.now_ms();
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
@@ -333,7 +343,7 @@ fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() 
 fn without_timed_messages_files_go_by_their_age_alone() {
     const HOUR_MS: i64 = 3_600_000;
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
-    let timer = &fixture.broker.timer;
+    let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
     let now_ms = fixture.broker.now_ms() + 13 * HOUR_MS;
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
@@ -351,8 +361,8 @@ fn without_timed_messages_files_go_by_their_age_alone() {
 fn overdue_messages_do_not_keep_files_from_going_for_space() {
     let fixture = Fixture::with(|config| config.retention.clean_at = UsageLimit::FreeBytes(u64::MAX));
     fill(&fixture, "T", 35);
-    fixture.broker.timer.read_ms.store(1, Ordering::Relaxed);
-    fixture.broker.timer.pending.store(1, Ordering::Relaxed);
+    fixture.broker.delivery.timer.read_ms.store(1, Ordering::Relaxed);
+    fixture.broker.delivery.timer.pending.store(1, Ordering::Relaxed);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 30);
 }

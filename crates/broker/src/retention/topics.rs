@@ -18,7 +18,7 @@ pub(super) const PAUSE_MS: i64 = 60_000;
 
 /// Expires messages of such topics, unless that was done within the last [`PAUSE_MS`].
 pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
-    let last = &broker.retention.topics_ms;
+    let last = &broker.runtime.retention.topics_ms;
     // The difference is absolute, so that a clock that was set back does not delay the check.
     if now_ms.abs_diff(last.load(Ordering::Acquire)) >= PAUSE_MS.unsigned_abs() {
         // Stored before the check, so that an operator's request during the check makes another one due.
@@ -30,7 +30,7 @@ pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
 /// Expires messages of such topics: moves the minimum offset of their queues behind too old messages.
 pub(super) fn expire(broker: &Broker, now_ms: i64) {
     let topics: Vec<_> =
-        broker.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
+        broker.tables.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
     if topics.is_empty() {
         return;
     }

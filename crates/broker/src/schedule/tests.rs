@@ -9,7 +9,7 @@ use crate::testing::Fixture;
 
 fn delay(fixture: &Fixture, level: i32, body: &[u8], queue_id: i32) {
     fixture.queue(names::SCHEDULE_TOPIC, 17);
-    fixture.broker.topics.ensure("Real", queue_id + 1, 1).unwrap();
+    fixture.broker.tables.topics.ensure("Real", queue_id + 1, 1).unwrap();
     let mut text = Vec::new();
     properties::append(&mut text, key::TAGS, b"TagA");
     properties::append(&mut text, key::WAIT_STORE_MSG_OK, b"false");
@@ -114,17 +114,18 @@ fn a_message_the_disk_does_not_give_holds_up_its_level_for_a_minute() {
     assert!(bodies(&fixture, 0).is_empty());
     deliver_due(&fixture.broker, late + 60_000);
     assert_eq!(bodies(&fixture, 0), [b"next".to_vec()]);
-    assert_eq!(fixture.broker.retention.undelivered.load(Ordering::Relaxed), 1);
+    assert_eq!(fixture.broker.runtime.retention.undelivered.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn a_topic_without_queues_has_its_messages_when_it_gets_some() {
     let fixture = Fixture::new();
-    let set_queues = |queues| fixture.broker.topics.put(TopicConfig::new("Real", queues, 6), 1).unwrap();
+    let set_queues =
+        |queues| fixture.broker.tables.topics.put(TopicConfig::new("Real", queues, 6), 1).unwrap();
     set_queues(0);
     delay(&fixture, 1, b"x", 2);
     deliver_due(&fixture.broker, due(&fixture, 1));
-    assert_eq!(fixture.broker.schedule.offset(1), 1);
+    assert_eq!(fixture.broker.delivery.schedule.offset(1), 1);
     set_queues(1);
     assert_eq!(bodies(&fixture, 0), [b"x".to_vec()]);
 }
@@ -136,8 +137,8 @@ fn a_message_for_a_deleted_topic_is_stored_and_makes_no_topic() {
     let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
     assert_eq!(fixture.ask(delete, &[("topic", "Real")], b"").0, 0);
     deliver_due(&fixture.broker, due(&fixture, 1));
-    assert_eq!(fixture.broker.schedule.offset(1), 1);
-    assert!(fixture.broker.topics.find("Real").is_none());
+    assert_eq!(fixture.broker.delivery.schedule.offset(1), 1);
+    assert!(fixture.broker.tables.topics.find("Real").is_none());
     assert_eq!(fixture.broker.store.find_queue("Real", 2).unwrap().max().get(), 1);
     fixture.queue("Real", 2);
     assert_eq!(bodies(&fixture, 2), [b"x".to_vec()], "it is found when the topic is made again");

@@ -21,7 +21,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     let name = topic.name();
     // A read-only broker refuses only ordered topics. Other producers continue until they refresh their routes.
     if !broker.is_writable() && topic.config.order {
-        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
+        let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if topic.forbidden {
@@ -41,7 +41,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
         let remark = format!("batch request does not support retry group {name}");
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
     }
-    let body_max = broker.config.max_message_size;
+    let body_max = broker.runtime.config.max_message_size;
     // Only the broker itself may set this flag.
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
     // The Go client sends replies without a body.
@@ -62,7 +62,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
 /// topics.
 pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]) -> Result<(), Refusal> {
     broker.admit_light(properties)?;
-    if !broker.config.store.multi_dispatch {
+    if !broker.runtime.config.store.multi_dispatch {
         return Ok(());
     }
     let named = properties::get_str(properties, key::INNER_MULTI_DISPATCH).unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn retry_target(
         Some(times) if caller.version >= VERSION_3_4_9 => times,
         _ => config.retry_max_times,
     };
-    let given_up = broker.locks.is_locked_by_anyone(group, broker.now_ms());
+    let given_up = broker.tables.locks.is_locked_by_anyone(group, broker.now_ms());
     if header.reconsume_times > times_max || given_up {
         let topic = broker.dead_letter_topic(group)?;
         return Ok(Target { topic, queue_id: 0, dead: true });

@@ -43,7 +43,7 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         return;
     }
     // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = staged.cancels.then(|| broker.timer.gate());
+    let mut gate = staged.cancels.then(|| broker.delivery.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
     recall::push(broker, staged, delivered_ms);
     if staged.batch.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         }
         return staged.clear();
     }
-    let begin = broker.clock.steady();
+    let begin = broker.runtime.clock.steady();
     let done = broker.store.append(&mut staged.batch, broker.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
@@ -67,12 +67,12 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
             if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
-                broker.stats.note_sent_to(pending.queue.index.topic());
+                broker.figures.stats.note_sent_to(pending.queue.index.topic());
             }
         }
     }
     match done {
-        Ok(()) if broker.durability.waits() => {
+        Ok(()) if broker.replication.durability.waits() => {
             defer(broker, staged, Appended { delivered_ms, begin }, answers)
         }
         Ok(()) => {
@@ -87,14 +87,14 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
                     staged.grown.push(queue.clone());
                 }
             }
-            if broker.durability.limit().is_some() {
+            if broker.replication.durability.limit().is_some() {
                 // Consumers may not see the messages yet: the flush mode changed meanwhile, or they are not confirmed.
                 let sent = staged.pending.iter().map(|pending| pending.queue.clone());
                 broker.handle().wake_when_visible(staged.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
-            broker.refused.count(Cause::from(&error), staged.pending.len());
+            broker.figures.refused.count(Cause::from(&error), staged.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
             for pending in &staged.pending {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
@@ -121,7 +121,7 @@ fn took<'a>(
     cause: WaitCause,
 ) {
     let time = broker.note_slow("send", cause, begin);
-    broker.stats.puts.took(time, queues.len());
+    broker.figures.stats.puts.took(time, queues.len());
     if time >= Duration::from_millis(1) {
         queues.for_each(|queue| queue.sent.took(time));
     }
@@ -172,13 +172,13 @@ fn defer<A: SendAnswers>(
     let broker = broker.handle();
     let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
     let answer = answers.finish(staged.batch.size());
-    if broker.durability.waits_for_slaves() {
+    if broker.replication.durability.waits_for_slaves() {
         // Consumers do not wait for slaves.
         staged.grown.extend(queues);
-        if broker.durability.limit().is_some() {
+        if broker.replication.durability.limit().is_some() {
             broker.clone().wake_when_visible(end, std::mem::take(&mut staged.grown));
         }
-        let durability = broker.durability.clone();
+        let durability = broker.replication.durability.clone();
         return durability.when(end, move |outcome| {
             took(&broker, sent.iter(), begin, WaitCause::Slaves);
             answer.into_iter().for_each(|answer| answer(&outcome));

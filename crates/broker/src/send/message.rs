@@ -111,7 +111,7 @@ impl Properties {
         let mut priority = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
-        out.extend_from_slice(&broker.sent_properties);
+        out.extend_from_slice(&broker.identity.sent_properties);
         for (name, value) in pairs(header.properties) {
             if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
                 continue;
@@ -154,7 +154,7 @@ impl Properties {
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
         if found.is_half {
-            if broker.config.transaction.rejects {
+            if broker.runtime.config.transaction.rejects {
                 return Err(no_transactions(broker));
             }
             half(out, target, &ids[id_start..], delay.map(|delay| delay.text));
@@ -262,6 +262,7 @@ fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 fn no_transactions(broker: &Broker) -> Refusal {
-    let remark = format!("the broker[{}] sending transaction message is forbidden", broker.config.broker_ip1);
+    let remark =
+        format!("the broker[{}] sending transaction message is forbidden", broker.runtime.config.broker_ip1);
     Refusal::new(response::NO_PERMISSION, remark)
 }

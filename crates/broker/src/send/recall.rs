@@ -76,7 +76,7 @@ pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms
             flag: 0,
             born_timestamp: recall.born_timestamp,
             born_host: recall.born_host,
-            store_host: broker.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };

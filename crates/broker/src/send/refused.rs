@@ -11,7 +11,7 @@ use crate::refusal::PutError;
 pub(super) fn illegal(broker: &Broker) -> Refusal {
     let remark = format!(
         "the message is illegal, maybe msg body or properties length not matched. msg body length limit {}B, msg properties length limit 32KB.",
-        broker.config.max_message_size
+        broker.runtime.config.max_message_size
     );
     Refusal::new(response::MESSAGE_ILLEGAL, remark)
 }

@@ -107,7 +107,7 @@ fn a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
 fn a_producer_is_answered_before_those_who_wait_are_woken() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let (producer, consumer) =
         (Arc::new(ConnectionHandle::detached(1, ADDRESS)), Arc::new(ConnectionHandle::detached(2, ADDRESS)));
@@ -142,7 +142,7 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     let mut out = Vec::new();
     work(&consumer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 1)]);
-    assert_eq!(fixture.broker.poll_timeouts.earliest(), None);
+    assert_eq!(fixture.broker.sessions.poll_timeouts.earliest(), None);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_change_there_is_no_place_for_is_not_written_to_the_file() {
     assert_eq!(code, response::SYSTEM_ERROR, "{remark}");
     assert!(remark.contains("start the broker again") && written.contains("maxMessageSize=1000"), "{remark}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
-    assert!(written.contains(&fixture.broker.config.max_message_size.to_string()));
+    assert!(written.contains(&fixture.broker.runtime.config.max_message_size.to_string()));
 }
 
 /// A broker with the topic `B`, whose queues hold batches (`queue.type=BatchCQ`), as a Java broker may have left it.
@@ -232,7 +232,7 @@ fn batched() -> Fixture {
         "T":{"perm":6,"readQueueNums":1,"topicName":"T","writeQueueNums":1}}}"#;
     std::fs::write(fixture.config_path("topics.json"), text).unwrap();
     let fixture = fixture.reopened();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     fixture
 }
 
@@ -345,7 +345,7 @@ fn only_single_sends_to_a_compacted_topic_need_a_key() {
 fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_send() {
     let fixture = batched();
     for topic in ["B", "T", "%RETRY%g"] {
-        fixture.broker.topics.put(TopicConfig::new(topic, 1, PERM_READ), 1).unwrap();
+        fixture.broker.tables.topics.put(TopicConfig::new(topic, 1, PERM_READ), 1).unwrap();
     }
     let single = |topic, properties| SendHeader { batch: false, ..header(topic, properties) };
     let (plain, half) = (b"".as_slice(), b"TRAN_MSG\x01true\x02PGROUP\x01g\x02UNIQ_KEY\x01K\x02".as_slice());
@@ -366,7 +366,7 @@ fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_sen
     let (code, remark, _) = give_back(&fixture);
     assert_eq!((code, remark.as_str()), (16, "the topic[%RETRY%g] sending message is forbidden"));
     // Pulls from a topic without read permission are refused.
-    fixture.broker.topics.put(TopicConfig::new("T", 1, PERM_WRITE), 1).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new("T", 1, PERM_WRITE), 1).unwrap();
     let (code, remark, _) = pull(&fixture);
     assert_eq!((code, remark.as_str()), (16, "the topic[T] pulling message is forbidden"));
 }
@@ -454,7 +454,7 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     // A pull returns records that fit into the count as a whole, but at least one; of a record that is pulled from its middle
     // only the rest of its messages counts.
     assert_eq!(pull(0, 32), (0, 4));
-    assert_eq!(fixture.broker.offsets.delivered()[0].1.messages, 4);
+    assert_eq!(fixture.broker.tables.offsets.delivered()[0].1.messages, 4);
     for (inside, next) in [(4, 44), (5, 44), (20, 46), (43, 73)] {
         assert_eq!(pull(inside, 32), (0, next), "{inside}");
     }

@@ -8,7 +8,7 @@ use crate::testing::Fixture;
 /// Stores a message, gives it back for the group `g` with a delay level, and returns the properties of the copy in a queue.
 fn copied(of: (&str, &str), level: i32, queue: (&str, i32)) -> BTreeMap<String, String> {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     for topic in ["T", "%RETRY%g", "%DLQ%g"] {
         fixture.queue(topic, 0);
     }

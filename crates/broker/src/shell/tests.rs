@@ -75,7 +75,7 @@ fn a_thread_runs_a_round_when_woken_and_is_stopped_once_all_threads_have_ended()
     let last: Vec<Call> = calls.iter().collect();
     assert!(last.iter().rev().skip(1).all(|call| *call == Call::Round));
     assert_eq!(last.last(), Some(&Call::Stop("first")));
-    assert_eq!(fixture.broker.supervisor.names(), Vec::<String>::new());
+    assert_eq!(fixture.broker.runtime.supervisor.names(), Vec::<String>::new());
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn a_thread_whose_engine_panics_or_cannot_begin_is_missed_and_not_stopped() {
     };
     shell.threads().start(post, &Arc::default(), open).unwrap();
     assert!(end.recv().is_err());
-    crate::testing::until("both are missed", || fixture.broker.supervisor.names().len() == 2);
-    assert_eq!(fixture.broker.supervisor.names(), ["panics", "unopened"]);
+    crate::testing::until("both are missed", || fixture.broker.runtime.supervisor.names().len() == 2);
+    assert_eq!(fixture.broker.runtime.supervisor.names(), ["panics", "unopened"]);
     shell.stop();
 }
 
@@ -106,9 +106,9 @@ fn a_task_runs_its_rounds_and_is_woken_by_its_signal() {
     let (calls, told) = channel();
     let engine = Telling { name: "task", calls, left: usize::MAX };
     let post = Post { work: SupervisedWork::Pulls, name: "task" };
-    shell.task((PUNCTUAL, post), Some(|broker| &broker.poll_timeouts.earlier), engine).unwrap();
+    shell.task((PUNCTUAL, post), Some(|broker| &broker.sessions.poll_timeouts.earlier), engine).unwrap();
     assert_eq!(told.recv(), Ok(Call::Round));
-    fixture.broker.poll_timeouts.earlier.notify_one();
+    fixture.broker.sessions.poll_timeouts.earlier.notify_one();
     assert_eq!(told.recv(), Ok(Call::Round));
     shell.stop();
     assert!(told.iter().all(|call| call == Call::Round), "tasks have nothing left to do");

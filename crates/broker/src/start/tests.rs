@@ -48,7 +48,7 @@ fn the_files_of_a_store_keep_their_size() {
         change(&mut config);
         let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
         let running = RunningBroker::start(config, workers).unwrap();
-        let (config, store) = (&running.broker.config, &running.broker.store);
+        let (config, store) = (&running.broker.runtime.config, &running.broker.store);
         let sizes = (config.store.segment_bytes, config.store.queue_file_bytes, config.timers.log_file_bytes);
         let mut batch = store.batch();
         batch.push(&store.queue("T", 0).unwrap(), &crate::testing::message(b"body", b"")).unwrap();
@@ -69,7 +69,7 @@ fn a_master_whose_slaves_nobody_can_show_as_masters_serves_at_once() {
     let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
     let running = RunningBroker::start(config, workers).unwrap();
     let broker = running.broker.clone();
-    crate::testing::until("it is the master", || !broker.role.is_slave());
-    assert_eq!(broker.supervisor.names(), Vec::<String>::new());
+    crate::testing::until("it is the master", || !broker.replication.role.is_slave());
+    assert_eq!(broker.runtime.supervisor.names(), Vec::<String>::new());
     running.stop().unwrap();
 }

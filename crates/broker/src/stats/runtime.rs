@@ -13,11 +13,11 @@ use crate::state::{Sums, decimal};
 pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let now_ms = broker.now_ms();
     let sums = {
-        let mut tables = broker.stats.tables();
+        let mut tables = broker.figures.stats.tables();
         let is_first = tables.windows.is_empty();
-        tables.look(&broker.store, &broker.offsets, is_first)
+        tables.look(&broker.store, &broker.tables.offsets, is_first)
     };
-    let totals = broker.stats.totals();
+    let totals = broker.figures.stats.totals();
     let put_bytes = broker.store.appended().get().saturating_sub(totals.started_at);
     let put = sums.put.max(1);
     let mut table = BTreeMap::new();
@@ -48,7 +48,7 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let mut table: BTreeMap<String, String> = table;
     table.extend(positions(broker, now_ms));
     table.extend(pools(broker));
-    table.extend(broker.stats.puts.runtime_entries().map(|(key, value)| (key.to_owned(), value)));
+    table.extend(broker.figures.stats.puts.runtime_entries().map(|(key, value)| (key.to_owned(), value)));
     table
 }
 
@@ -69,12 +69,12 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
     for level in 1..=broker.delay_levels() {
         let queue = broker.store.find_queue(crate::names::SCHEDULE_TOPIC, level - 1);
         if let Some(max) = queue.map(|queue| queue.max().get()).filter(|max| *max > 0) {
-            let value = format!("{},{max}", broker.schedule.offset(level));
+            let value = format!("{},{max}", broker.delivery.schedule.offset(level));
             table.insert(format!("scheduleMessageOffset_{level}"), value);
         }
     }
     // A slave delivers no messages, and the positions of a former master do not move.
-    let delivers = broker.config.timers.enabled && !broker.role.is_slave();
+    let delivers = broker.runtime.config.timers.enabled && !broker.replication.role.is_slave();
     let (behind_s, waiting, pending) = if delivers { broker.timer_progress(now_ms) } else { (0, 0, 0) };
     table.insert("timerReadBehind".to_owned(), behind_s.to_string());
     table.insert("timerOffsetBehind".to_owned(), waiting.to_string());
@@ -88,12 +88,15 @@ fn pools(broker: &Broker) -> BTreeMap<String, String> {
     for pool in ["send", "pull", "litePull", "query", "ack"] {
         table.insert(format!("{pool}ThreadPoolQueueSize"), "0".to_owned());
         table.insert(format!("{pool}ThreadPoolQueueHeadWaitTimeMills"), "0".to_owned());
-        let capacity = broker.config.shown(&format!("{pool}ThreadPoolQueueCapacity"));
+        let capacity = broker.runtime.config.shown(&format!("{pool}ThreadPoolQueueCapacity"));
         table.insert(format!("{pool}ThreadPoolQueueCapacity"), capacity);
     }
     for (key, value) in [
         ("EndTransactionQueueSize", "0"),
-        ("EndTransactionThreadPoolQueueCapacity", &broker.config.shown("endTransactionPoolQueueCapacity")),
+        (
+            "EndTransactionThreadPoolQueueCapacity",
+            &broker.runtime.config.shown("endTransactionPoolQueueCapacity"),
+        ),
         ("brokerActive", "true"),
         ("brokerVersion", &wire::codes::VERSION.to_string()),
         ("brokerVersionDesc", "V5_5_0"),

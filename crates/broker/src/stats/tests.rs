@@ -25,13 +25,13 @@ fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
         fixture.put("T", 0, b"body", b"");
     }
     fixture.put("SCHEDULE_TOPIC_XXXX", 0, b"body", b"");
-    let reader = broker.offsets.reader("g", "T");
-    broker.offsets.note_pull(&reader, 0, 4, 4, 400);
-    broker.offsets.note_pull(&reader, 0, 4, 0, 0);
-    broker.groups.make("g", 1).unwrap();
-    broker.stats.count(Name::SendBack, "T", "g");
+    let reader = broker.tables.offsets.reader("g", "T");
+    broker.tables.offsets.note_pull(&reader, 0, 4, 4, 400);
+    broker.tables.offsets.note_pull(&reader, 0, 4, 0, 0);
+    broker.tables.groups.make("g", 1).unwrap();
+    broker.figures.stats.count(Name::SendBack, "T", "g");
     sample(broker, SAMPLE_MS);
-    let cluster = broker.config.broker_cluster_name.clone();
+    let cluster = broker.runtime.config.broker_cluster_name.clone();
     let view = |name: &str, key: &str| view(&fixture, name, key);
     assert_eq!(view("TOPIC_PUT_NUMS", "T"), Ok((5, 0.5)));
     assert_eq!(view("GROUP_GET_NUMS", "T@g"), Ok((4, 0.4)));
@@ -101,7 +101,7 @@ fn bytes_that_the_broker_itself_stores_are_counted_by_topic() {
 #[test]
 fn a_dead_letter_was_given_back_too() {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
     for topic in ["T", "%RETRY%g", "%DLQ%g"] {
         fixture.queue(topic, 0);
     }
@@ -117,24 +117,24 @@ fn a_dead_letter_was_given_back_too() {
 fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    broker.groups.make("g", 1).unwrap();
+    broker.tables.groups.make("g", 1).unwrap();
     fixture.queue("T", 0);
-    let reader = broker.offsets.reader("g", "T");
+    let reader = broker.tables.offsets.reader("g", "T");
     sample(broker, 0);
-    broker.offsets.note_pull(&reader, 0, 4, 4, 400);
-    broker.stats.count(Name::SendBack, "T", "g");
+    broker.tables.offsets.note_pull(&reader, 0, 4, 4, 400);
+    broker.figures.stats.count(Name::SendBack, "T", "g");
     sample(broker, SAMPLE_MS);
     assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
     let change = crate::change::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
-    broker.groups.commit(vec![vec![change]], 1);
-    broker.offsets.forget_group("g");
+    broker.tables.groups.commit(vec![vec![change]], 1);
+    broker.tables.offsets.forget_group("g");
     sample(broker, 2 * SAMPLE_MS);
     for name in ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"] {
         assert!(view(&fixture, name, "T@g").is_err(), "{name}");
     }
-    let cluster = broker.config.broker_cluster_name.clone();
+    let cluster = broker.runtime.config.broker_cluster_name.clone();
     assert_eq!(view(&fixture, "BROKER_GET_NUMS", &cluster).unwrap().0, 4);
-    assert!(broker.stats.events(|_| true).is_empty());
+    assert!(broker.figures.stats.events(|_| true).is_empty());
 }
 
 #[test]
@@ -149,11 +149,11 @@ fn a_deleted_topic_has_no_counters_and_stays_in_the_sums() {
     assert!(view(&fixture, "TOPIC_PUT_NUMS", "T").is_err());
     fixture.put("U", 0, b"body", b"");
     sample(broker, 2 * SAMPLE_MS);
-    let cluster = broker.config.broker_cluster_name.clone();
+    let cluster = broker.runtime.config.broker_cluster_name.clone();
     assert_eq!(view(&fixture, "BROKER_PUT_NUMS", &cluster).unwrap().0, 4);
     // An hour later the counters are gone as well.
     sample(broker, 3_600_000);
-    let tables = broker.stats.tables();
+    let tables = broker.figures.stats.tables();
     assert!(!tables.put.contains_key("T") && tables.windows.read(Name::TopicPutNums, "T").is_none());
     assert_eq!(tables.put.get("U"), Some(&1));
 }
@@ -163,10 +163,12 @@ fn a_group_that_was_deleted_and_came_again_counts_on() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     sample(broker, 0);
-    let deliver = |messages| broker.offsets.note_pull(&broker.offsets.reader("g", "T"), 0, 9, messages, 1);
+    let deliver = |messages| {
+        broker.tables.offsets.note_pull(&broker.tables.offsets.reader("g", "T"), 0, 9, messages, 1)
+    };
     deliver(7);
     sample(broker, SAMPLE_MS);
-    broker.offsets.forget_group("g");
+    broker.tables.offsets.forget_group("g");
     deliver(2);
     sample(broker, 2 * SAMPLE_MS);
     assert_eq!(view(&fixture, "GROUP_GET_NUMS", "T@g").unwrap().0, 9);

@@ -20,10 +20,10 @@ fn master() -> Fixture {
 fn appointed(fixture: Fixture) -> Fixture {
     let broker = &fixture.broker;
     let members = BTreeSet::from([BrokerId::new(1), SLAVE]);
-    broker.replicas.elected().own = 1;
-    broker.replicas.elected().in_sync = CommittedSet { members, epoch: SetEpoch(1) };
-    broker.table_copies.begin(broker.clock.steady());
-    broker.role.lead();
+    broker.replication.replicas.elected().own = 1;
+    broker.replication.replicas.elected().in_sync = CommittedSet { members, epoch: SetEpoch(1) };
+    broker.replication.table_copies.begin(broker.runtime.clock.steady());
+    broker.replication.role.lead();
     fixture
 }
 
@@ -33,8 +33,8 @@ fn run<F: Future>(future: F) -> F::Output {
 }
 
 fn commit(fixture: &Fixture, offset: i64) -> TableVersions {
-    fixture.broker.offsets.commit("g", "T", 0, offset);
-    offsets_up_to(fixture.broker.offsets.generation_of("g", "T", 0))
+    fixture.broker.tables.offsets.commit("g", "T", 0, offset);
+    offsets_up_to(fixture.broker.tables.offsets.generation_of("g", "T", 0))
 }
 
 #[test]
@@ -42,14 +42,14 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
     let fixture = master();
     let broker = &fixture.broker;
     let wanted = commit(&fixture, 7);
-    assert!(broker.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
+    assert!(broker.replication.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
     assert!(!are_copied(broker, &wanted));
     let slave = async {
         tokio::task::yield_now().await;
         let (versions, changes) = look(broker, &TableVersions::default(), AnswerPart::after(None).unwrap());
         assert_eq!(changes.offsets.unwrap().table.offset_table["T@g"][&0], 7);
         assert!(!are_copied(broker, &wanted), "it was sent and may be lost");
-        broker.table_copies.note(SLAVE, versions, Duration::ZERO);
+        broker.replication.table_copies.note(SLAVE, versions, Duration::ZERO);
     };
     let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), slave) });
     assert_eq!(outcome, Ok(()));
@@ -57,7 +57,7 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
     let next = commit(&fixture, 8);
     assert!(!are_copied(broker, &next) && are_copied(broker, &wanted));
     // A set that may be committed counts before the master hears of it.
-    broker.replicas.elected().proposed = BTreeSet::from([BrokerId::new(3)]);
+    broker.replication.replicas.elected().proposed = BTreeSet::from([BrokerId::new(3)]);
     assert!(!are_copied(broker, &wanted));
 }
 
@@ -69,12 +69,12 @@ fn a_slave_that_asks_no_more_is_told_to_whoever_leads_the_set() {
         config.replication.controller.is_enabled = true;
     }));
     let broker = &fixture.broker;
-    let mut silent = broker.table_copies.silent();
+    let mut silent = broker.replication.table_copies.silent();
     let wanted = commit(&fixture, 7);
-    assert!(broker.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
+    assert!(broker.replication.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
     let later = async {
         tokio::task::yield_now().await;
-        broker.clock.set(broker.now_ms() + 2_000);
+        broker.runtime.clock.set(broker.now_ms() + 2_000);
     };
     let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), later) });
     assert_eq!(outcome.unwrap_err().code, response::SYSTEM_BUSY);
@@ -86,14 +86,14 @@ fn a_master_that_is_deposed_tells_nothing_of_its_tables() {
     let fixture = master();
     let broker = &fixture.broker;
     let wanted = commit(&fixture, 7);
-    broker.table_copies.note(
+    broker.replication.table_copies.note(
         SLAVE,
         TableVersions { offsets: u64::MAX, topics: u64::MAX, groups: u64::MAX },
         Duration::ZERO,
     );
     assert!(are_copied(broker, &wanted));
-    broker.role.follow(2);
-    broker.replicas.elected().in_sync = CommittedSet::default();
+    broker.replication.role.follow(2);
+    broker.replication.replicas.elected().in_sync = CommittedSet::default();
     assert!(!are_copied(broker, &wanted), "nobody is in the set, which is that of another one now");
     let refusal = run(wait(broker, wanted)).unwrap_err();
     assert!(refusal.remark.contains("no longer the master"), "{refusal:?}");
@@ -114,22 +114,22 @@ fn copy(master: &Broker, slave: &Broker, has: TableVersions) -> (TableVersions, 
         parts += 1;
     }
     let changes: TableChanges = json::from_slice(&json::to_vec(&all)).unwrap();
-    all.topics.map(|topics| slave.topics.take_changes(topics)).transpose().unwrap();
-    all.groups.map(|groups| slave.groups.take_changes(groups)).transpose().unwrap();
-    slave.offsets.take_changes(all.offsets.unwrap(), |_, _| false);
+    all.topics.map(|topics| slave.tables.topics.take_changes(topics)).transpose().unwrap();
+    all.groups.map(|groups| slave.tables.groups.take_changes(groups)).transpose().unwrap();
+    slave.tables.offsets.take_changes(all.offsets.unwrap(), |_, _| false);
     (versions, changes, parts)
 }
 
 fn assert_same(master: &Broker, slave: &Broker) {
     let topics = |broker: &Broker| {
-        let (version, topics) = broker.topics.snapshot();
+        let (version, topics) = broker.tables.topics.snapshot();
         (version, topics.iter().map(|topic| topic.config.clone()).collect::<Vec<_>>())
     };
     assert_eq!(topics(slave), topics(master));
-    let (groups, copied) = (master.groups.snapshot(), slave.groups.snapshot());
+    let (groups, copied) = (master.tables.groups.snapshot(), slave.tables.groups.snapshot());
     assert_eq!((copied.data_version, copied.forbidden_table), (groups.data_version, groups.forbidden_table));
     assert_eq!(copied.subscription_group_table, groups.subscription_group_table);
-    assert_eq!(slave.offsets.table().offset_table, master.offsets.table().offset_table);
+    assert_eq!(slave.tables.offsets.table().offset_table, master.tables.offsets.table().offset_table);
 }
 
 fn change(broker: &Broker, change: impl Into<crate::change::Change>) {
@@ -142,11 +142,13 @@ fn large_tables_come_in_parts_and_later_only_what_changed() {
     let (one, other) = (master(), Fixture::new());
     let (master, slave) = (&one.broker, &other.broker);
     let remove = |group: &str, clean_offsets| GroupChange::Remove { group: group.to_owned(), clean_offsets };
-    slave.offsets.commit("of-before", "T", 0, 1);
+    slave.tables.offsets.commit("of-before", "T", 0, 1);
     for number in 0..100 {
         change(master, Change::ensure_topic(TopicConfig::new(format!("T{number}"), 4, 6)));
         change(master, GroupChange::Ensure(format!("g{number}")));
-        (0..4).for_each(|queue| assert!(master.offsets.commit(&format!("g{number}"), "T1", queue, number)));
+        (0..4).for_each(|queue| {
+            assert!(master.tables.offsets.commit(&format!("g{number}"), "T1", queue, number))
+        });
     }
     let (has, changes, parts) = copy(master, slave, TableVersions::default());
     assert!(parts > 10, "{parts}");
@@ -159,7 +161,7 @@ fn large_tables_come_in_parts_and_later_only_what_changed() {
     change(master, remove("g4", false));
     change(master, remove("g5", true));
     change(master, GroupChange::Ensure("g5".to_owned()));
-    master.offsets.commit("g5", "T1", 2, 77);
+    master.tables.offsets.commit("g5", "T1", 2, 77);
     let (topic, group) = ("T2".to_owned(), "g9".to_owned());
     change(master, GroupChange::Forbid { group, topic, readable: false });
     let (has, changes, parts) = copy(master, slave, has);
@@ -174,7 +176,7 @@ fn large_tables_come_in_parts_and_later_only_what_changed() {
     assert_eq!(of_clients.collect::<Vec<_>>(), ["T1@g5"]);
     assert_same(master, slave);
     assert_eq!(
-        slave.offsets.places("g5", "T1"),
+        slave.tables.offsets.places("g5", "T1"),
         [(2, 77)].into(),
         "of the group before only nothing is left"
     );
@@ -189,18 +191,18 @@ fn large_tables_come_in_parts_and_later_only_what_changed() {
 fn a_slave_that_missed_more_than_is_kept_gets_the_whole_table() {
     let (one, other) = (master(), Fixture::new());
     let (master, slave) = (&one.broker, &other.broker);
-    (0..2).for_each(|number| assert!(master.offsets.commit(&format!("g{number}"), "T", 0, 1)));
+    (0..2).for_each(|number| assert!(master.tables.offsets.commit(&format!("g{number}"), "T", 0, 1)));
     let (has, ..) = copy(master, slave, TableVersions::default());
-    master.offsets.forget_group("g0");
+    master.tables.offsets.forget_group("g0");
     for number in 0..5_000 {
-        master.offsets.commit("made-up", "T", 0, number);
-        master.offsets.forget_group("made-up");
-        master.offsets.changed_after(0, "", 0);
+        master.tables.offsets.commit("made-up", "T", 0, number);
+        master.tables.offsets.forget_group("made-up");
+        master.tables.offsets.changed_after(0, "", 0);
     }
     let (_, changes, _) = copy(master, slave, has);
     assert!(changes.offsets.unwrap().is_whole);
     assert_same(master, slave);
-    assert_eq!(slave.offsets.groups(), ["g1".to_owned()].into());
+    assert_eq!(slave.tables.offsets.groups(), ["g1".to_owned()].into());
 }
 
 #[test]

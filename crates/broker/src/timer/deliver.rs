@@ -141,7 +141,7 @@ impl Scheduler {
             return Fate::Later(now_ms + RETRY_AFTER_MS);
         }
         tracing::error!(%at, %error, "a timed message cannot be delivered and is skipped");
-        self.broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+        self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
         Fate::Done
     }
 
@@ -181,7 +181,7 @@ impl Scheduler {
         copy_properties(&mut self.properties, record.properties(), &timed, times, entry.rolls);
         let message = Message {
             properties: &self.properties,
-            store_host: self.broker.store_host,
+            store_host: self.broker.identity.store_host,
             prepared_transaction_offset: 0,
             ..Message::of(&record)
         };
@@ -210,7 +210,7 @@ impl Scheduler {
     }
 
     fn append(&mut self, puts: Vec<Put>, now_ms: i64, cancels: u64) {
-        let mut gate = self.broker.timer.gate();
+        let mut gate = self.broker.delivery.timer.gate();
         if gate.cancels != cancels {
             drop(gate);
             // A recall may have cancelled one of these messages: the timer queue is read again first.
@@ -228,7 +228,7 @@ impl Scheduler {
 
     fn not_appended(&mut self, puts: Vec<Put>, error: &AppendError, now_ms: i64) {
         if let AppendError::Removed { topic } = error {
-            self.broker.topics.reopen(topic);
+            self.broker.tables.topics.reopen(topic);
         }
         let busy = matches!(error, AppendError::Busy { .. });
         if !busy {

@@ -77,7 +77,7 @@ impl Scheduler {
                             done = Err(io::Error::other(error));
                             break;
                         }
-                        self.broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                        self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
                         tracing::error!(at = %unit.log_offset, %error, "a timed message cannot be read and is skipped");
                         self.next += 1;
                         continue;
@@ -149,10 +149,10 @@ impl Scheduler {
         let cancels = timed.cancels.filter(|_| !added.rolls()).map(Into::into);
         // A cancelling message counts -1: the message it cancels is not subtracted when it is skipped.
         self.pending += if timed.cancels.is_some() { -1 } else { 1 };
-        if self.broker.config.timers.congest_num != i32::MAX {
-            *self.broker.timer.counts().entry(own_ms).or_default() += 1;
+        if self.broker.runtime.config.timers.congest_num != i32::MAX {
+            *self.broker.delivery.timer.counts().entry(own_ms).or_default() += 1;
         }
-        let timer = &self.broker.timer;
+        let timer = &self.broker.delivery.timer;
         timer.window_ms.fetch_max(window_ms, Ordering::AcqRel);
         timer.last_ms.fetch_max(slot_ms, Ordering::AcqRel);
         self.due_entries.arrived(Entry::of(at, &added, slot_ms), cancels);

@@ -112,7 +112,7 @@ impl Fetcher {
             Ok(fetched) => {
                 // Sending fails if the timer is gone, and then the result is not needed.
                 let _ = self.outbox.send(fetched);
-                self.reader.broker.timer.wakeup().wake();
+                self.reader.broker.delivery.timer.wakeup().wake();
                 None
             }
             Err(chain) => Some(*chain),
@@ -184,7 +184,7 @@ impl Reader {
     /// Records that a read of a chain is given up. True the first time for its slot.
     fn give_up(&mut self, chain: &Chain) -> bool {
         // Slots before the read time are never asked for again, so they need not be remembered.
-        let read_ms = self.broker.timer.read_ms.load(Ordering::Acquire);
+        let read_ms = self.broker.delivery.timer.read_ms.load(Ordering::Acquire);
         self.given_up.retain(|slot_ms| *slot_ms >= read_ms);
         self.given_up.insert(chain.load.slot_ms)
     }
@@ -205,7 +205,7 @@ impl Reader {
                 "a unit of the timer log cannot be read; it and what was added to its slot before are skipped"
             );
             if self.give_up(chain) {
-                self.broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             }
         }
         chain.failed = 0;
@@ -243,7 +243,7 @@ impl Reader {
             "messages that cancel timed ones are skipped; what they cancel is delivered"
         );
         if self.give_up(chain) {
-            self.broker.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
+            self.broker.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
         }
         true
     }

@@ -77,7 +77,7 @@ impl<'a> Asked<'a> {
             .or_else(|| first(key::TIMER_DELAY_MS, self.delay_ms))
             .or_else(|| first(key::TIMER_DELIVER_MS, self.deliver_ms));
         let Some((name, value)) = asked.filter(|_| !self.was_timed) else { return Ok(None) };
-        let timers = &broker.config.timers;
+        let timers = &broker.runtime.config.timers;
         if !timers.enabled {
             return Err(Refusal::error("accurate timer message is not enabled, timerWheelEnable is false"));
         }
@@ -108,11 +108,11 @@ pub(crate) fn timed(out: &mut Vec<u8>, out_ms: i64, topic: &str, queue_id: i32) 
 /// Whether a message is refused for the number of messages in its slot. The probability grows from 0 at
 /// `timerCongestNumEachSlot` to 1 at twice that number. (In Java it falls: `TimerMessageStore.isReject`.)
 fn is_congested(broker: &Broker, out_ms: i64) -> bool {
-    let limit = i64::from(broker.config.timers.congest_num);
+    let limit = i64::from(broker.runtime.config.timers.congest_num);
     if limit == i64::from(i32::MAX) {
         return false;
     }
-    let count = broker.timer.counts().get(&out_ms).copied().unwrap_or(0);
+    let count = broker.delivery.timer.counts().get(&out_ms).copied().unwrap_or(0);
     // 619 and 1000 have no common factor: each of the thousand values comes equally often, in a scattered order.
     let dice = i64::from(broker.spread(i32::MAX)) * 619 % 1000;
     count > limit && (count >= 2 * limit || dice < 1000 * (count - limit) / limit.max(1))
@@ -121,7 +121,7 @@ fn is_congested(broker: &Broker, out_ms: i64) -> bool {
 fn illegal(broker: &Broker) -> Refusal {
     let remark = format!(
         "timer message illegal, the delay time should not be bigger than the max delay {}ms; or if set del msg, the delay time should be bigger than the current time",
-        broker.config.timers.delay_max_s.saturating_mul(1000)
+        broker.runtime.config.timers.delay_max_s.saturating_mul(1000)
     );
     Refusal::new(response::MESSAGE_ILLEGAL, remark)
 }

@@ -45,7 +45,7 @@ pub(crate) fn check(
     out: &mut Vec<u8>,
 ) -> Result<Recall, Refusal> {
     let &RecallRequest { producer_group: group, topic, handle } = request;
-    let timers = &broker.config.timers;
+    let timers = &broker.runtime.config.timers;
     if !timers.recall {
         return Err(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"));
     }
@@ -53,7 +53,7 @@ pub(crate) fn check(
         let remark = "recall failed, broker service not available";
         return Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark));
     }
-    if broker.topics.find(topic).is_none() {
+    if broker.tables.topics.find(topic).is_none() {
         let remark = format!("recall failed, the topic[{topic}] not exist");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
@@ -62,7 +62,7 @@ pub(crate) fn check(
     if handle.topic != topic {
         return Err(illegal("recall failed, topic not match"));
     }
-    if handle.broker_name != broker.config.broker_name {
+    if handle.broker_name != broker.runtime.config.broker_name {
         return Err(illegal("recall failed, broker service not available"));
     }
     let now_ms = broker.now_ms();

@@ -133,7 +133,7 @@ impl Scheduler {
             files,
             fetch,
         };
-        clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
+        clock.broker.delivery.timer.window_ms.store(clock.window_ms(), Ordering::Release);
         // The first save makes the files match the checkpoint on disk. It is waited for: units added before it is done would,
         // after a crash, stand where the checkpoint on disk expects others.
         if let Some(save) = clock.begin_save(now_ms)? {
@@ -154,10 +154,10 @@ impl Scheduler {
         {
             tracing::error!(%error, "the timer cannot follow a clock that was set back; it is tried again");
         }
-        let timers = &self.broker.config.timers;
+        let timers = &self.broker.runtime.config.timers;
         let delivers = !timers.stop_dequeue;
         let (cancels, recalled_end) = {
-            let gate = self.broker.timer.gate();
+            let gate = self.broker.delivery.timer.gate();
             (gate.cancels, gate.recalled_end)
         };
         // A cancelling message must be known before the message it cancels is delivered. Recalls that were answered with
@@ -195,20 +195,21 @@ impl Scheduler {
     /// Returns the time of the next work, after a round at `now_ms` that left no immediate work. A handler that
     /// stores a timed message wakes the timer earlier, as does the fetch engine with each result.
     fn next(&self, now_ms: i64) -> Next {
-        let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let save_ms =
+            if self.changed { self.broker.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let wake_ms = self.due_entries.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
         Next::At(if wake_ms > now_ms { wake_ms } else { now_ms + WAIT_MS })
     }
 
     fn publish(&mut self) {
         let checkpoint = self.checkpoint();
-        let timer = &self.broker.timer;
+        let timer = &self.broker.delivery.timer;
         // Stored after the copies were appended: a thread that sees this read time can read them.
         timer.read_ms.store(self.due_entries.read_ms(), Ordering::Release);
         timer.queue_offset.store(self.next, Ordering::Release);
         timer.pending.store(self.pending.max(0), Ordering::Relaxed);
         *timer.checkpoint() = Some(checkpoint);
-        if self.broker.config.timers.congest_num != i32::MAX {
+        if self.broker.runtime.config.timers.congest_num != i32::MAX {
             let mut counts = timer.counts();
             *counts = counts.split_off(&self.due_entries.read_ms());
         }
@@ -237,7 +238,7 @@ impl Scheduler {
     /// Returns the longest time in milliseconds that a message added now waits before it is delivered or rolled: at
     /// most half of the retention of the commit log by the present settings.
     pub(super) fn window_ms(&self) -> i64 {
-        let (config, files) = (&self.broker.config, self.files.config());
+        let (config, files) = (&self.broker.runtime.config, self.files.config());
         let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
         files.roll_window_ms().min(kept_slots.saturating_mul(files.precision_ms))
     }
@@ -287,7 +288,8 @@ impl Scheduler {
     }
 
     fn save(&mut self, now_ms: i64) {
-        let wait_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let wait_ms =
+            if self.changed { self.broker.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let is_free = self.saves.running.is_none() && !self.saves.failed;
         if is_free
             && now_ms - self.saves.began_ms >= wait_ms
@@ -339,7 +341,7 @@ impl Scheduler {
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
         // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
-        self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
+        self.changed = self.broker.delivery.timer.gate().delivered_ms >= progress.read_ms;
         Ok(Some(save).filter(|save| !save.is_empty()))
     }
 
@@ -357,7 +359,7 @@ impl Scheduler {
             if broker.store.flushed() >= end {
                 position_writer::keep(&broker, note);
             }
-            broker.timer.wakeup().wake();
+            broker.delivery.timer.wakeup().wake();
         });
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Timer {
 fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Timer {
     fixture.queue(names::TIMER_TOPIC, 0);
     let mut config = {
-        let config = &fixture.broker.config;
+        let config = &fixture.broker.runtime.config;
         config.timers.files(&config.store, config.retention.reserved_ms)
     };
     config.log_file_bytes = 4096;
@@ -221,7 +221,7 @@ fn a_message_for_a_deleted_topic_is_stored_and_makes_no_topic() {
     let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
     assert_eq!(fixture.ask(delete, &[("topic", "Real")], b"").0, 0);
     wind(&mut scheduler, start + 5);
-    assert!(fixture.broker.topics.find("Real").is_none());
+    assert!(fixture.broker.tables.topics.find("Real").is_none());
     assert_eq!(fixture.broker.store.find_queue("Real", 0).unwrap().max().get(), 1);
     scheduler.stop();
 }
@@ -247,15 +247,19 @@ fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
     wind(&mut scheduler, start - 1000);
-    let cancels = fixture.broker.timer.gate().cancels;
+    let cancels = fixture.broker.delivery.timer.gate().cancels;
     // The recall is appended after the timer read its queue and before it delivers.
     put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
-    fixture.broker.timer.gate().cancels += 1;
+    fixture.broker.delivery.timer.gate().cancels += 1;
     assert!(scheduler.deliver(start + 5, cancels));
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     wind(&mut scheduler, start + 6);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
-    assert_eq!(fixture.broker.timer.gate().delivered_ms, 0, "so it may still be answered as recalled");
+    assert_eq!(
+        fixture.broker.delivery.timer.gate().delivered_ms,
+        0,
+        "so it may still be answered as recalled"
+    );
     scheduler.stop();
 }
 
@@ -379,10 +383,10 @@ fn a_send_is_taken_or_refused_as_java_does() {
     assert_eq!(ask(&texts[3], false), Err((13, illegal.to_owned())));
     let out_ms = (now_ms + 99_999) / 1000 * 1000;
     assert_eq!(ask(&texts[2], false), Ok(Some(out_ms)));
-    fixture.broker.timer.counts().insert(out_ms, 4);
+    fixture.broker.delivery.timer.counts().insert(out_ms, 4);
     let flow = "timer message is under flow control, max num limit is 4 or the current value is greater than 2 and less than 4, trigger random flow control";
     assert_eq!(ask(&texts[2], false), Err((1, flow.to_owned())));
-    fixture.broker.timer.counts().insert(out_ms, 3);
+    fixture.broker.delivery.timer.counts().insert(out_ms, 3);
     let refused = (0..1000).filter(|_| ask(&texts[2], false).is_err()).count();
     assert!((400..600).contains(&refused), "half way between the limits half are refused: {refused}");
     let off = Fixture::with(|config| config.timers.enabled = false);
@@ -408,7 +412,7 @@ fn a_message_the_disk_does_not_give_is_given_up_after_a_minute() {
     }
     wind(&mut scheduler, start + 60_030);
     assert_eq!(scheduler.due_entries.read_ms(), start + 60_000);
-    assert_eq!(fixture.broker.retention.undelivered.load(Ordering::Relaxed), 1);
+    assert_eq!(fixture.broker.runtime.retention.undelivered.load(Ordering::Relaxed), 1);
     scheduler.stop();
 }
 
@@ -482,7 +486,7 @@ fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
 /// Returns the progress for slaves: messages before this offset of the timer queue that are due before this time were
 /// delivered.
 fn told(fixture: &Fixture) -> (i64, i64) {
-    let checkpoint = fixture.broker.timer.checkpoint().expect("the timer has begun");
+    let checkpoint = fixture.broker.delivery.timer.checkpoint().expect("the timer has begun");
     (checkpoint.read_ms, checkpoint.master_queue_offset)
 }
 

@@ -13,7 +13,7 @@ fn template(queue_nums: i32) -> Template<'static> {
 
 /// The topic of a send, created the way it is created while the send waits for it.
 fn created(fixture: &Fixture, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     let refusal = match topics.find_or_create(name, template) {
         Err(refusal) if refusal.later.is_some() => refusal,
         done => return done,
@@ -24,7 +24,7 @@ fn created(fixture: &Fixture, name: &str, template: &Template<'_>) -> Result<Arc
 }
 
 fn with_default(fixture: &Fixture, perm: i32) {
-    fixture.broker.topics.put(TopicConfig::new(names::DEFAULT_TOPIC, 8, perm), 1).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new(names::DEFAULT_TOPIC, 8, perm), 1).unwrap();
 }
 
 #[test]
@@ -62,23 +62,23 @@ fn illegal_and_forbidden_names_are_refused_with_their_texts() {
 #[test]
 fn topics_survive_a_restart_and_every_change_raises_the_version() {
     let fixture = Fixture::new();
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     topics.put(TopicConfig::new("A", 4, READ_WRITE), 5).unwrap();
     let (first, _) = topics.snapshot();
     topics.put(TopicConfig::new("A", 6, PERM_READ), 6).unwrap();
     let (second, _) = topics.snapshot();
     assert!(second.counter > first.counter);
     let fixture = fixture.reopened();
-    let topic = fixture.broker.topics.find("A").unwrap();
+    let topic = fixture.broker.tables.topics.find("A").unwrap();
     assert_eq!((topic.config.read_queue_nums, topic.is_writable()), (6, false));
-    assert_eq!(fixture.broker.topics.snapshot().0, second);
+    assert_eq!(fixture.broker.tables.topics.snapshot().0, second);
 }
 
 #[test]
 fn a_queue_is_the_same_before_and_after_a_change_of_its_topic() {
     let fixture = Fixture::new();
     let before = fixture.queue("A", 1);
-    fixture.broker.topics.put(TopicConfig::new("A", 8, READ_WRITE), 2).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new("A", 8, READ_WRITE), 2).unwrap();
     assert!(Arc::ptr_eq(&before, &fixture.queue("A", 1)));
     assert!(fixture.broker.log_queue("A", 8).is_none());
     assert!(fixture.broker.log_queue("A", -1).is_none());
@@ -88,7 +88,7 @@ fn a_queue_is_the_same_before_and_after_a_change_of_its_topic() {
 fn name_servers_are_told_what_changed_since_they_last_heard() {
     // Thousands of changes, each of which is flushed.
     let fixture = Fixture::on(Arc::new(FakeDisk::new(512)), tempfile::tempdir().unwrap(), |_| {});
-    let topics = &fixture.broker.topics;
+    let topics = &fixture.broker.tables.topics;
     topics.put(TopicConfig::new("A", 1, READ_WRITE), 1).unwrap();
     let heard = topics.generation();
     assert!(topics.changed_after(heard).unwrap().1.is_empty());

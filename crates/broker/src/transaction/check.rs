@@ -31,10 +31,10 @@ impl Checks {
 
 impl Engine for Checks {
     fn round(&mut self, now_ms: i64) -> Next {
-        let interval_ms = self.broker.config.transaction.check_interval_ms;
+        let interval_ms = self.broker.runtime.config.transaction.check_interval_ms;
         let interval_ms = i64::try_from(interval_ms).unwrap_or(i64::MAX);
         // A slave gets the master's decisions with the log.
-        if self.checked.is_due(now_ms, interval_ms) && !self.broker.role.is_slave() {
+        if self.checked.is_due(now_ms, interval_ms) && !self.broker.replication.role.is_slave() {
             check_all(&self.broker, now_ms);
         }
         self.checked.next(interval_ms)
@@ -58,18 +58,18 @@ enum Step {
 /// Checks every undecided half message that is old enough once.
 pub(super) fn check_all(broker: &Broker, now_ms: i64) {
     let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
-    broker.transactions.lock().skip_to(queue.index.min().to_i64());
-    let (first, max) = (broker.transactions.lock().first, queue.index.max().to_i64());
+    broker.delivery.transactions.lock().skip_to(queue.index.min().to_i64());
+    let (first, max) = (broker.delivery.transactions.lock().first, queue.index.max().to_i64());
     let mut bytes = Vec::new();
     for offset in first..max {
-        if broker.transactions.lock().undecided(offset) != Some(offset) {
+        if broker.delivery.transactions.lock().undecided(offset) != Some(offset) {
             continue;
         }
         let Some(at) = read_half(broker, offset, &mut bytes) else { continue };
         let Ok(half) = RecordView::parse(&bytes) else { continue };
         let stored_ms = match half.store_timestamp() {
             ahead_ms if ahead_ms > now_ms => {
-                broker.transactions.lock().set_back.stored_ms(offset, max, now_ms)
+                broker.delivery.transactions.lock().set_back.stored_ms(offset, max, now_ms)
             }
             stored_ms => stored_ms,
         };
@@ -89,7 +89,7 @@ pub(super) fn check_all(broker: &Broker, now_ms: i64) {
 }
 
 fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -> Step {
-    let settings = &broker.config.transaction;
+    let settings = &broker.runtime.config.transaction;
     // By the store time, which only grows along the queue; the birth time comes from the producer's clock.
     if now_ms - stored_ms <= settings.timeout_ms && immunity_ms(half).is_none() {
         return Step::Stop;
@@ -99,16 +99,16 @@ fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -
         return Step::Pass;
     }
     let times = number(half, key::TRANSACTION_CHECK_TIMES).unwrap_or(0);
-    if times >= settings.check_max || age_ms > broker.config.retention.reserved_ms {
+    if times >= settings.check_max || age_ms > broker.runtime.config.retention.reserved_ms {
         return Step::GiveUp;
     }
     Step::Ask { times: times + 1 }
 }
 
 fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), PutError> {
-    let message = Message { store_host: broker.store_host, ..Message::of(half) };
+    let message = Message { store_host: broker.identity.store_host, ..Message::of(half) };
     let put = Put { topic: names::CHECK_MAX_TIME_TOPIC, queue_id: 0, message };
-    let mut state = broker.transactions.lock();
+    let mut state = broker.delivery.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
@@ -148,9 +148,9 @@ fn ask(
         let origin = offset.to_string();
         properties::append(&mut text, key::TRANSACTION_PREPARED_QUEUE_OFFSET, origin.as_bytes());
     }
-    let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(half) };
+    let message = Message { properties: &text, store_host: broker.identity.store_host, ..Message::of(half) };
     let put = Put { topic: names::HALF_TOPIC, queue_id: 0, message };
-    let mut state = broker.transactions.lock();
+    let mut state = broker.delivery.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
@@ -179,7 +179,7 @@ fn ask(
 /// A connected producer of the message's group; successive calls spread over all of them.
 fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<dyn ClientLink>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
-    let mut members = broker.clients.producers(group)?;
+    let mut members = broker.sessions.clients.producers(group)?;
     members.retain(|member| !member.link.is_closed());
     let index = broker.spread(i32::try_from(members.len()).ok()?);
     members.get(usize::try_from(index).ok()?).map(|member| member.link.clone())
@@ -218,10 +218,10 @@ fn send_check(
     record::place(&mut body, &Placement { queue_offset, log_offset, store_timestamp });
     // A producer that has disconnected is passed over; the next check asks again.
     producer.notify(&Notice::CheckTransaction {
-        broker_name: &broker.config.broker_name,
+        broker_name: &broker.runtime.config.broker_name,
         unique_key: real(key::UNIQ_KEY),
         queue_offset,
-        id: OffsetId { store_host: broker.store_host, log_offset },
+        id: OffsetId { store_host: broker.identity.store_host, log_offset },
         record: &body,
     });
 }

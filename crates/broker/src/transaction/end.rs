@@ -77,7 +77,7 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
     if half.queue_offset().to_i64() != half_offset {
         return Err(Refusal::error("The transaction state table offset wrong"));
     }
-    let mut state = broker.transactions.lock();
+    let mut state = broker.delivery.transactions.lock();
     let offset = match (state.undecided(half_offset), state.end_of(half_offset)) {
         (Some(offset), _) => offset,
         (None, Some(End::GivenUp(offset))) => offset,
@@ -119,7 +119,7 @@ fn committed<'a>(
     };
     let message = Message {
         sys_flag: half.sys_flag() & !sys_flag::TRANSACTION_MASK | sys_flag::TRANSACTION_COMMIT,
-        store_host: broker.store_host,
+        store_host: broker.identity.store_host,
         prepared_transaction_offset: at.to_i64(),
         ..Message::of(half)
     };

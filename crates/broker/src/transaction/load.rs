@@ -21,7 +21,7 @@ const STEP: usize = 1024;
 /// When the disk fails, an index is still being rebuilt, or the missing op record cannot be appended.
 pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
     let position = |topic: &str| {
-        let noted = broker.offsets.committed(GROUP, topic, 0).unwrap_or(0);
+        let noted = broker.tables.offsets.committed(GROUP, topic, 0).unwrap_or(0);
         let bounds =
             broker.log_queue(topic, 0).map(|queue| (queue.index.min().to_i64(), queue.index.max().to_i64()));
         let (min, max) = bounds.unwrap_or_default();
@@ -32,7 +32,7 @@ pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
     if broker.store.recovered().after_crash {
         complete(broker, &mut state)?;
     }
-    *broker.transactions.lock() = state;
+    *broker.delivery.transactions.lock() = state;
     Ok(())
 }
 

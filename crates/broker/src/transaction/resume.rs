@@ -33,7 +33,8 @@ pub(crate) fn resume(broker: &Broker, id: &str) -> Result<LogOffset, Refusal> {
     let mut text = Vec::new();
     let dropped = [key::TRANSACTION_CHECK_TIMES, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
     properties::rewrite(&mut text, record.properties(), &dropped, &[]);
-    let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(&record) };
+    let message =
+        Message { properties: &text, store_host: broker.identity.store_host, ..Message::of(&record) };
     let placed = broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
     tracing::info!(id, "a transaction that was given up is checked again");
     Ok(placed.end())

@@ -50,7 +50,7 @@ fn check_after(fixture: &Fixture, seconds: i64) {
 }
 
 fn first(fixture: &Fixture) -> i64 {
-    fixture.broker.transactions.lock().first
+    fixture.broker.delivery.transactions.lock().first
 }
 
 fn fixture() -> Fixture {
@@ -87,7 +87,7 @@ fn a_message_for_a_deleted_topic_is_committed_and_makes_no_topic() {
     let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
     assert_eq!(fixture.ask(delete, &[("topic", "T")], b"").0, 0);
     assert_eq!(commit(&fixture, place), Ok(0));
-    assert!(fixture.broker.topics.find("T").is_none());
+    assert!(fixture.broker.tables.topics.find("T").is_none());
     assert_eq!(fixture.broker.store.find_queue("T", 1).unwrap().max().get(), 1);
 }
 
@@ -170,7 +170,10 @@ fn an_undecided_message_is_asked_about_and_given_up_at_last() {
     let queue = fixture.queue(names::CHECK_MAX_TIME_TOPIC, 0);
     let mut units = Vec::new();
     queue.index.units_blocking(queue.index.min(), 1, &mut units).unwrap();
-    let id = wire::id::OffsetId { store_host: fixture.broker.store_host, log_offset: units[0].log_offset };
+    let id = wire::id::OffsetId {
+        store_host: fixture.broker.identity.store_host,
+        log_offset: units[0].log_offset,
+    };
     let mut text = Vec::new();
     id.append_to(&mut text);
     let resume = |id: &str| fixture.ask(323, &[("topic", "T"), ("msgId", id)], b"");
@@ -343,8 +346,8 @@ fn decisions_survive_a_restart_also_before_they_were_noted() {
     fixture.broker.store.checkpoint().unwrap();
     crate::save::save(&fixture.broker);
     crate::save::save(&fixture.broker);
-    assert_eq!(fixture.broker.offsets.committed(GROUP, names::HALF_TOPIC, 0), Some(3));
-    assert_eq!(fixture.broker.offsets.committed(GROUP, names::OP_HALF_TOPIC, 0), Some(3));
+    assert_eq!(fixture.broker.tables.offsets.committed(GROUP, names::HALF_TOPIC, 0), Some(3));
+    assert_eq!(fixture.broker.tables.offsets.committed(GROUP, names::OP_HALF_TOPIC, 0), Some(3));
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn op_records_of_java_list_several_offsets() {
     fixture.put(names::OP_HALF_TOPIC, 0, b"0,2,", b"TAGS\x01d\x02");
     fixture.put(names::OP_HALF_TOPIC, 0, b"3", b"TAGS\x01d\x02");
     load(&fixture.broker).unwrap();
-    let state = fixture.broker.transactions.lock();
+    let state = fixture.broker.delivery.transactions.lock();
     assert_eq!([0, 1, 2, 3].map(|offset| state.undecided(offset)), [None, Some(1), None, None]);
 }
 
@@ -389,7 +392,7 @@ fn a_step_that_a_crash_parted_is_completed() {
         step(&fixture, at);
         let fixture = fixture.killed();
         load(&fixture.broker).unwrap();
-        let state = fixture.broker.transactions.lock();
+        let state = fixture.broker.delivery.transactions.lock();
         let undecided: Vec<i64> = (0..3).filter(|offset| state.undecided(*offset).is_some()).collect();
         let max = fixture.queue(names::HALF_TOPIC, 0).index.max().to_i64();
         let expected: Vec<i64> = [vec![1], left].concat();
@@ -440,7 +443,7 @@ fn decided() -> Fixture {
 }
 
 fn undecided(fixture: &Fixture) -> Vec<i64> {
-    let state = fixture.broker.transactions.lock();
+    let state = fixture.broker.delivery.transactions.lock();
     (0..3).filter(|offset| state.undecided(*offset).is_some()).collect()
 }
 
@@ -483,5 +486,5 @@ fn a_copy_that_names_no_half_message_decides_none() {
     fixture.broker.put("T", 1, &copy).unwrap();
     let fixture = fixture.killed();
     load(&fixture.broker).unwrap();
-    assert_eq!(fixture.broker.transactions.lock().undecided(0), Some(0));
+    assert_eq!(fixture.broker.delivery.transactions.lock().undecided(0), Some(0));
 }

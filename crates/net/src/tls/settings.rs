@@ -45,8 +45,8 @@ pub struct Identity {
 pub struct TlsSettings {
     /// `tls.server.mode`: treatment of plain and TLS connections.
     pub mode: TlsMode,
-    /// `tls.test.mode.enable`: use a certificate created at start, and trust everybody. When not set, it is on while no
-    /// certificate is named; RocketMQ would silently ignore a named certificate.
+    /// `tls.test.mode.enable`: use a certificate created at start, and trust any certificate. When not set, it is on while
+    /// no certificate is named; RocketMQ would silently ignore a named certificate.
     pub test: Option<bool>,
     /// `tls.server.certPath`, `tls.server.keyPath`, `tls.server.keyPassword`: the server's certificate.
     pub server: Option<Identity>,
@@ -171,12 +171,12 @@ impl TlsSettings {
         named(self.client.as_ref()).filter(|_| self.test != Some(true))
     }
 
-    /// Modification times of the server's files.
     /// Whether a server must show a certificate of a trusted authority.
     pub(super) fn checks_servers(&self) -> bool {
         self.verify_server && self.test != Some(true)
     }
 
+    /// Modification times of the server's files.
     pub(super) fn stamps(&self) -> Vec<Option<SystemTime>> {
         let identity = self.server_identity();
         let files = identity.into_iter().flat_map(|identity| [&identity.certificate, &identity.key]);

@@ -1,5 +1,5 @@
-//! Trust in certificates. RocketMQ compares no host names, and by default trusts everybody (`InsecureTrustManagerFactory` in
-//! `TlsHelper`): encryption then protects from eavesdropping, not from impostors.
+//! Trust in certificates. RocketMQ compares no host names, and by default trusts any certificate
+//! (`InsecureTrustManagerFactory` in `TlsHelper`): encryption then protects from eavesdropping, not from impostors.
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 //! append. But a RocketMQ broker, which does not know the entries, may have run in between. It may have cut the log's
 //! tail (after damage, or as a diverged replica) and written other records there. Two rules, in this order:
 //!
-//! 1. *No other broker ran* when `checkpoint` carries Vostok's seal and `abort` is absent or has Vostok's mark: a RocketMQ
-//!    broker writes new times into `checkpoint` with the first message it flushes, and its own process id into `abort`. Then
-//!    every entry counts, and a record that differs from its entry is damaged.
+//! 1. *No other broker ran* when `checkpoint` carries Vostok's seal and `abort` is absent or has Vostok's mark. A RocketMQ
+//!    broker writes new times into `checkpoint` with the first message it flushes, and its own process id into `abort`. If no
+//!    other broker ran, every entry counts, and a record that differs from its entry is damaged.
 //! 2. Otherwise entries count up to the newest one that agrees with the log: a cut takes a suffix, so a record that agrees
 //!    was not rewritten, nor was any before it. Later entries are discarded.
 //!

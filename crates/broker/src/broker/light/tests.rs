@@ -25,11 +25,11 @@ fn a_light_queue_is_read_like_any_other_and_stands_in_no_table() {
     fixture.put("T", 0, b"c", TO_ONE);
     let bodies: Vec<_> = fixture.messages("%LMQ%one", 0).into_iter().map(|(body, ..)| body).collect();
     assert_eq!(bodies, [b"a", b"c"]);
-    assert!(fixture.broker.topics.find("%LMQ%one").is_none());
+    assert!(fixture.broker.tables.topics.find("%LMQ%one").is_none());
     assert!(fixture.broker.topic("%LMQ%nothing").is_some(), "somebody may wait at it");
     assert!(fixture.broker.topic("%LMQ%one").unwrap().queue(&fixture.broker.store, 1).is_none());
     assert_eq!(fixture.broker.group("%LMQ%g").unwrap().unwrap().retry_max_times, 16);
-    assert_eq!(fixture.broker.groups.version().counter, 0, "no table was written");
+    assert_eq!(fixture.broker.tables.groups.version().counter, 0, "no table was written");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn light_queues_that_nobody_waits_at_make_room_for_others() {
     let again = fixture.broker.topic("%LMQ%waited").unwrap();
     assert!(Arc::ptr_eq(&waited, &again), "who waits there is still found");
     assert!(Arc::ptr_eq(&pulled, &fixture.broker.log_queue("%LMQ%pulled", 0).unwrap()));
-    assert_eq!(fixture.broker.light.len(), 3);
+    assert_eq!(fixture.broker.tables.light.len(), 3);
 }
 
 #[test]
@@ -80,15 +80,15 @@ fn more_light_queues_than_allowed_are_refused_with_2017() {
 #[test]
 fn positions_of_light_groups_are_kept_where_java_keeps_them() {
     let fixture = fixture(None);
-    fixture.broker.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
-    fixture.broker.offsets.commit("g", "T", 3, 7);
+    fixture.broker.tables.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
+    fixture.broker.tables.offsets.commit("g", "T", 3, 7);
     crate::save::save(&fixture.broker);
     let file = std::fs::read(fixture.config_path("lmqConsumerOffset.json")).unwrap();
     let file: serde_json::Value = serde_json::from_slice(&file).unwrap();
     assert_eq!(file["lmqOffsetTable"], serde_json::json!({"%LMQ%one@%LMQ%g": 5}));
     assert_eq!(file["offsetTable"]["T@g"], serde_json::json!({"3": 7}));
     assert!(file["offsetTable"].get("%LMQ%one@%LMQ%g").is_none());
-    let again = crate::offsets::Offsets::load_light(&fixture.broker.files).unwrap();
+    let again = crate::offsets::Offsets::load_light(&fixture.broker.tables.files).unwrap();
     assert_eq!((again.committed("%LMQ%g", "%LMQ%one", 0), again.committed("g", "T", 3)), (Some(5), Some(7)));
 }
 
@@ -97,9 +97,9 @@ fn deleting_a_light_queue_forgets_what_groups_did_there() {
     let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
     fixture.queue("T", 0);
     fixture.put("T", 0, b"x", TO_ONE);
-    fixture.broker.offsets.commit("g", "%LMQ%one", 0, 1);
+    fixture.broker.tables.offsets.commit("g", "%LMQ%one", 0, 1);
     assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "%LMQ%one")], b"").0, 0);
-    assert_eq!(fixture.broker.offsets.committed("g", "%LMQ%one", 0), None);
+    assert_eq!(fixture.broker.tables.offsets.committed("g", "%LMQ%one", 0), None);
     fixture.put("T", 0, b"y", TO_ONE);
     assert_eq!(fixture.messages("%LMQ%one", 0).len(), 2, "its messages are in other queues too");
 }

@@ -19,13 +19,13 @@ fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
 fn lag_is_counted_from_committed_and_read_offsets() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+    broker.tables.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
     (0..5).for_each(|_| fixture.put("T", 0, b"body", b""));
     (0..2).for_each(|_| fixture.put("T", 1, b"body", b""));
-    assert!(broker.offsets.commit("G", "T", 0, 1));
-    let reader = broker.offsets.reader("G", "T");
-    broker.offsets.note_pull(&reader, 0, 3, 2, 300);
-    assert!(broker.offsets.commit("G", "T", 1, 2));
+    assert!(broker.tables.offsets.commit("G", "T", 0, 1));
+    let reader = broker.tables.offsets.reader("G", "T");
+    broker.tables.offsets.note_pull(&reader, 0, 3, 2, 300);
+    assert!(broker.tables.offsets.commit("G", "T", 1, 2));
     let text = scrape(broker, None);
     let of = |name: &str| value(&text, name, &["consumer_group=\"G\"", "topic=\"T\"", "is_retry=\"false\""]);
     assert_eq!(of("rocketmq_consumer_lag_messages"), Some(4.0));
@@ -46,7 +46,7 @@ fn every_series_has_the_common_labels_and_every_family_is_in_the_catalogue() {
     });
     fixture.put("T", 0, b"body", b"");
     let text = scrape(&fixture.broker, None);
-    let name = format!("node_id=\"{}\"", fixture.broker.config.broker_name);
+    let name = format!("node_id=\"{}\"", fixture.broker.runtime.config.broker_name);
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         for label in ["az=\"a1\"", "cluster=\"DefaultCluster\"", "node_type=\"broker\"", &name] {
             assert!(line.contains(label), "{label} is missing in {line}");
@@ -123,10 +123,10 @@ fn readiness_and_health_differ() {
     let ask = |path| get(&exporter, path);
     let fine = ("200".to_owned(), "ok\n".to_owned());
     assert_eq!((ask("/healthz"), ask("/readyz")), (fine.clone(), fine.clone()));
-    broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+    broker.runtime.draining.store(true, std::sync::atomic::Ordering::Relaxed);
     let leaving = ("503".to_owned(), "the broker stops\n".to_owned());
     assert_eq!((ask("/healthz"), ask("/readyz")), (fine, leaving));
-    broker.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
+    broker.runtime.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
     let ill = ("503".to_owned(), "threads have stopped: delay\n".to_owned());
     assert_eq!((ask("/healthz"), ask("/readyz")), (ill.clone(), ill));
     assert_eq!(value(&scrape(broker, None), "vostok_stopped_threads", &[]), Some(1.0));

@@ -12,9 +12,9 @@ const DAY_MS: i64 = 86_400_000;
 /// A broker with one message, and the current time in milliseconds.
 fn fixture() -> (Fixture, i64) {
     let fixture = Fixture::new();
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     fixture.queue(names::TIMER_TOPIC, 0);
-    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture.put("T", 0, b"m", b"");
     let now_ms = fixture.broker.now_ms();
     (fixture, now_ms)
@@ -22,7 +22,7 @@ fn fixture() -> (Fixture, i64) {
 
 /// Number of records in the timer topic and the revive topic together.
 fn stored(fixture: &Fixture) -> u64 {
-    let revive = &fixture.broker.pops.revive_topic;
+    let revive = &fixture.broker.delivery.pops.revive_topic;
     let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
     let timer = fixture.broker.log_queue(names::TIMER_TOPIC, 0);
     queues.chain(timer).map(|queue| queue.index.max().get()).sum()
@@ -159,6 +159,6 @@ fn a_message_popped_in_order_gets_a_handle_also_where_nothing_is_known_of_the_po
     let changed = change_invisible_time(&fixture.broker, &message, 30_000).ok().flatten().unwrap();
     assert_eq!((changed.pop_ms, changed.revive_queue), (now_ms, 999));
     assert!(changed.invisible_ms >= 30_000, "{}", changed.invisible_ms);
-    fixture.broker.offsets.commit("G", "T", 0, 1);
+    fixture.broker.tables.offsets.commit("G", "T", 0, 1);
     assert!(change_invisible_time(&fixture.broker, &message, 30_000).ok().unwrap().is_none());
 }

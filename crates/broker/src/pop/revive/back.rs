@@ -28,7 +28,7 @@ pub(super) fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
     if names::is_retry_topic(topic) {
         return topic.clone();
     }
-    let kind = if broker.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    let kind = if broker.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
     kind.topic(topic, &checkpoint.group)
 }
 
@@ -39,10 +39,10 @@ pub(super) fn make_retry_topic(
     group: &str,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    broker.topics.ensure(name, 1, now_ms)?;
+    broker.tables.topics.ensure(name, 1, now_ms)?;
     let queue = target(broker, name, 0, now_ms)?;
-    if broker.offsets.committed(group, name, 0).is_none() {
-        broker.offsets.commit(group, name, 0, queue.index.min().to_i64());
+    if broker.tables.offsets.committed(group, name, 0).is_none() {
+        broker.tables.offsets.commit(group, name, 0, queue.index.min().to_i64());
     }
     Ok(queue)
 }
@@ -66,8 +66,8 @@ pub(super) fn push_copy(
         properties::rewrite(&mut text, record.properties(), &dropped, added);
         let message = Message {
             properties: &text,
-            born_host: broker.store_host,
-            store_host: broker.store_host,
+            born_host: broker.identity.store_host,
+            store_host: broker.identity.store_host,
             reconsume_times: record.reconsume_times().saturating_add(1),
             ..Message::of(&record)
         };
@@ -78,7 +78,7 @@ pub(super) fn push_copy(
         Ok(_) => Ok(()),
         Err(error) => {
             tracing::error!(topic = checkpoint.topic, %error, "a message has no room for what coming back adds and does not come back");
-            broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+            broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn put_off(
     now_ms: i64,
 ) -> Result<LogOffset, PutError> {
     let times = checkpoint.put_off.as_deref().map_or(0, |times| times.parse().unwrap_or(usize::MAX - 1));
-    if times >= PUT_OFF_S.len() && broker.config.pop.gives_up {
+    if times >= PUT_OFF_S.len() && broker.runtime.config.pop.gives_up {
         tracing::error!(
             topic = checkpoint.topic,
             offset,
@@ -116,7 +116,7 @@ pub(super) fn put_off(
     let mut notes = ReviveRecords::new(&broker.store);
     notes.checkpoint(
         broker,
-        broker.pops.next_revive_queue(broker.config.pop.revive_queues),
+        broker.delivery.pops.next_revive_queue(broker.runtime.config.pop.revive_queues),
         &again,
         now_ms,
     )?;

@@ -20,12 +20,12 @@ fn acting_with(change: impl FnOnce(&mut Config)) -> (Fixture, Clock) {
         config.broker_id = 1;
         change(config);
     });
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     fixture.queue("T", 0);
     (0..3).for_each(|_| fixture.put("T", 0, b"m", b""));
-    fixture.broker.role.follow(1);
-    fixture.broker.role.agree();
-    fixture.broker.acting.set_acting(true);
+    fixture.broker.replication.role.follow(1);
+    fixture.broker.replication.role.agree();
+    fixture.broker.replication.acting.set_acting(true);
     (fixture, clock)
 }
 
@@ -48,12 +48,12 @@ fn an_acting_slave_pops_and_acknowledges_from_memory() {
     assert_eq!(found.count, 3);
     assert_eq!(popped(&fixture, INVISIBLE_MS).count, 0, "the messages are invisible");
     (0..2).for_each(|offset| acknowledge(&fixture, &found, offset).unwrap());
-    assert_eq!(broker.offsets.committed("G", "T", 0), Some(0), "a message is not acknowledged");
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(0), "a message is not acknowledged");
     // The checkpoint does not leave the memory, however late it is.
     clock.set(1_000_000 + 2 * INVISIBLE_MS);
     due(broker, clock.now_ms());
     acknowledge(&fixture, &found, 2).unwrap();
-    assert_eq!(broker.offsets.committed("G", "T", 0), Some(3), "the master takes this offset over");
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(3), "the master takes this offset over");
     assert_eq!(broker.store.appended(), end);
 }
 
@@ -71,7 +71,7 @@ fn an_acting_slave_changes_the_invisible_time_in_memory() {
     let end = broker.store.appended();
     let found = popped(&fixture, INVISIBLE_MS);
     assert_eq!(found.revive_queue, 0);
-    let committed = || broker.offsets.committed("G", "T", 0);
+    let committed = || broker.tables.offsets.committed("G", "T", 0);
     // The second message gets a new handle, and that one another handle.
     let first_ms = renew(&fixture, (0, found.pop_ms), 1).unwrap();
     clock.set(1_000_000 + INVISIBLE_MS / 2);
@@ -84,7 +84,7 @@ fn an_acting_slave_changes_the_invisible_time_in_memory() {
         PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset: 1, handle: &handle };
     ack(broker, &mut ReviveRecords::new(&broker.store), &message).unwrap();
     assert_eq!(committed(), Some(3));
-    assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 0);
+    assert_eq!(broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed), 0);
     assert_eq!(broker.store.appended(), end, "nothing is appended");
     // A handle of the master, whose checkpoint is not in memory here.
     let refusal = renew(&fixture, (0, 900_000), 1).unwrap_err();
@@ -97,16 +97,16 @@ fn a_slave_that_stands_by_keeps_its_checkpoints() {
     let (fixture, clock) = acting();
     let broker = &fixture.broker;
     assert_eq!(popped(&fixture, INVISIBLE_MS).count, 3);
-    broker.acting.set_acting(false);
+    broker.replication.acting.set_acting(false);
     clock.set(1_000_000 + 2 * INVISIBLE_MS);
-    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
-    broker.pops.advance(broker, &cell, clock.now_ms());
+    let cell = broker.delivery.pops.in_flight_queues.find("G", "T", 0).unwrap();
+    broker.delivery.pops.advance(broker, &cell, clock.now_ms());
     let next = due(broker, clock.now_ms());
     let crate::engine::Next::At(next_ms) = next else { panic!("{next:?}") };
     assert!(next_ms > clock.now_ms() + 1_000_000, "{next_ms}");
-    broker.pops.store_all(broker);
+    broker.delivery.pops.store_all(broker);
     assert!(broker.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
-    assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
+    assert_eq!(broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
 }
 
 /// Pops at a slave that holds no checkpoint: the pop is refused, and leaves no trace.
@@ -114,13 +114,13 @@ fn is_refused(fixture: &Fixture) {
     let broker = &fixture.broker;
     let ask = ask(fixture, INVISIBLE_MS);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    let topic = broker.topics.find("T").unwrap();
+    let topic = broker.tables.topics.find("T").unwrap();
     let Err(Unpopped::NotStored(error)) = pick(broker, &topic, (&ask, pop), Source::Disk) else { panic!() };
     let refusal = crate::send::not_put(broker, error);
     assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE);
-    assert!(broker.topics.find(crate::names::TIMER_TOPIC).is_none(), "no topic is created");
-    assert_eq!(broker.pops.pending(), []);
-    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
+    assert!(broker.tables.topics.find(crate::names::TIMER_TOPIC).is_none(), "no topic is created");
+    assert_eq!(broker.delivery.pops.pending(), []);
+    let cell = broker.delivery.pops.in_flight_queues.find("G", "T", 0).unwrap();
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
 
@@ -132,6 +132,6 @@ fn a_pop_whose_checkpoint_an_acting_slave_cannot_hold_changes_nothing() {
 #[test]
 fn a_slave_that_does_not_act_holds_no_checkpoint() {
     let (fixture, _) = acting_with(|config| config.pop.buffer_merge = true);
-    fixture.broker.acting.set_acting(false);
+    fixture.broker.replication.acting.set_acting(false);
     is_refused(&fixture);
 }

@@ -46,7 +46,7 @@ impl Queue {
     fn new() -> Self {
         let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
         let fixture = Fixture::timed(Arc::new(store::RealDisk), clock.clone(), directory, |_| {});
-        fixture.broker.groups.make("G", 1).unwrap();
+        fixture.broker.tables.groups.make("G", 1).unwrap();
         fixture.queue("T", 0);
         Self { fixture, clock, sent: 0, next: 0, last: (0, Vec::new()), deliveries: Vec::new() }
     }
@@ -87,7 +87,7 @@ impl Queue {
         let Want::Pop(pop) = &mut ask.want else { unreachable!() };
         pop.count_max = count_max;
         let Want::Pop(pop) = &ask.want else { unreachable!() };
-        let topic = self.fixture.broker.topics.find("T").unwrap();
+        let topic = self.fixture.broker.tables.topics.find("T").unwrap();
         let popped = pick(&self.fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped;
         let offsets = popped.texts.offsets.split(' ').nth(2).unwrap_or_default().split(',');
         let found: Vec<i64> = offsets.filter_map(|offset| offset.parse().ok()).collect();

@@ -10,13 +10,19 @@ use crate::topics::attributes;
 /// A broker with the group `G` and the topic `T`, which has three queues that stand for priorities.
 fn prioritized(change: impl FnOnce(&mut Config)) -> Fixture {
     let fixture = Fixture::with(change);
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     fixture.queue("T", 2);
     let alterations = attributes::parse("+message.type=PRIORITY").unwrap();
-    let config = fixture.broker.topics.find("T").unwrap().config.clone();
-    fixture.broker.topics.commit(vec![vec![TopicChange::Put(config, alterations)]], 1).remove(0).unwrap();
+    let config = fixture.broker.tables.topics.find("T").unwrap().config.clone();
+    fixture
+        .broker
+        .tables
+        .topics
+        .commit(vec![vec![TopicChange::Put(config, alterations)]], 1)
+        .remove(0)
+        .unwrap();
     fixture.queue(crate::names::TIMER_TOPIC, 0);
-    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture
 }
 
@@ -67,9 +73,9 @@ fn a_changed_order_of_priorities_counts_for_the_next_pop() {
 #[test]
 fn a_group_may_pop_without_regard_to_priorities() {
     let fixture = prioritized(|_| {});
-    let mut config = (*fixture.broker.groups.find("G").unwrap()).clone();
+    let mut config = (*fixture.broker.tables.groups.find("G").unwrap()).clone();
     config.attributes.insert("priority.factor".to_owned(), "0".to_owned());
-    fixture.broker.groups.put(config, 1).unwrap();
+    fixture.broker.tables.groups.put(config, 1).unwrap();
     let first: BTreeSet<i32> = (0..12).map(|_| order(&fixture)[0].1).collect();
     assert_eq!(first, BTreeSet::from([0, 1, 2]));
 }

@@ -27,7 +27,7 @@ fn backlog(topic: &str, properties: &[u8], change: impl FnOnce(&mut Config)) -> 
         change(config);
     });
     fixture.queue(crate::names::TIMER_TOPIC, 0);
-    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture.queue("T", 0);
     fixture.queue(topic, 0);
     for _ in 0..BACKLOG {
@@ -44,7 +44,7 @@ fn pop_of(
     filter: (&str, &str),
     ordered: bool,
 ) -> (i32, Vec<String>) {
-    fixture.broker.groups.make(group, 1).unwrap();
+    fixture.broker.tables.groups.make(group, 1).unwrap();
     let ordered = ordered.to_string();
     let fields = [
         ("consumerGroup", group),
@@ -111,7 +111,7 @@ fn a_pop_whose_search_reads_too_much_is_answered_at_once() {
     fixture.put("T", 0, b"B", TAG_B);
     let (code, found) = pop_of(&fixture, "T", "G", BY_SQL, false);
     assert_eq!((code, found), (response::POLLING_TIMEOUT, vec![]));
-    let passed = fixture.broker.offsets.committed("G", "T", 0).unwrap();
+    let passed = fixture.broker.tables.offsets.committed("G", "T", 0).unwrap();
     assert!((1..5000).contains(&passed), "{passed}");
     let mut pops = (0..5000).map(|_| pop_of(&fixture, "T", "G", BY_SQL, false));
     assert_eq!(pops.find(|(code, _)| *code != response::POLLING_TIMEOUT), Some(found_b()));
@@ -121,9 +121,9 @@ fn a_pop_whose_search_reads_too_much_is_answered_at_once() {
 fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_does() {
     let fixture = backlog("T", TAG_A, |_| {});
     let broker = &fixture.broker;
-    broker.groups.make("G", 1).unwrap();
+    broker.tables.groups.make("G", 1).unwrap();
     let end = fixture.queue("T", 0).index.max().to_i64();
-    broker.offsets.commit("G", "T", 0, end);
+    broker.tables.offsets.commit("G", "T", 0, end);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
     let deadline_ms = broker.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(&fixture, 60_000) };
@@ -131,13 +131,13 @@ fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_do
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
     let bounds = Bounds { all: 10, list: 10 };
     let sink = Call::first().later(&peer, &Arc::default());
-    broker.pops.poll_timeouts.hold(&sink, &Arc::new(ask), bounds).ok().unwrap();
+    broker.delivery.pops.poll_timeouts.hold(&sink, &Arc::new(ask), bounds).ok().unwrap();
     (0..BACKLOG).for_each(|_| fixture.put("T", 0, b"A", TAG_A));
     assert_eq!(peer.pushed(), b"", "the first of them has woken it");
-    let is_waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1) == 1;
+    let is_waiting = || broker.tables.topics.find("T").unwrap().waiters.count_of("G", -1) == 1;
     until("the pop waits again", is_waiting);
     assert_eq!(peer.pushed(), b"");
-    assert_eq!(broker.offsets.committed("G", "T", 0), Some(2 * end));
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(2 * end));
     fixture.put("T", 0, b"B", TAG_B);
     let mut answer = Vec::new();
     until("an answer", || {
@@ -152,10 +152,10 @@ fn pops_by_sql_are_served_whatever_pulls_may_do() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.queue(crate::names::TIMER_TOPIC, 0);
-    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture.put("T", 0, b"A", TAG_A);
     fixture.put("T", 0, b"B", TAG_B);
-    assert!(!fixture.broker.config.enable_property_filter);
+    assert!(!fixture.broker.runtime.config.enable_property_filter);
     assert_eq!(pop_of(&fixture, "T", "G", BY_SQL, false), found_b());
     let (code, _) = pop_of(&fixture, "T", "G", ("SQL92", "a > > 1"), false);
     assert_eq!(code, response::SUBSCRIPTION_PARSE_FAILED);
@@ -166,7 +166,7 @@ fn pops_by_sql_are_served_whatever_pulls_may_do() {
 fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     let fixture = backlog("T", TAG_A, |config| config.store.multi_dispatch = true);
     let broker = &fixture.broker;
-    broker.groups.make("G", 1).unwrap();
+    broker.tables.groups.make("G", 1).unwrap();
     for _ in 0..2 {
         fixture.put("T", 0, b"m", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     }
@@ -191,7 +191,13 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     assert_eq!(found.texts.offsets, "0 0 0");
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
     let sink = Call::first().later(&peer, &Arc::default());
-    broker.pops.poll_timeouts.hold(&sink, &Arc::new(ordered()), Bounds { all: 10, list: 10 }).ok().unwrap();
+    broker
+        .delivery
+        .pops
+        .poll_timeouts
+        .hold(&sink, &Arc::new(ordered()), Bounds { all: 10, list: 10 })
+        .ok()
+        .unwrap();
     let handle = format!("0 {} 60000 999 0 b 0 0", found.pop_ms);
     let acked = PoppedMessage {
         caller: &crate::testing::CALLER,
@@ -224,7 +230,7 @@ fn a_peek_passes_over_damaged_messages() {
 
 /// A pop of the group `G` by tag B that may wait for 20 seconds, and the connection that gets its answer.
 fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
-    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
     let deadline_ms = fixture.broker.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) };
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
@@ -251,10 +257,10 @@ fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
 fn a_search_above_the_bound_is_answered_and_the_client_asks_again() {
     let fixture = backlog("T", TAG_A, |_| {});
     fixture.put("T", 0, b"B", TAG_B);
-    let searches = &fixture.broker.pops.searches;
+    let searches = &fixture.broker.delivery.pops.searches;
     searches.fetch_add(SEARCHES_MAX, Ordering::Relaxed);
     assert_eq!(pop_of(&fixture, "T", "G", BY_TAG, false), (response::POLLING_TIMEOUT, vec![]));
-    let passed = fixture.broker.offsets.committed("G", "T", 0).unwrap();
+    let passed = fixture.broker.tables.offsets.committed("G", "T", 0).unwrap();
     assert!(passed > 0, "the next pop goes on behind");
     assert_eq!(searches.load(Ordering::Relaxed), SEARCHES_MAX);
     searches.fetch_sub(1, Ordering::Relaxed);
@@ -267,5 +273,5 @@ fn a_search_without_a_place_in_the_disk_pool_is_not_refused_as_busy() {
     let fixture = backlog("T", TAG_A, |_| {});
     fixture.stop_disk_pool();
     assert_eq!(pop_of(&fixture, "T", "G", BY_TAG, false), (response::POLLING_TIMEOUT, vec![]));
-    assert_eq!(fixture.broker.pops.searches.load(Ordering::Relaxed), 0);
+    assert_eq!(fixture.broker.delivery.pops.searches.load(Ordering::Relaxed), 0);
 }

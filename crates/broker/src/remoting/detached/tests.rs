@@ -41,7 +41,7 @@ fn no_connection_waits_for_the_disk_or_for_large_tables() {
     let mut served: Vec<i32> = answers(peer.pushed()).into_iter().map(|(_, id)| id).collect();
     served.sort_unstable();
     assert_eq!(served, codes);
-    assert_eq!(fixture.broker.disk_pool.waiting_bytes(), 0);
+    assert_eq!(fixture.broker.runtime.disk_pool.waiting_bytes(), 0);
     assert_eq!(peer.unanswered(), 0);
 }
 
@@ -49,7 +49,7 @@ fn no_connection_waits_for_the_disk_or_for_large_tables() {
 fn what_operators_ask_holds_up_no_consumer() {
     let fixture = Fixture::new();
     let peer = peer();
-    fixture.broker.disk_pool.close_operators();
+    fixture.broker.runtime.disk_pool.close_operators();
     for code in OPERATORS {
         assert_eq!(ask(&fixture, &peer, code), [(response::SYSTEM_BUSY, code)]);
     }
@@ -88,7 +88,7 @@ fn a_request_that_panics_takes_no_other_along() {
             let _charge = charge;
             panic!("on purpose")
         };
-        broker.disk_pool.reserve(kind, 0).unwrap().run(panics);
+        broker.runtime.disk_pool.reserve(kind, 0).unwrap().run(panics);
     }
     for code in [28, 36] {
         assert!(ask(&fixture, &peer, code).is_empty(), "{code}");

@@ -70,7 +70,7 @@ impl Guarded {
 
     /// Makes the user alice, with acls written as `Topic:a Pub,Sub`.
     fn with_alice(self, acls: &[&str]) -> Self {
-        let auth = self.fixture.broker.gate.auth();
+        let auth = self.fixture.broker.sessions.gate.auth();
         let password = wire::body::UserInfo { password: Some("secret".into()), ..Default::default() };
         auth.create_user(&Identity::User("root".into()), "alice", &password).unwrap();
         self.allow(acls);
@@ -87,7 +87,7 @@ impl Guarded {
                 source_ips: None,
             }
         };
-        let auth = self.fixture.broker.gate.auth();
+        let auth = self.fixture.broker.sessions.gate.auth();
         if auth.acl("User:alice").unwrap().is_some() {
             auth.delete_acl("User:alice", "", "").unwrap();
         }
@@ -109,7 +109,7 @@ impl Guarded {
         for kind in [Kind::Requests, Kind::Operators] {
             // The pool's thread of this kind takes one job after the other.
             let (done, is_done) = std::sync::mpsc::channel();
-            let place = self.fixture.broker.disk_pool.reserve(kind, 0).unwrap();
+            let place = self.fixture.broker.runtime.disk_pool.reserve(kind, 0).unwrap();
             place.run(move || done.send(()).unwrap());
             is_done.recv().unwrap();
         }
@@ -349,8 +349,8 @@ fn strictly_a_message_named_by_its_place_needs_its_own_topic() {
     for (settings, is_strict) in [(vec![AUTH, ACLS, STRICT], true), (vec![AUTH, ACLS], false)] {
         let guarded = Guarded::new(&settings).with_alice(&["Topic:mine All", "Group:g Sub"]);
         let broker = &guarded.fixture.broker;
-        broker.groups.make("g", 1).unwrap();
-        broker.topics.put(broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        broker.tables.groups.make("g", 1).unwrap();
+        broker.tables.topics.put(broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
         let place = || broker.store.appended().to_i64().to_string();
         let message = place();
         guarded.fixture.put("secrets", 0, b"hidden", b"");
@@ -465,9 +465,9 @@ fn an_address_that_fails_often_is_answered_later_and_then_not_at_all() {
         assert!(!wrong().is_empty());
     }
     assert!(wrong().is_empty(), "the answer waits");
-    assert_eq!(broker.gate.delays.due(1_000_999), Next::At(1_001_000));
+    assert_eq!(broker.sessions.gate.delays.due(1_000_999), Next::At(1_001_000));
     assert!(peer.pushed().is_empty());
-    assert_eq!(broker.gate.delays.due(1_001_000), Next::Woken);
+    assert_eq!(broker.sessions.gate.delays.due(1_001_000), Next::Woken);
     assert_eq!(answer(&mut peer.pushed()).0, response::NO_PERMISSION);
     for _ in 0..100 {
         assert!(wrong().is_empty());
@@ -495,10 +495,10 @@ fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong()
     });
     assert_eq!(answer(&mut config(ALICE, &earlier)).0, 0, "a connection of alice from before does not wait");
     assert_eq!(answer(&mut config(ROOT, &peer())).0, 0, "nor does a user whose name did not fail");
-    assert_eq!(broker.gate.delays.due(1_001_000), Next::At(1_002_000));
+    assert_eq!(broker.sessions.gate.delays.due(1_001_000), Next::At(1_002_000));
     assert_eq!(answer(&mut wrong.pushed()).0, response::NO_PERMISSION);
     assert!(right.pushed().is_empty());
-    broker.gate.delays.due(1_002_000);
+    broker.sessions.gate.delays.due(1_002_000);
     assert_eq!(answer(&mut right.pushed()).0, response::SYSTEM_BUSY);
     assert_eq!(answer(&mut config(ALICE, &right)).0, 0, "from now on this is a connection of alice");
     // Where too many wait, right and wrong guesses lose their connections alike.
@@ -646,7 +646,13 @@ fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let ask = |user: &str| {
         let request = (Verified::User(Identity::User(user.into())), Request::Code(11));
         let origin = Origin { address: ADDRESS.ip(), connection: 1 };
-        guarded.fixture.broker.gate.authorize(0, request, origin, &["a", "b", "c"].map(sub)).unwrap_err();
+        guarded
+            .fixture
+            .broker
+            .sessions
+            .gate
+            .authorize(0, request, origin, &["a", "b", "c"].map(sub))
+            .unwrap_err();
         let path = guarded.fixture.config_path("../logs/auth_audit.log");
         let log = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, "").unwrap();
@@ -689,7 +695,7 @@ fn a_client_that_is_not_known_sends_no_longer_frame_than_a_message_needs() {
         peer
     };
     let peer = opened(&guarded);
-    assert_eq!(peer.frame_bytes_max(), guarded.fixture.broker.config.max_message_size + (64 << 10));
+    assert_eq!(peer.frame_bytes_max(), guarded.fixture.broker.runtime.config.max_message_size + (64 << 10));
     let come = |user| guarded.come(&mut frame(user, request::GET_BROKER_CONFIG, &[], b""), &peer);
     come(Some(("alice", "wrong")));
     assert!(peer.frame_bytes_max() < FRAME_BYTES_MAX, "a request that is refused makes nobody known");
@@ -711,7 +717,8 @@ fn requests_of_the_broker_itself_are_signed() {
     let command = Command::decode(&mut told).unwrap();
     assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
     let origin = Origin { address: ADDRESS.ip(), connection: 1 };
-    let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin, peer.mark()).unwrap();
+    let verified =
+        broker.sessions.gate.verify(1_000_000, &auth::Signed::from(&command), origin, peer.mark()).unwrap();
     assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
 }
 

@@ -13,7 +13,7 @@ use crate::broker::Broker;
 
 /// The remark that a request of the client at `remote` is forwarded with.
 pub(in crate::remoting) fn remark(broker: &Broker, command: &Command<'_>, remote: SocketAddr) -> String {
-    match broker.gate.own_credentials() {
+    match broker.sessions.gate.own_credentials() {
         Some(own) => format!("{FORWARDED} {remote} {}", signature(own, command, remote)),
         None => FORWARDED.to_owned(),
     }
@@ -23,7 +23,7 @@ pub(in crate::remoting) fn remark(broker: &Broker, command: &Command<'_>, remote
 /// address, or the address is not signed with this broker's credentials.
 pub(in crate::remoting) fn remote(broker: &Broker, command: &Command<'_>) -> Option<SocketAddr> {
     let (remote, found) = command.remark?.strip_prefix(FORWARDED)?.strip_prefix(' ')?.split_once(' ')?;
-    let (own, remote) = (broker.gate.own_credentials()?, remote.parse().ok()?);
+    let (own, remote) = (broker.sessions.gate.own_credentials()?, remote.parse().ok()?);
     let expected = signature(own, command, remote);
     // Compares keyed hashes of both signatures, so that timing does not reveal the expected one.
     (own.sign([expected.as_bytes()]) == own.sign([found.as_bytes()])).then_some(remote)

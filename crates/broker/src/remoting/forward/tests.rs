@@ -54,7 +54,7 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)
 #[test]
 fn no_request_waits_longer_because_others_wait_before_it() {
     let fixture = Fixture::new();
-    fixture.broker.role.fence();
+    fixture.broker.replication.role.fence();
     let busy = |opaque| (response::SYSTEM_BUSY, opaque);
     assert_eq!(forwarded(&fixture, &[1, 2, 3], -2_000), [busy(1), busy(2), busy(3)]);
 }
@@ -62,7 +62,7 @@ fn no_request_waits_longer_because_others_wait_before_it() {
 #[test]
 fn a_broker_that_has_become_master_meanwhile_serves_what_it_holds() {
     let fixture = Fixture::new();
-    fixture.broker.topics.put(wire::body::topic::TopicConfig::new("T", 1, 6), 0).unwrap();
+    fixture.broker.tables.topics.put(wire::body::topic::TopicConfig::new("T", 1, 6), 0).unwrap();
     assert_eq!(forwarded(&fixture, &[7], 3_600_000), [(response::SUCCESS, 7)]);
 }
 
@@ -70,7 +70,7 @@ fn a_broker_that_has_become_master_meanwhile_serves_what_it_holds() {
 fn a_forwarded_request_is_not_forwarded_again() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    broker.role.fence();
+    broker.replication.role.fence();
     let (forwards, mut taken) = Forwards::new();
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
@@ -96,7 +96,7 @@ fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
     });
     let broker = &fixture.broker;
     fixture.queue("T", 0);
-    broker.groups.make("G", 1).unwrap();
+    broker.tables.groups.make("G", 1).unwrap();
     let (forwards, mut taken) = Forwards::new();
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
@@ -112,10 +112,10 @@ fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
         writer.number("queueId", 0).number("commitOffset", 5).finish(b"");
         bytes
     };
-    assert_eq!((ask(commit()), broker.offsets.committed("G", "T", 0)), (None, None));
+    assert_eq!((ask(commit()), broker.tables.offsets.committed("G", "T", 0)), (None, None));
     assert!(taken.requests.try_recv().is_ok(), "it is held for the master");
-    broker.acting.set_acting(true);
-    assert_eq!((ask(commit()), broker.offsets.committed("G", "T", 0)), (Some(0), Some(5)));
+    broker.replication.acting.set_acting(true);
+    assert_eq!((ask(commit()), broker.tables.offsets.committed("G", "T", 0)), (Some(0), Some(5)));
     assert_eq!(ask(send_frame(1, None)), Some(response::SYSTEM_BUSY), "a send is refused as by every slave");
     assert!(taken.requests.try_recv().is_err());
 }

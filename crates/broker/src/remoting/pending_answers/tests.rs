@@ -33,7 +33,7 @@ impl Slow {
             config.store.flush_timeout = flush_timeout;
             config.timers.recall = true;
         });
-        fixture.broker.groups.make("G", 1).unwrap();
+        fixture.broker.tables.groups.make("G", 1).unwrap();
         for (topic, queue_id) in [("T", 0), ("%RETRY%G", 0), ("%DLQ%G", 0), (names::HALF_TOPIC, 0)] {
             fixture.queue(topic, queue_id);
         }
@@ -41,7 +41,7 @@ impl Slow {
             fixture.queue(topic, 0);
         }
         fixture.queue(names::SCHEDULE_TOPIC, 17);
-        fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+        fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
         Self { fixture, disk, hanging: Arc::default() }
     }
 
@@ -209,7 +209,7 @@ fn a_decision_said_twice_waits_for_the_flush_of_the_first() {
 #[test]
 fn under_async_flush_nobody_waits_for_the_disk() {
     let slow = Slow::new(NEVER);
-    slow.fixture.broker.durability.set_mode(FlushMode::Async, || {});
+    slow.fixture.broker.replication.durability.set_mode(FlushMode::Async, || {});
     let asked = slow.asked();
     let _hanging = slow.hang();
     for (what, code, fields, body) in &asked {

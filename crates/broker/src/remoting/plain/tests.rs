@@ -27,7 +27,7 @@ fn guarded() -> Fixture {
 }
 
 fn file(fixture: &Fixture) -> String {
-    let path = fixture.broker.gate.plain().unwrap().main_file().to_owned();
+    let path = fixture.broker.sessions.gate.plain().unwrap().main_file().to_owned();
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn requests_50_to_53_change_the_rules_as_in_4_9_8() {
     let fields = versions(&fixture);
     assert_eq!(fields["version"], r#"{"counter":4,"timestamp":1000000}"#);
     assert!(fields["allAclFileVersion"].contains(r#"config/plain_acl.yml":{"counter":4,"#));
-    assert_eq!(fields["brokerName"], fixture.broker.config.broker_name);
+    assert_eq!(fields["brokerName"], fixture.broker.runtime.config.broker_name);
 }
 
 #[test]

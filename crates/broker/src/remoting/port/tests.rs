@@ -6,7 +6,7 @@ use crate::testing::Fixture;
 
 fn check(port: &Port, fields: &[(&str, &str)], expected: (i32, &str)) {
     let fixture = Fixture::new();
-    fixture.broker.topics.put(TopicConfig::new("T".to_owned(), 4, 6), 1).unwrap();
+    fixture.broker.tables.topics.put(TopicConfig::new("T".to_owned(), 4, 6), 1).unwrap();
     let (code, remark, body) = fixture.ask_at(port.clone(), code::GET_ROUTEINFO_BY_TOPIC, fields, b"");
     let told = TopicRouteData::decode(&body).ok().and_then(|route| {
         Some(format!(

@@ -80,12 +80,15 @@ fn requests_3001_to_3010_keep_users_and_acls() {
 #[test]
 fn a_list_that_the_caller_has_already_is_not_sent_again() {
     let fixture = keeping();
-    let version = || fixture.broker.gate.auth().version();
+    let version = || fixture.broker.sessions.gate.auth().version();
     let listed = |known: &str| text(&fixture, 3005, &[(USERS_VERSION, known)], "").contains("alice");
     text(&fixture, 3001, &[("username", "alice")], r#"{"password":"secret"}"#);
     let first = version();
     assert!(listed("") && !listed(&first));
     text(&fixture, 3002, &[("username", "alice")], r#"{"userStatus":"disable"}"#);
     assert!(listed(&first) && !listed(&version()));
-    assert!(Fixture::with(|_| {}).broker.gate.auth().version() != first, "another start has other names");
+    assert!(
+        Fixture::with(|_| {}).broker.sessions.gate.auth().version() != first,
+        "another start has other names"
+    );
 }

@@ -14,9 +14,9 @@ fn a_broker_whose_disk_has_failed_sends_no_heartbeats_and_puts_nobody_out_of_its
     assert!(can_lead(broker));
     let alone = || ([BrokerId::new(1)].into(), SetEpoch(7));
     assert!(of_proposal(broker, alone()).is_some());
-    broker.replicas.elected().lead_failed = true;
+    broker.replication.replicas.elected().lead_failed = true;
     assert!(!can_lead(broker), "it was elected and serves nobody");
-    broker.replicas.elected().lead_failed = false;
+    broker.replication.replicas.elected().lead_failed = false;
     disk.faults(|faults| faults.syncs_left = Some(0));
     fixture.put("T", 0, b"body", b"");
     until("the store is fenced", || broker.store.fenced().is_some());

@@ -15,7 +15,7 @@ fn list(entries: &[(u32, u64)]) -> EpochList {
 }
 
 fn loaded(fixture: &Fixture) -> Result<EpochList, FilesError> {
-    load_epochs(&fixture.broker.config, &fixture.broker.files)
+    load_epochs(&fixture.broker.runtime.config, &fixture.broker.tables.files)
 }
 
 #[test]
@@ -25,9 +25,9 @@ fn epochs_are_kept_and_a_broken_file_is_read_from_its_copy() {
     save_epochs(&fixture.broker, list(&[(1, 0)])).unwrap();
     save_epochs(&fixture.broker, list(&[(1, 0), (3, 124)])).unwrap();
     assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0), (3, 124)]));
-    assert_eq!(fixture.broker.replicas.elected().epochs, list(&[(1, 0), (3, 124)]));
+    assert_eq!(fixture.broker.replication.replicas.elected().epochs, list(&[(1, 0), (3, 124)]));
 
-    let file = path(&fixture.broker.config, "epochFileCheckpoint");
+    let file = path(&fixture.broker.runtime.config, "epochFileCheckpoint");
     fs::write(&file, "2\n17\n1-0\n3-124\n").unwrap();
     assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0)]));
     fs::write(file.with_extension("bak"), "x").unwrap();
@@ -42,7 +42,7 @@ fn no_epochs_leave_no_file_that_could_come_back() {
     save_epochs(&fixture.broker, list(&[(1, 0), (2, 9)])).unwrap();
     save_epochs(&fixture.broker, EpochList::default()).unwrap();
     assert_eq!(loaded(&fixture).unwrap(), EpochList::default());
-    assert!(!path(&fixture.broker.config, "epochFileCheckpoint.bak").exists());
+    assert!(!path(&fixture.broker.runtime.config, "epochFileCheckpoint.bak").exists());
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn epochs_that_cannot_be_written_are_told_and_written_later() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     save_epochs(broker, list(&[(1, 0)])).unwrap();
-    let in_the_way = path(&broker.config, "epochFileCheckpoint.tmp");
+    let in_the_way = path(&broker.runtime.config, "epochFileCheckpoint.tmp");
     fs::create_dir(&in_the_way).unwrap();
     assert!(save_epochs(broker, list(&[(1, 0), (2, 9)])).is_err());
-    assert_eq!(broker.replicas.elected().epochs, list(&[(1, 0)]));
+    assert_eq!(broker.replication.replicas.elected().epochs, list(&[(1, 0)]));
 
     let mut file = EpochFile::default();
     assert!(file.retry(broker), "nothing waits to be written");
@@ -69,9 +69,10 @@ fn epochs_that_cannot_be_written_are_told_and_written_later() {
 fn an_id_is_kept_and_that_of_another_broker_refused() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    let load = || load_identity(&broker.config, &broker.files);
+    let load = || load_identity(&broker.runtime.config, &broker.tables.files);
     assert_eq!(load().unwrap(), None);
-    let (cluster, name) = (broker.config.broker_cluster_name.clone(), broker.config.broker_name.clone());
+    let (cluster, name) =
+        (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
     let unconfirmed =
         Identity { cluster, name, broker: BrokerId::new(2), check_code: Some("h:1;5".to_owned()) };
     save_identity(broker, &unconfirmed).unwrap();
@@ -79,9 +80,9 @@ fn an_id_is_kept_and_that_of_another_broker_refused() {
     let confirmed = Identity { check_code: None, ..unconfirmed };
     save_identity(broker, &confirmed).unwrap();
     assert_eq!(load().unwrap(), Some(confirmed));
-    assert!(!path(&broker.config, "brokerIdentity-temp").exists());
+    assert!(!path(&broker.runtime.config, "brokerIdentity-temp").exists());
 
-    fs::write(path(&broker.config, "brokerIdentity"), "Other#broker-x#2").unwrap();
+    fs::write(path(&broker.runtime.config, "brokerIdentity"), "Other#broker-x#2").unwrap();
     let error = load().unwrap_err().to_string();
     assert!(error.contains("the store belongs to broker `Other#broker-x`"), "{error}");
 }
@@ -90,12 +91,13 @@ fn an_id_is_kept_and_that_of_another_broker_refused() {
 fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    let load = || load_identity(&broker.config, &broker.files);
-    let (cluster, name) = (broker.config.broker_cluster_name.clone(), broker.config.broker_name.clone());
+    let load = || load_identity(&broker.runtime.config, &broker.tables.files);
+    let (cluster, name) =
+        (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
     let identity = Identity { cluster, name, broker: BrokerId::new(12), check_code: None };
     save_identity(broker, &identity).unwrap();
-    let whole = fs::read(path(&broker.config, IDENTITY)).unwrap();
-    let noted = fs::read(path(&broker.config, IDENTITY_NOTE)).unwrap();
+    let whole = fs::read(path(&broker.runtime.config, IDENTITY)).unwrap();
+    let noted = fs::read(path(&broker.runtime.config, IDENTITY_NOTE)).unwrap();
     for (name, whole) in [(IDENTITY, &whole), (IDENTITY_NOTE, &noted)] {
         for at in 0..whole.len() {
             for left in [Some(1), None] {
@@ -104,17 +106,17 @@ fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
                     Some(mask) => bytes[at] ^= mask,
                     None => bytes.truncate(at),
                 }
-                fs::write(path(&broker.config, name), &bytes).unwrap();
+                fs::write(path(&broker.runtime.config, name), &bytes).unwrap();
                 let found = load();
                 let is_new = name == IDENTITY && bytes.is_empty();
                 assert!(found.is_err() || is_new || found.unwrap() == Some(identity.clone()), "{name} {at}");
-                fs::write(path(&broker.config, name), whole).unwrap();
+                fs::write(path(&broker.runtime.config, name), whole).unwrap();
             }
         }
     }
-    fs::remove_file(path(&broker.config, IDENTITY_NOTE)).unwrap();
+    fs::remove_file(path(&broker.runtime.config, IDENTITY_NOTE)).unwrap();
     assert_eq!(load().unwrap(), Some(identity));
-    fs::remove_file(path(&broker.config, IDENTITY)).unwrap();
+    fs::remove_file(path(&broker.runtime.config, IDENTITY)).unwrap();
     assert_eq!(load().unwrap(), None, "a copy of a store without the file gets an id of its own");
 }
 
@@ -124,7 +126,7 @@ fn what_is_left_of_a_note_of_a_loss_counts() {
     let broker = &fixture.broker;
     note(broker, MAY_HAVE_LOST).unwrap();
     for left in [&b"yes\n"[..], b"yE\xff", b""] {
-        fs::write(path(&broker.config, MAY_HAVE_LOST), left).unwrap();
+        fs::write(path(&broker.runtime.config, MAY_HAVE_LOST), left).unwrap();
         assert!(load_may_have_lost(broker).unwrap(), "{left:?}");
     }
 }
@@ -147,7 +149,7 @@ fn a_crash_counts_by_the_flush_mode_before_it_until_the_broker_has_a_role() {
     sync.broker.store.close().unwrap();
     let clean = Fixture::at(sync.left(), with_flush(Sync));
     assert!(lost(&clean), "nobody was told yet");
-    clean.broker.replicas.elected().may_have_lost = true;
+    clean.broker.replication.replicas.elected().may_have_lost = true;
     forget_loss(&clean.broker).unwrap();
     assert!(!lost(&clean));
     let later = Fixture::at(clean.left(), with_flush(Async));

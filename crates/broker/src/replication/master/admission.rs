@@ -63,8 +63,8 @@ impl Admission {
         newcomers: BTreeSet<BrokerId>,
         proposed: &BTreeSet<BrokerId>,
     ) -> Self {
-        let now = broker.clock.steady();
-        broker.table_copies.expect(&newcomers, now);
+        let now = broker.runtime.clock.steady();
+        broker.replication.table_copies.expect(&newcomers, now);
         let uncounted = newcomers.difference(proposed).copied().collect();
         let wanted = versions(broker);
         Self { proposal, newcomers, uncounted, is_counted: false, wanted, until: now + PATIENCE }
@@ -72,7 +72,7 @@ impl Admission {
 
     /// Whether the proposal continues.
     pub(super) fn look(&self, broker: &Broker, machine: &Machine) -> Verdict {
-        let now = broker.clock.steady();
+        let now = broker.runtime.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;
         if !machine.in_sync().is_some_and(|(committed, _)| is_of_this_set(committed.epoch)) {
             return Verdict::Forget;
@@ -80,7 +80,7 @@ impl Admission {
         if !self.newcomers.iter().all(|newcomer| machine.peer_of(*newcomer).is_some()) {
             return Verdict::Drop;
         }
-        match broker.table_copies.cover(&self.newcomers, &self.wanted, now) {
+        match broker.replication.table_copies.cover(&self.newcomers, &self.wanted, now) {
             true if self.is_counted => Verdict::Propose,
             true => Verdict::Count,
             false if now >= self.until => Verdict::Drop,
@@ -93,7 +93,7 @@ impl Admission {
     pub(super) fn counted(&mut self, broker: &Broker) {
         self.is_counted = true;
         self.wanted = versions(broker);
-        self.until = broker.clock.steady() + PATIENCE;
+        self.until = broker.runtime.clock.steady() + PATIENCE;
     }
 }
 

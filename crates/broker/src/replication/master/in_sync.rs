@@ -23,7 +23,7 @@ impl Shell {
             return;
         }
         // As published last, before this proposal.
-        let proposed = self.broker.replicas.elected().proposed.clone();
+        let proposed = self.broker.replication.replicas.elected().proposed.clone();
         self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
     }
 
@@ -88,12 +88,12 @@ impl Shell {
     }
 
     pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
-        self.machine.need(self.broker.acting.alive())
+        self.machine.need(self.broker.replication.acting.alive())
     }
 
     /// Publishes the replicas that responses need, and the position up to which the log is replicated.
     pub(super) fn publish(&self) {
-        let durability = &self.broker.durability;
+        let durability = &self.broker.replication.durability;
         let Some(need) = self.need() else { return };
         durability.set_lacks_replicas(need.is_err());
         match need {
@@ -107,7 +107,7 @@ impl Shell {
             Err(_) => {}
         }
         if let Some((committed, proposed)) = self.machine.in_sync() {
-            let mut elected = self.broker.replicas.elected();
+            let mut elected = self.broker.replication.replicas.elected();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
             elected.proposed = proposed.iter().filter(is_counted).copied().collect();
@@ -124,9 +124,9 @@ impl Shell {
         if let Some(peer) = self.peers.get(&id)
             && let Some(acknowledged) = self.machine.acknowledged(id)
         {
-            self.broker.replicas.note_report(&peer.progress, acknowledged.get());
+            self.broker.replication.replicas.note_report(&peer.progress, acknowledged.get());
         }
-        let config = &self.broker.config.replication;
+        let config = &self.broker.runtime.config.replication;
         if config.waits_for_slaves()
             && self.need().is_none()
             && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))

@@ -70,9 +70,9 @@ impl Master {
         });
         (0..messages).for_each(|_| fixture.put("T", 0, b"body", b""));
         let broker = fixture.broker.clone();
-        broker.replicas.elected().own = OWN.get();
-        broker.table_copies.begin(broker.clock.steady());
-        broker.role.lead();
+        broker.replication.replicas.elected().own = OWN.get();
+        broker.replication.table_copies.begin(broker.runtime.clock.steady());
+        broker.replication.role.lead();
         let committed = CommittedSet { members: members.iter().copied().collect(), epoch: SetEpoch(4) };
         let mut epochs = EpochList::default();
         epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
@@ -98,7 +98,7 @@ impl Master {
     }
 
     fn commit(&self, offset: i64) -> TableVersions {
-        let offsets = &self.fixture.broker.offsets;
+        let offsets = &self.fixture.broker.tables.offsets;
         assert!(offsets.commit("g", "T", 0, offset));
         let versions = table_changes::versions(&self.fixture.broker);
         // A slave asks what changed, so that the next commit is of a later generation.
@@ -107,7 +107,7 @@ impl Master {
     }
 
     fn slave_has(&self, versions: TableVersions) {
-        assert!(self.fixture.broker.table_copies.note(SLAVE, versions, Duration::ZERO));
+        assert!(self.fixture.broker.replication.table_copies.note(SLAVE, versions, Duration::ZERO));
     }
 }
 
@@ -138,7 +138,7 @@ fn a_slave_that_does_not_take_the_tables_stays_outside_the_set() {
     let broker = master.fixture.broker.clone();
     let told = master.commit(7);
     master.slave_has(TableVersions::default());
-    broker.clock.set(broker.now_ms() + 2_000);
+    broker.runtime.clock.set(broker.now_ms() + 2_000);
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none() && table_changes::are_copied(&broker, &told));
     // The machine proposes it again after a while.
@@ -154,7 +154,7 @@ fn a_slave_of_rocketmq_joins_without_asking_for_tables() {
     let mut master = Master::new();
     assert_eq!(master.proposed(), None);
     let broker = master.fixture.broker.clone();
-    broker.clock.set(broker.now_ms() + 1_500);
+    broker.runtime.clock.set(broker.now_ms() + 1_500);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
 }
 
@@ -198,7 +198,11 @@ async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
     let broker = master.fixture.broker.clone();
     let shell = &mut master.shell;
     shell.last_peer = 1;
-    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), None, broker.clock.steady());
+    broker.replication.replicas.slave_machines.note(
+        [127, 0, 0, 1].into(),
+        None,
+        broker.runtime.clock.steady(),
+    );
     let handshake = || {
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
         Event::Received(Received::Handshake(handshake))
@@ -231,7 +235,11 @@ async fn a_slave_that_replicates_from_another_address_counts_until_its_own_addre
         shell.take(id, Event::Received(Received::Handshake(handshake)));
     }
     assert!(!is_known(shell, elsewhere), "no slave takes tables");
-    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), None, broker.clock.steady());
+    broker.replication.replicas.slave_machines.note(
+        [127, 0, 0, 1].into(),
+        None,
+        broker.runtime.clock.steady(),
+    );
     shell.is_recount_due = true;
     shell.recount();
     assert!(is_known(shell, elsewhere) && !is_known(shell, stranger));
@@ -249,8 +257,9 @@ async fn the_connection_that_is_furthest_behind_gives_way_to_one_of_the_same_add
     for _ in 0..PER_ADDRESS_MAX {
         open.push(connected(shell, [127, 0, 0, 1]).await);
     }
-    let reports =
-        |shell: &Shell, id: PeerId, end| broker.replicas.note_report(&shell.peers[&id].progress, end);
+    let reports = |shell: &Shell, id: PeerId, end| {
+        broker.replication.replicas.note_report(&shell.peers[&id].progress, end)
+    };
     let ids: Vec<PeerId> = open.iter().map(|(id, _)| *id).collect();
     ids.iter().for_each(|id| reports(shell, *id, if *id == ids[0] { 900 } else { 0 }));
     for _ in 0..2 * PER_ADDRESS_MAX {

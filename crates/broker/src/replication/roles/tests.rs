@@ -8,14 +8,14 @@ use wire::units::LogOffset;
 fn a_broker_that_cannot_write_its_epoch_does_not_lead() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    std::fs::create_dir(broker.config.store.root.join("epochFileCheckpoint.tmp")).unwrap();
+    std::fs::create_dir(broker.runtime.config.store.root.join("epochFileCheckpoint.tmp")).unwrap();
     let (proposals, _) = mpsc::unbounded_channel();
     let mut roles = Roles::new(broker.clone(), proposals);
     let committed = CommittedSet { members: [BrokerId::FIRST].into(), ..CommittedSet::default() };
     let order = Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed };
     let refused = roles.perform(order).unwrap_err();
     assert!(matches!(refused, RoleError::EpochFile(_)), "{refused}");
-    assert!(broker.replicas.elected().epochs.last().is_none(), "the next try writes the epoch");
+    assert!(broker.replication.replicas.elected().epochs.last().is_none(), "the next try writes the epoch");
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_winner_that_cannot_become_master_counts_as_dead_until_it_can() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let fixture = Fixture::with(|config| config.replication.port = taken.local_addr().unwrap().port());
     let broker = &fixture.broker;
-    let in_the_way = broker.config.store.root.join("epochFileCheckpoint.tmp");
+    let in_the_way = broker.runtime.config.store.root.join("epochFileCheckpoint.tmp");
     std::fs::create_dir(&in_the_way).unwrap();
     let (proposals, _) = mpsc::unbounded_channel();
     let roles = Roles::new(broker.clone(), proposals);
@@ -32,10 +32,10 @@ fn a_winner_that_cannot_become_master_counts_as_dead_until_it_can() {
     sender.send(Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed }).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || roles.run(&orders));
-        until("it cannot lead", || broker.replicas.elected().lead_failed);
+        until("it cannot lead", || broker.replication.replicas.elected().lead_failed);
         std::fs::remove_dir(&in_the_way).unwrap();
-        until("it leads", || !broker.replicas.elected().lead_failed);
-        assert_eq!(broker.role.current(), BrokerRole::Master);
+        until("it leads", || !broker.replication.replicas.elected().lead_failed);
+        assert_eq!(broker.replication.role.current(), BrokerRole::Master);
         sender.send(Order::Stop).unwrap();
     });
 }
@@ -44,25 +44,25 @@ fn a_winner_that_cannot_become_master_counts_as_dead_until_it_can() {
 fn a_broker_whose_role_nobody_changes_any_more_is_fenced() {
     let fixture = Fixture::new();
     let broker = fixture.broker.clone();
-    assert_eq!(broker.role.current(), BrokerRole::Master);
+    assert_eq!(broker.replication.role.current(), BrokerRole::Master);
     let panics = move || {
         let _fenced_by_panic = FencedByPanic(broker);
         panic!("on purpose");
     };
-    let thread = fixture.broker.supervisor.spawn(SupervisedWork::Role, "role", panics).unwrap();
+    let thread = fixture.broker.runtime.supervisor.spawn(SupervisedWork::Role, "role", panics).unwrap();
     thread.join().unwrap();
-    assert_eq!(fixture.broker.role.current(), BrokerRole::Fenced);
-    assert_eq!(fixture.broker.supervisor.names(), ["role"]);
+    assert_eq!(fixture.broker.replication.role.current(), BrokerRole::Fenced);
+    assert_eq!(fixture.broker.runtime.supervisor.names(), ["role"]);
 }
 
 #[test]
 fn who_waits_for_slaves_is_answered_when_the_broker_becomes_slave() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    broker.durability.wait_for_slaves();
+    broker.replication.durability.wait_for_slaves();
     fixture.put("T", 0, b"body", b"");
     let (sender, outcomes) = std::sync::mpsc::channel();
-    broker.durability.when(broker.store.appended(), move |outcome| sender.send(outcome).unwrap());
+    broker.replication.durability.when(broker.store.appended(), move |outcome| sender.send(outcome).unwrap());
     assert!(outcomes.try_recv().is_err());
     let (proposals, _) = mpsc::unbounded_channel();
     let mut roles = Roles::new(broker.clone(), proposals);

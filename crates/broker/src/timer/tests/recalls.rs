@@ -24,14 +24,20 @@ fn with_recalls(change: impl FnOnce(&mut Config)) -> Fixture {
 
 /// Changes settings while the broker runs.
 fn set(fixture: &Fixture, change: impl FnOnce(&mut Config)) {
-    let mut config = Config::clone(&fixture.broker.config);
+    let mut config = Config::clone(&fixture.broker.runtime.config);
     change(&mut config);
-    fixture.broker.config.replace(config).unwrap();
+    fixture.broker.runtime.config.replace(config).unwrap();
 }
 
 fn handle(fixture: &Fixture, time_ms: i64, id: &str) -> String {
     let mut handle = Vec::new();
-    RecallHandle::append(&mut handle, "Real", &fixture.broker.config.broker_name, time_ms, id.as_bytes());
+    RecallHandle::append(
+        &mut handle,
+        "Real",
+        &fixture.broker.runtime.config.broker_name,
+        time_ms,
+        id.as_bytes(),
+    );
     String::from_utf8(handle).unwrap()
 }
 
@@ -80,7 +86,7 @@ fn a_recall_counts_when_nothing_more_is_added_from_then_on() {
 fn a_recall_that_comes_too_late_is_not_stored() {
     let fixture = with_recalls(|_| {});
     let start = start_ms(&fixture);
-    fixture.broker.timer.gate().delivered_ms = start + 1;
+    fixture.broker.delivery.timer.gate().delivered_ms = start + 1;
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
@@ -97,7 +103,7 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     }
     dispatcher.end(&mut read_batch, &peer, &mut out);
     assert_eq!(answers(out), [(604, 1), (0, 2)]);
-    assert_eq!((stored(&fixture), fixture.broker.timer.gate().recalled_end), (1, 1));
+    assert_eq!((stored(&fixture), fixture.broker.delivery.timer.gate().recalled_end), (1, 1));
 }
 
 #[test]
@@ -125,7 +131,7 @@ fn a_cancelled_message_is_counted_once() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
     let mut scheduler = scheduler(&fixture, |_| {});
-    let pending = || fixture.broker.timer.pending.load(Ordering::Relaxed);
+    let pending = || fixture.broker.delivery.timer.pending.load(Ordering::Relaxed);
     put(&fixture, "gone", start + 100, &[]);
     put(&fixture, "kept", start + 200, &[]);
     put(&fixture, "far", start + 60_000, &[]);
@@ -145,9 +151,9 @@ fn the_window_follows_the_time_the_log_is_kept() {
     let start = start_ms(&fixture);
     let mut scheduler = scheduler(&fixture, |_| {});
     wind(&mut scheduler, start);
-    let window_ms = || fixture.broker.timer.window_ms.load(Ordering::Relaxed);
+    let window_ms = || fixture.broker.delivery.timer.window_ms.load(Ordering::Relaxed);
     let before_ms = window_ms();
-    assert_eq!(before_ms, fixture.broker.config.retention.reserved_ms / 2);
+    assert_eq!(before_ms, fixture.broker.runtime.config.retention.reserved_ms / 2);
     set(&fixture, |config| config.retention.reserved_ms = 20_000);
     put(&fixture, "far", start + 33_345, &[]);
     for ms in (0..=33_500).step_by(500) {

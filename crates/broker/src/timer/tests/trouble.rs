@@ -37,7 +37,7 @@ fn fill(fixture: &Fixture) {
 }
 
 fn undelivered(fixture: &Fixture) -> u64 {
-    fixture.broker.retention.undelivered.load(Ordering::Relaxed)
+    fixture.broker.runtime.retention.undelivered.load(Ordering::Relaxed)
 }
 
 #[test]

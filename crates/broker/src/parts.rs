@@ -1,0 +1,18 @@
+//! Parts of the broker's state, each with what belongs together. [`crate::broker::Broker`] is composed of them. No
+//! part knows the broker, and an operation takes only the parts that it needs.
+
+mod delivery;
+mod figures;
+mod identity;
+mod replication;
+mod runtime;
+mod sessions;
+mod tables;
+
+pub(crate) use delivery::Delivery;
+pub(crate) use figures::Figures;
+pub(crate) use identity::Identity;
+pub(crate) use replication::Replication;
+pub(crate) use runtime::Runtime;
+pub(crate) use sessions::Sessions;
+pub(crate) use tables::Tables;

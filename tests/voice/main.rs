@@ -1,0 +1,5 @@
+//! The voice of the texts that people read: first words, sentence length and phrases that the house style forbids.
+
+mod comments;
+mod pages;
+mod rules;
