@@ -72,7 +72,7 @@ wire::settings! {
     pub struct Transfer {
         "maxTransferCountOnMessageInMemory" Live count_max: i32 = 32, [1..=65_535], "most messages of one pull";
         "maxTransferBytesOnMessageInMemory" Live bytes_max: usize = 262_144, [1..=128 << 20], "most bytes of one pull; the first message always fits";
-        "maxTransferCountOnMessageInDisk" Live disk_count_max: i32 = 8, [1..=65_535], "most messages of one pull far behind the end of the log that nobody has read ahead";
+        "maxTransferCountOnMessageInDisk" Live disk_count_max: i32 = 8, [1..=65_535], "most messages of one pull far behind the end of the log without read-ahead";
         "maxTransferBytesOnMessageInDisk" Live disk_bytes_max: usize = 65_536, [1..=128 << 20], "most bytes of a pull that reads from the disk; the first message always fits";
         "accessMessageInMemoryMaxRatio" Live memory_ratio: i64 = 40, [0..=100], "percentage of the memory; messages further behind count as being on the disk";
         "maxFilterMessageSize" Live scan_units: i64 = 800, [(scan_units, show_scan_units)], "bytes of a queue's index that one pull looks through, 20 per message";
