@@ -15,7 +15,7 @@ pub use address::{
     BROKER_PORT, CONTROLLER_PORT, HA_PORT, NAMESRV_PORT, addresses, is_host, name_servers, variable,
     with_port,
 };
-pub use codec::{Codec, Exact, Milliseconds, Plain, Read, Setting, exact_switch, switch};
+pub use codec::{Codec, Exact, Hidden, Milliseconds, Plain, Read, Setting, exact_switch, switch};
 pub use file::{ConfigError, FileError, FileSettings};
 pub use property::{Effect, Fault, Finding, Property};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use wire::settings::{Codec, Exact, Fault, Milliseconds, Read};
+use wire::settings::{Codec, Exact, Fault, Hidden, Milliseconds, Read};
 
-use super::value::{DAY_MS, INT_MAX, host, optional_host, show_secret};
+use super::value::{DAY_MS, INT_MAX, host, optional_host};
 
 wire::settings! {
     /// Whether and how metrics leave the broker.
@@ -16,7 +16,7 @@ wire::settings! {
         "metricsLabel" Restart labels: String = String::new(), [Read(Metrics::parse_labels)], "labels of every metric, name:value separated by commas";
         "metricsOtelCardinalityLimit" Restart series_max: usize = 50_000, [1..=INT_MAX], "most series of one metric; further ones are summed up in one with the label otel_metric_overflow";
         "metricsGrpcExporterTarget" Restart otlp_target: String = String::new(), [Read(Metrics::parse_target)], "http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing";
-        "metricsGrpcExporterHeader" Restart otlp_headers: String = String::new(), [(Metrics::parse_headers, |headers: &String| show_secret(headers))], "headers of every export to the collector, name:value separated by commas";
+        "metricsGrpcExporterHeader" Restart otlp_headers: String = String::new(), [Hidden(Read(Metrics::parse_headers))], "headers of every export to the collector, name:value separated by commas";
         "metricGrpcExporterTimeOutInMills" Restart otlp_timeout: Duration = Duration::from_secs(3), [Milliseconds(1..=600_000)], "longest time for an export to the collector";
         "metricGrpcExporterIntervalInMills" Restart otlp_interval: Duration = Duration::from_secs(60), [Milliseconds(100..=DAY_MS)], "time between two exports to the collector";
         "metricLoggingExporterIntervalInMills" Restart log_interval: Duration = Duration::from_secs(10), [Milliseconds(100..=DAY_MS)], "time between two exports to the log";

@@ -54,11 +54,6 @@ pub(super) fn is_secret(key: &str) -> bool {
         .contains(&key)
 }
 
-/// The text that stands for a secret.
-pub(super) fn show_secret(secret: &str) -> String {
-    if secret.is_empty() { String::new() } else { "***".to_owned() }
-}
-
 /// Whether a text means a default: the default itself in any case, or a word for off where the default is `false`.
 pub(super) fn is_same(default: &str, text: &str) -> bool {
     let is_off = default == "false" && !text.is_empty() && wire::settings::switch(text) == Some(false);

@@ -165,6 +165,19 @@ impl<T: Display, F: Fn(&str) -> Result<T, Fault>> Codec<T> for Read<F> {
     }
 }
 
+/// Codec of a secret, which is never shown.
+pub struct Hidden<C>(pub C);
+
+impl<C: Codec<String>> Codec<String> for Hidden<C> {
+    fn read(&self, text: &str) -> Result<String, Fault> {
+        self.0.read(text)
+    }
+
+    fn show(&self, secret: &String) -> String {
+        if secret.is_empty() { String::new() } else { "***".to_owned() }
+    }
+}
+
 /// Codec of a value that the first function reads and the second one shows.
 impl<T, F: Fn(&str) -> Result<T, Fault>, S: Fn(&T) -> String> Codec<T> for (F, S) {
     fn read(&self, text: &str) -> Result<T, Fault> {
