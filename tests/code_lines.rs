@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 16_413),
+    ("admin", 15_481),
     ("auth", 2676),
-    ("broker", 29_672),
+    ("broker", 29_824),
     ("client", 4775),
-    ("console", 8652),
+    ("console", 7560),
     ("controller", 1417),
     ("grpc", 955),
     ("host", 266),
-    ("lab", 21_372),
+    ("lab", 21_013),
     ("namesrv", 2477),
     ("net", 2743),
-    ("proxy", 6479),
+    ("proxy", 6557),
     ("replica", 4265),
     ("sim", 3442),
     ("store", 17_070),
-    ("vostok", 4149),
+    ("vostok", 3514),
     ("wire", 5522),
 ];
 

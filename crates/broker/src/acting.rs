@@ -101,7 +101,7 @@ impl Group {
         // First, so that no offset of the master replaces an offset that is committed here from now on.
         broker.replication.replicas.lose_master();
         if self.handover_from.is_none() {
-            self.handover_from = Some(broker.tables.offsets.begin_acting(broker.now_ms()));
+            self.handover_from = Some(broker.tables.offsets.begin_acting(broker.runtime.now_ms()));
         }
         if !broker.replication.acting.is_acting() {
             tracing::warn!(id = broker.replication.role.id(), "the master is gone: this slave acts for it");
@@ -228,7 +228,7 @@ impl Group {
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, GroupError> {
-        match self.broker.call(peer, code, ANSWER_TIMEOUT, write).await {
+        match self.broker.sessions.call(peer, code, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => Ok(reply),
             Ok(reply) => {
                 Err(GroupError::Refused(address.to_owned(), reply.code, reply.remark.unwrap_or_default()))

@@ -52,10 +52,10 @@ pub(crate) fn set_mode(broker: &Broker, mode: RequestMode) -> Result<(), Refusal
     if names::is_retry_topic(&mode.topic) {
         return Err(Refusal::new(response::NO_PERMISSION, "retry topic is not allowed to set mode"));
     }
-    if broker.topic(&mode.topic).is_none() {
+    if broker.tables.topic(&mode.topic).is_none() {
         return Err(topics::not_exist(&mode.topic));
     }
-    if broker.group(&mode.consumer_group)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, &mode.consumer_group)?.is_none() {
         let remark = "subscription group does not exist";
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }

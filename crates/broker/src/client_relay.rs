@@ -95,7 +95,7 @@ fn relay(
         return Err(Refusal::error(remark));
     }
     let (group, client) = (group.to_owned(), client.to_owned());
-    ask(broker, member.link, question, move |_, answer| {
+    ask(&broker.sessions, member.link, question, move |answer| {
         let failed = |code, remark| ClientAnswer { code, remark: Some(remark), body: Vec::new() };
         answered(match answer {
             Ok(answer) => answer,
@@ -151,14 +151,14 @@ pub(crate) fn status(
     for member in members {
         let question = Question::Status { topic: topic.to_owned(), group: group.to_owned() };
         let answers = answers.clone();
-        let then = move |_: &Arc<Broker>, answer: Result<ClientAnswer, AskError>| {
+        let then = move |answer: Result<ClientAnswer, AskError>| {
             let answer = answer.ok().filter(|answer| answer.code == response::SUCCESS);
             let status = answer.and_then(|answer| json::from_slice::<ConsumerStatus>(&answer.body).ok());
             let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out, like a member that does not answer.
-        let _ = ask(broker, member.link, question, then);
+        let _ = ask(&broker.sessions, member.link, question, then);
     }
     Ok(())
 }

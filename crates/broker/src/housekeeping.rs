@@ -63,7 +63,7 @@ impl Engine for Housekeeping {
             stats::sample(broker, now_ms);
         }
         if self.swept.is_due(now_ms, CLIENT_SWEEP_MS) {
-            broker.announce(&broker.sessions.clients.expire(now_ms));
+            broker.tables.announce(&broker.runtime.config, &broker.sessions.clients.expire(now_ms));
         }
         self.sampled.next(SAMPLE_MS).or(self.swept.next(CLIENT_SWEEP_MS))
     }

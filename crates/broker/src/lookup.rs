@@ -15,13 +15,13 @@ pub(crate) use span::{QueueRange, TimeSpan, consume_queue, consume_time_span};
 
 /// The offset that the next message of a queue gets; 0 for a queue without messages.
 pub(crate) fn max_offset(broker: &Broker, topic: &str, queue_id: i32) -> i64 {
-    broker.log_queue(topic, queue_id).map_or(0, |queue| broker.visible_end(&queue))
+    broker.tables.log_queue(topic, queue_id).map_or(0, |queue| broker.replication.visible_end(&queue))
 }
 
 /// The offset of the first message of a queue; -1 for a batch queue that was never written to
 /// (`BatchConsumeQueue.getMinOffsetInQueue`).
 pub(crate) fn min_offset(broker: &Broker, topic: &str, queue_id: i32) -> i64 {
-    broker.log_queue(topic, queue_id).map_or(0, |queue| match queue.index.max().get() {
+    broker.tables.log_queue(topic, queue_id).map_or(0, |queue| match queue.index.max().get() {
         0 if queue.index.is_batched() => -1,
         _ => queue.index.min().to_i64(),
     })
@@ -29,7 +29,7 @@ pub(crate) fn min_offset(broker: &Broker, topic: &str, queue_id: i32) -> i64 {
 
 /// The store time of a queue's first message in milliseconds since the epoch; `None` without messages.
 pub(crate) fn earliest_time(broker: &Broker, topic: &str, queue_id: i32) -> Option<i64> {
-    let queue = broker.log_queue(topic, queue_id)?;
+    let queue = broker.tables.log_queue(topic, queue_id)?;
     broker.store.store_time(&queue.index, queue.index.min()).ok().flatten()
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SearchOffset<'a> {
 
 /// The offset of a queue at a store time; 0 for a queue that does not exist.
 pub(crate) fn search(broker: &Broker, wanted: &SearchOffset<'_>) -> Result<i64, Refusal> {
-    let queue = broker.log_queue(wanted.topic, wanted.queue_id);
+    let queue = broker.tables.log_queue(wanted.topic, wanted.queue_id);
     queue.map_or(Ok(0), |queue| by_time(broker, &queue, wanted.timestamp_ms, wanted.boundary))
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOf
         groups: &broker.tables.groups,
         broker_name: &broker.runtime.config.broker_name,
         read_queues: &|topic| Some(broker.tables.topics.find(topic)?.config.read_queue_nums),
-        bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
-            Some(queue) => (queue.index.min().to_i64(), broker.visible_end(&queue)),
+        bounds: &|topic, queue_id| match broker.tables.log_queue(topic, queue_id) {
+            Some(queue) => (queue.index.min().to_i64(), broker.replication.visible_end(&queue)),
             None => (0, 0),
         },
         search: &|topic, queue_id, time| {
-            let queue = broker.log_queue(topic, queue_id);
+            let queue = broker.tables.log_queue(topic, queue_id);
             queue.map_or(Ok(0), |queue| by_time(broker, &queue, time, Boundary::Lower))
         },
     };
@@ -89,7 +89,7 @@ pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOf
 fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
     let found = broker.store.offset_by_time(&queue.index, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
-    let end = broker.visible_end(queue);
+    let end = broker.replication.visible_end(queue);
     let last = match boundary {
         Boundary::Lower => end,
         // The last message that consumers may see, or the minimum when there is none.

@@ -69,7 +69,7 @@ fn decide(
     let verified = Verified::User(caller.user.clone());
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = broker.sessions.gate.authorize(broker.now_ms(), (verified, request), origin, needs);
+    let decided = broker.sessions.gate.authorize(broker.runtime.now_ms(), (verified, request), origin, needs);
     decided.map(drop).map_err(|denied| denied.error.into())
 }
 

@@ -144,8 +144,11 @@ fn written_together(waiting: &[Waiting]) -> usize {
 
 impl Broker {
     /// Applies changes with at most one write of each file. Each change is made whole or not at all.
-    pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
-        let now_ms = self.now_ms();
+    pub(crate) fn store_changes(
+        self: &Arc<Self>,
+        changes: impl Iterator<Item = Change>,
+    ) -> Vec<Result<(), Refusal>> {
+        let now_ms = self.runtime.now_ms();
         let (topics, groups): (Vec<Vec<TopicChange>>, Vec<Vec<GroupChange>>) =
             changes.map(|change| (change.topics, change.groups)).unzip();
         let removed = topics.iter().flatten().filter_map(TopicChange::removed);
@@ -160,8 +163,8 @@ impl Broker {
         self.clear_away(&gone);
         // A re-created topic gets new queues, so requests that wait at the old queues must be woken.
         for topic in old {
-            topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
-            pop::gone(&self.handle(), &topic);
+            topic.opened().iter().for_each(|(_, queue)| self.delivery.wake(queue));
+            pop::gone(self, &topic);
         }
         let groups = self.tables.groups.commit(groups, now_ms);
         let made = cleaned.iter().zip(&groups).filter(|(_, outcome)| outcome.is_ok());

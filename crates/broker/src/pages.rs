@@ -222,7 +222,7 @@ fn unconsumed(broker: &Broker, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
     lag_of(broker, group, |queue, range| places.push((queue.clone(), range)));
     let times = places.iter().map(|(queue, range)| {
-        let (ms, is_bound) = broker.unconsumed_time(group, queue, *range);
+        let (ms, is_bound) = broker.sessions.unconsumed_time(&broker.store, group, queue, *range);
         (ms >= 0).then_some((ms, is_bound))
     });
     times.collect::<Option<Vec<_>>>()?.into_iter().filter(|(ms, _)| *ms > 0).min()
@@ -255,7 +255,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
 
 /// Returns the queue locks of groups. The names are those of groups, and a group may have more rows than a page.
 fn locks(broker: &Broker, page: Page<'_>) -> Value {
-    let held = broker.tables.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
+    let held = broker.tables.locks.held(page.contains, page.after, page.limit(), broker.runtime.now_ms());
     let rows = held.into_iter().map(|held| {
         json!({
             "group": held.group,
@@ -414,7 +414,7 @@ mod tests {
     fn locks_are_told_by_group_with_their_holders() {
         let fixture = fixture();
         let queue = wire::body::MessageQueue::new("Orders", "a", 1);
-        fixture.broker.tables.locks.lock("Slow", "client-1", vec![queue], fixture.broker.now_ms());
+        fixture.broker.tables.locks.lock("Slow", "client-1", vec![queue], fixture.broker.runtime.now_ms());
         let found = page(&fixture.broker, "locks", Page { contains: "Slow", ..ALL }).unwrap();
         let row = &found["rows"][0];
         assert_eq!(

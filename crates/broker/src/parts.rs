@@ -9,7 +9,7 @@ mod runtime;
 mod sessions;
 mod tables;
 
-pub(crate) use delivery::Delivery;
+pub(crate) use delivery::{Arrivals, Delivery};
 pub(crate) use figures::Figures;
 pub(crate) use identity::Identity;
 pub(crate) use replication::Replication;

@@ -47,7 +47,7 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
-pub use ack::{Invisible, PoppedMessage};
+pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
 pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
@@ -80,13 +80,13 @@ impl Pops {
 
     /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
     pub(crate) fn save(&self, broker: &Broker) {
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         for cell in self.in_flight_queues.all() {
             if !cell.in_flight().is_empty() {
                 self.advance(broker, &cell, now_ms);
             }
         }
-        if let Err(error) = self.save_order(broker.now_ms(), &broker.tables.files) {
+        if let Err(error) = self.save_order(broker.runtime.now_ms(), &broker.tables.files) {
             tracing::error!(%error, "the state of ordered pops could not be written; it is tried again");
         }
     }
@@ -149,7 +149,7 @@ impl Pops {
 
 /// Appends checkpoints to the log and returns the log position behind them; `None` when they cannot be stored.
 fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let mut records = ReviveRecords::new(&broker.store);
     // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
     let pushed = left

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::body::{
     ConsumeStats, ConsumeStatsList, MessageQueue, OffsetWrapper, TopicConfig, TopicOffset, TopicStats,
 };
-use wire::units::QueueOffset;
 
 use crate::broker::Broker;
 use crate::state::Name;
@@ -16,16 +15,16 @@ use crate::{Refusal, offsets, topics};
 pub(crate) fn topic_stats(broker: &Broker, name: &str) -> Result<TopicStats, Refusal> {
     let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
-        .map(|queue_id| (broker.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
+        .map(|queue_id| (broker.runtime.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
         .collect();
     Ok(TopicStats { offset_table, topic_put_tps: broker.figures.stats.tps(Name::TopicPutNums, name) })
 }
 
 fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
-    let Some(queue) = broker.log_queue(topic, queue_id) else { return TopicOffset::default() };
-    let max_offset = broker.visible_end(&queue);
+    let Some(queue) = broker.tables.log_queue(topic, queue_id) else { return TopicOffset::default() };
+    let max_offset = broker.replication.visible_end(&queue);
     TopicOffset {
-        last_update_timestamp: broker.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
+        last_update_timestamp: broker.tables.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
         max_offset,
         min_offset: queue.index.min().to_i64(),
     }
@@ -74,20 +73,21 @@ fn progress<'b>(
     (0..queues).map(move |queue_id| {
         let offsets = broker.tables.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
-        let queue = broker.log_queue(name, queue_id);
-        let broker_offset = queue.as_ref().map_or(0, |queue| broker.visible_end(queue));
+        let queue = broker.tables.log_queue(name, queue_id);
+        let broker_offset = queue.as_ref().map_or(0, |queue| broker.replication.visible_end(queue));
         let range = (consumer_offset, broker_offset);
-        let (unconsumed_timestamp, unconsumed_is_bound) =
-            queue.map_or((0, false), |queue| broker.unconsumed_time(group, &queue.index, range));
+        let (unconsumed_timestamp, unconsumed_is_bound) = queue.map_or((0, false), |queue| {
+            broker.sessions.unconsumed_time(&broker.store, group, &queue.index, range)
+        });
         let wrapper = OffsetWrapper {
             broker_offset,
             consumer_offset,
-            last_timestamp: broker.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
+            last_timestamp: broker.tables.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
             pull_offset: offsets.pulled.max(consumer_offset),
             unconsumed_timestamp: Some(unconsumed_timestamp),
             unconsumed_is_bound,
         };
-        (broker.message_queue(name, queue_id), wrapper)
+        (broker.runtime.message_queue(name, queue_id), wrapper)
     })
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
         list.push(BTreeMap::from([(group, stats)]));
     }
     ConsumeStatsList {
-        broker_addr: broker.address(),
+        broker_addr: broker.identity.address(),
         consume_stats_list: list,
         total_diff: behind,
         total_inflight_diff: in_flight,
@@ -141,7 +141,7 @@ pub(crate) fn correction(
         broker.tables.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str()))
     {
         for (queue_id, offset) in broker.tables.offsets.places(group, topic) {
-            let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
+            let min = broker.tables.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
             if offset >= min {
                 let known = smallest.entry(queue_id).or_insert(i64::MAX);
                 *known = offset.min(*known);
@@ -170,7 +170,7 @@ pub(crate) struct CloneOffsets<'a> {
 /// Copies the offsets of a group to another group. Waits for the disk.
 pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
     let CloneOffsets { source, target, topic, is_offline } = *wanted;
-    if broker.group(target)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, target)?.is_none() {
         return Err(offsets::no_group(target));
     }
     let topics = match topic {
@@ -186,19 +186,6 @@ pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Resul
     crate::save::save(broker);
     tracing::info!(source, target, ?topics, "offsets are cloned");
     Ok(())
-}
-
-impl Broker {
-    /// The full name of a queue of this broker.
-    pub(crate) fn message_queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
-        MessageQueue::new(topic, &self.runtime.config.broker_name, queue_id)
-    }
-
-    /// When a message was stored, in milliseconds since the epoch. May read the disk.
-    pub(crate) fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
-        let offset = QueueOffset::new(u64::try_from(offset).ok()?);
-        self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
-    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub(crate) fn pull(
             ask: pull.ask.clone(),
             group,
             brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,
-            deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
+            deadline_ms: broker.runtime.now_ms() + suspend_ms.min(HOLD_MAX_MS),
             id: 0,
         };
         match hold(broker, &pull.queue, held) {
@@ -131,7 +131,7 @@ pub(crate) fn pull(
 fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
     let (reader, queued) = (broker.clone(), broker.runtime.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
-        reader.note_slow("pull", WaitCause::DiskPool, queued);
+        reader.figures.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         if let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) {
             sink.write(&mut |out| {
@@ -169,7 +169,7 @@ pub(crate) fn answer(
         Source::Memory => WaitCause::MemoryRead,
         Source::Disk => WaitCause::DiskRead,
     };
-    broker.figures.stats.puts.get_took(broker.note_slow("pull", cause, begin));
+    broker.figures.stats.puts.get_took(broker.figures.note_slow("pull", cause, begin));
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {

@@ -153,7 +153,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
         }
         let generation = *changes.borrow_and_update();
         let period_ms = broker.runtime.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
-        let is_due = periods.is_due(broker.now_ms(), period_ms.cast_signed());
+        let is_due = periods.is_due(broker.runtime.now_ms(), period_ms.cast_signed());
         let reminder = is_due.then_some(&mut reminder);
         let known = || broker.replication.registration_acks.note(name_server, generation);
         if let Err(error) = bring_up_to_date(link, registered, known, reminder).await {
@@ -164,10 +164,10 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
         let mut rest = if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE };
         if broker.runtime.config.has_acting_master() {
             rest = rest.min(Duration::from_millis(heartbeat_ms));
-            if heartbeats.is_due(broker.now_ms(), heartbeat_ms.cast_signed()) {
+            if heartbeats.is_due(broker.runtime.now_ms(), heartbeat_ms.cast_signed()) {
                 let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
                 // A connection that has ended is noticed above.
-                let _ = broker.send_one_way(peer, request::BROKER_HEARTBEAT, write);
+                let _ = broker.sessions.send_one_way(peer, request::BROKER_HEARTBEAT, write);
             }
         }
         // The end of the connection is noticed at the latest after one pause.
@@ -238,7 +238,7 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
         let body = json::to_vec(&TopicRouteData { queue_datas: vec![queues], ..TopicRouteData::default() });
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic.name()).finish(&body);
         let code = request::REGISTER_TOPIC_IN_NAMESRV;
-        accepted(broker.call(peer, code, ANSWER_TIMEOUT, write).await?)?;
+        accepted(broker.sessions.call(peer, code, ANSWER_TIMEOUT, write).await?)?;
     }
     Ok(())
 }
@@ -284,7 +284,7 @@ async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, Regi
     let Link { broker, peer, .. } = link;
     let body = json::to_vec(&version);
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(&body);
-    let reply = broker.call(peer, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
+    let reply = broker.sessions.call(peer, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
     // An answer without `changed` counts as no, so that the whole table is sent.
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
@@ -372,7 +372,7 @@ async fn register_part(
     let acting = &broker.runtime.config.replication.acting;
     let write = |writer: FrameWriter<'_>| {
         let writer = identify(broker, writer)
-            .text("haServerAddr", &broker.ha_address())
+            .text("haServerAddr", &broker.identity.ha_address())
             .flag("enableActingMaster", broker.runtime.config.has_acting_master())
             .flag("compressed", false)
             .flag(PART_OF_TABLE, topics.len() < broker.tables.topics.count())
@@ -383,7 +383,7 @@ async fn register_part(
             false => writer.finish(&body),
         }
     };
-    let reply = accepted(broker.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
+    let reply = accepted(broker.sessions.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
     if broker.replication.role.is_slave() {
         learn_master(broker, &reply);
     }
@@ -427,7 +427,7 @@ fn take_order(broker: &Broker, body: &[u8]) {
         return;
     }
     tracing::info!(?changes, "topics are ordered from now on");
-    if let Err(error) = broker.tables.topics.commit(vec![changes], broker.now_ms()).remove(0) {
+    if let Err(error) = broker.tables.topics.commit(vec![changes], broker.runtime.now_ms()).remove(0) {
         tracing::error!(%error, "the order of topics could not be stored; it is tried again");
     }
 }
@@ -437,7 +437,7 @@ fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     let config = &broker.runtime.config;
     writer
         .text("brokerName", &config.broker_name)
-        .text("brokerAddr", &broker.address())
+        .text("brokerAddr", &broker.identity.address())
         .text("clusterName", &config.broker_cluster_name)
         .number("brokerId", broker.replication.role.id())
 }
@@ -452,7 +452,7 @@ pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: 
 async fn unregister_from(broker: &Broker, peer: &ConnectionHandle, name_server: &str) {
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
     let timeout = Duration::from_secs(3);
-    match broker.call(peer, request::UNREGISTER_BROKER, timeout, write).await {
+    match broker.sessions.call(peer, request::UNREGISTER_BROKER, timeout, write).await {
         Ok(_) => tracing::info!(%name_server, "unregistered"),
         Err(error) => {
             tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves")

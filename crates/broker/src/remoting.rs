@@ -170,7 +170,9 @@ impl Service for Dispatcher {
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
         self.broker.delivery.pops.closed(peer.id());
-        self.broker.announce(&self.broker.sessions.clients.closed(peer.id()));
+        self.broker
+            .tables
+            .announce(&self.broker.runtime.config, &self.broker.sessions.clients.closed(peer.id()));
     }
 }
 
@@ -198,7 +200,7 @@ impl Acks {
     /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         let (answers, tally) = (std::mem::take(&mut self.answers), std::mem::take(&mut self.tally));
-        match self.records.append(broker, broker.now_ms()) {
+        match self.records.append(broker, broker.runtime.now_ms()) {
             Ok(end) => pending_answers::answer_when_flushed(broker, peer, (answers, tally), end, out),
             Err(error) => {
                 let refusal = send::not_put(broker, error);
@@ -250,7 +252,7 @@ impl Dispatcher {
             Some(forwards)
                 if forward::needs_master(command.code) && !self.broker.replication.acting.is_acting() =>
             {
-                forwards.forward((peer, caller), command, &self.port, self.broker.now_ms())
+                forwards.forward((peer, caller), command, &self.port, self.broker.runtime.now_ms())
             }
             _ => match refusal {
                 Some(refusal) => Err(refusal),

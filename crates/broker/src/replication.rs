@@ -171,7 +171,8 @@ pub(crate) async fn sync_metadata(broker: Arc<Broker>, workers: Workers) {
 fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {
     // The port knows no users, so it is this machine's where only this machine is served.
     let bind = broker.runtime.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let address = SocketAddr::new(bind.unwrap_or(broker.runtime.config.bind_address), broker.ha_port());
+    let address =
+        SocketAddr::new(bind.unwrap_or(broker.runtime.config.bind_address), broker.identity.ha_port());
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)

@@ -48,7 +48,11 @@ pub(crate) type OnReplied = Box<dyn FnOnce(&Broker, Replied) + Send>;
 ///
 /// # Errors
 /// The refusal of any send that fails its checks. `SYSTEM_BUSY` when too many client calls wait.
-pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnReplied) -> Result<(), Refusal> {
+pub(crate) fn reply(
+    broker: &Arc<Broker>,
+    request: &SendRequest<'_>,
+    replied: OnReplied,
+) -> Result<(), Refusal> {
     let queue_id = send::check_reply(broker, request)?;
     let reply = Reply::new(broker, request, queue_id);
     let client_id = properties::get_str(request.header.properties, key::REPLY_TO_CLIENT);
@@ -67,15 +71,16 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
 
 /// Sends a reply to its requester, and reports the result when the requester has responded or timed out.
 fn push(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     requester: Arc<dyn ClientLink>,
     client_id: &str,
     reply: Reply,
     replied: OnReplied,
 ) -> Result<(), Refusal> {
-    let question = reply.question(broker.now_ms());
+    let question = reply.question(broker.runtime.now_ms());
     let failed = format!("push reply message to {client_id}fail.");
-    client_calls::ask(broker, requester, question, move |broker, answer| {
+    let storing = broker.clone();
+    client_calls::ask(&broker.sessions, requester, question, move |answer| {
         let remark = match answer {
             Ok(answer) if answer.code == response::SUCCESS => None,
             Ok(answer) => {
@@ -87,7 +92,7 @@ fn push(
                 Some(failed)
             }
         };
-        replied(broker, reply.ended(broker, remark));
+        replied(&storing, reply.ended(&storing, remark));
     })
 }
 
@@ -164,7 +169,7 @@ impl Reply {
             reconsume_times: self.reconsume_times,
             prepared_transaction_offset: 0,
         };
-        let put = broker.put(&self.topic, self.queue_id, &message);
+        let put = broker.delivery.put(&self.topic, self.queue_id, &message);
         put.inspect_err(|error| tracing::warn!(topic = self.topic, %error, "a reply could not be stored"))
             .ok()
     }

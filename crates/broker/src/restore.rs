@@ -85,7 +85,7 @@ fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Re
     if changes.is_empty() {
         return Ok(());
     }
-    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    broker.tables.topics.commit(vec![changes], broker.runtime.now_ms()).into_iter().collect()
 }
 
 /// Returns the change that gives a topic all its queues in the store, or `None` if it has them already.
@@ -139,7 +139,7 @@ fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
         );
     }
     let changes = lost.into_iter().map(|group| vec![GroupChange::Ensure(group)]).collect();
-    broker.tables.groups.commit(changes, broker.now_ms()).into_iter().collect()
+    broker.tables.groups.commit(changes, broker.runtime.now_ms()).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl Deletion {
     /// Checks how full the disk is, and expires messages of topics with a retention time of their own.
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
         watch(&broker);
-        topics::expire_when_due(&broker, broker.now_ms());
+        topics::expire_when_due(&broker, broker.runtime.now_ms());
         Self { broker, watched: Every::default(), cleaned: Every::default(), deleted: false }
     }
 
@@ -82,7 +82,7 @@ impl Engine for Deletion {
         }
         let pause_ms = self.give_back().min(WATCH_MS).min(interval_ms);
         // The pause begins when the piece is given back, which takes a while on some file systems.
-        Next::At(self.broker.now_ms() + pause_ms)
+        Next::At(self.broker.runtime.now_ms() + pause_ms)
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn watch(broker: &Broker) -> Level {
         tracing::error!(%error, "the disk cannot be asked how full it is");
         broker.store.space().level
     });
-    report::forecast(broker, broker.now_ms());
+    report::forecast(broker, broker.runtime.now_ms());
     level
 }
 

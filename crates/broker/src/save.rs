@@ -6,7 +6,7 @@ use crate::transaction;
 
 /// Writes to their files the positions that changed: of transactions, pops and consumer groups.
 pub(crate) fn save(broker: &Broker) {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     // The flushed end is taken before the positions: what is on disk by then covers every copy that was delivered before.
     if !broker.replication.role.is_slave() {
         transaction::note(broker, broker.store.flushed());

@@ -73,7 +73,7 @@ fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> 
         if !wait_flushed(&broker.store, LogOffset::new(note.end)) {
             return;
         }
-        if let Err(error) = broker.delivery.schedule.write(offsets, broker.now_ms()) {
+        if let Err(error) = broker.delivery.schedule.write(offsets, broker.runtime.now_ms()) {
             tracing::error!(%error, "positions of delayed messages could not be written; it is tried again");
         }
         position_writer::keep(&broker, note);
@@ -85,7 +85,7 @@ fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> 
 pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
     let mut batch = broker.store.batch();
     let level = |level| deliver_level(broker, level, now_ms, &mut batch);
-    (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
+    (1..=broker.runtime.delay_levels()).map(level).min().unwrap_or(i64::MAX)
 }
 
 /// Returns the due time of a message, in milliseconds since the epoch: the tags code of its index unit. If the code
@@ -100,7 +100,7 @@ fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) 
 }
 
 fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
-    let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
+    let Some(queue) = broker.tables.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     let first = broker.delivery.schedule.offset(level).clamp(min, max);
     let mut units: Vec<Unit> = Vec::new();
@@ -109,7 +109,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
         tracing::error!(level, %error, "the queue of delayed messages cannot be read");
         return now_ms + RETRY_AFTER_MS;
     }
-    let longest = broker.delay_ms(level);
+    let longest = broker.runtime.delay_ms(level);
     let mut next_ms = if units.len() == STEP { now_ms } else { i64::MAX };
     let mut offset = first;
     let mut queues: Vec<Arc<Queue>> = Vec::new();
@@ -150,15 +150,15 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
         offset += 1;
     }
     if !batch.is_empty() {
-        if let Err(error) = broker.append_own(batch, now_ms) {
+        if let Err(error) = broker.delivery.append_own(batch, now_ms) {
             if let AppendError::Removed { topic } = &error {
                 broker.tables.topics.reopen(topic);
             }
             tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
             return now_ms + RETRY_AFTER_MS;
         }
-        queues.extend(broker.further_queues(batch));
-        broker.grown(batch.end(), queues);
+        queues.extend(broker.tables.further_queues(batch));
+        broker.delivery.grown(batch.end(), queues);
     }
     broker.delivery.schedule.set_offset(level, offset);
     next_ms
@@ -173,9 +173,9 @@ pub(crate) fn target(
     queue_id: i32,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    let found = match broker.topic(topic) {
+    let found = match broker.tables.topic(topic) {
         Some(found) => found,
-        None if is_system_topic(broker, topic) => return broker.put_queue(topic, queue_id, now_ms),
+        None if is_system_topic(broker, topic) => return broker.tables.put_queue(topic, queue_id, now_ms),
         None => {
             let queues = queue_id.max(0).saturating_add(1);
             Arc::new(Topic::new(TopicConfig::new(topic, queues, PERM_READ | PERM_WRITE), None))
@@ -217,7 +217,7 @@ fn prepare(
     }
     // As in Java (`ScheduleMessageService.messageTimeUp`) the copy keeps all properties; a delay level only delays messages of clients.
     let message = Message { store_host: broker.identity.store_host, ..Message::of(&record) };
-    let target = target(broker, topic, queue_id, broker.now_ms())?;
+    let target = target(broker, topic, queue_id, broker.runtime.now_ms())?;
     batch.push(&target.index, &message)?;
     Ok(Some(target))
 }

@@ -135,7 +135,7 @@ fn try_stage<T>(
         Target { topic, queue_id: header.queue_id, dead: false }
     };
     let queue_id = match target.queue_id {
-        id if id < 0 => broker.spread(target.topic.config.write_queue_nums),
+        id if id < 0 => broker.identity.spread(target.topic.config.write_queue_nums),
         id => id,
     };
     let target = Target { queue_id, ..target };
@@ -184,9 +184,13 @@ fn stage_single<T>(
     let real = target;
     let reported = properties.priority_queue.unwrap_or(target.queue_id);
     let target = match (properties.delay_level, properties.out_ms) {
-        _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
-        (Some(level), _) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
-        (None, Some(_)) => Target { topic: broker.timer_topic()?, queue_id: 0, dead: false },
+        _ if properties.is_half => Target { topic: broker.tables.half_topic()?, queue_id: 0, dead: false },
+        (Some(level), _) => {
+            Target { topic: broker.tables.schedule_topic(&broker.runtime)?, queue_id: level - 1, dead: false }
+        }
+        (None, Some(_)) => {
+            Target { topic: broker.tables.timer_topic(&broker.runtime)?, queue_id: 0, dead: false }
+        }
         (None, None) => Target { queue_id: reported, ..target.clone() },
     };
     let queue = find_queue(broker, &target)?;
@@ -237,7 +241,7 @@ pub(crate) fn check_reply(broker: &Broker, request: &SendRequest<'_>) -> Result<
     let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
     check::check(broker, &topic, request)?;
     let queues = topic.config.write_queue_nums;
-    Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
+    Ok(if header.queue_id < 0 { broker.identity.spread(queues) } else { header.queue_id })
 }
 
 /// Returns the system flags of a send without the flags that a client may not set. The broker knows the kinds of the

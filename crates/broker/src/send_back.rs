@@ -37,18 +37,18 @@ pub(crate) fn not_found(log_offset: impl Display) -> Refusal {
 /// consumer is answered under sync flush.
 pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOffset, Refusal> {
     let SendBack { group, log_offset: at, delay_level, times_max } = *message;
-    let config = broker.group(group)?.ok_or_else(|| {
+    let config = broker.tables.group(&broker.runtime.config, group)?.ok_or_else(|| {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     })?;
-    if !broker.is_writable() {
+    if !broker.runtime.is_writable() {
         let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if config.retry_queue_nums <= 0 {
         return Ok(LogOffset::ZERO);
     }
-    let retry = broker.retry_topic(group, config.retry_queue_nums)?;
+    let retry = broker.tables.retry_topic(group, config.retry_queue_nums)?;
     if !retry.is_writable() {
         let remark = format!("the topic[{}] sending message is forbidden", retry.name());
         return Err(Refusal::new(response::NO_PERMISSION, remark));
@@ -59,13 +59,13 @@ pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOf
     let times_max = times_max.unwrap_or(config.retry_max_times);
     let dead = record.reconsume_times() >= times_max || delay_level < 0;
     let (topic, queue_id) = if dead {
-        (broker.dead_letter_topic(group)?, 0)
+        (broker.tables.dead_letter_topic(group)?, 0)
     } else {
-        let queue_id = broker.spread(config.retry_queue_nums);
+        let queue_id = broker.identity.spread(config.retry_queue_nums);
         (retry, queue_id)
     };
     let level = if delay_level == 0 { record.reconsume_times().saturating_add(3) } else { delay_level };
-    let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
+    let level = (!dead).then(|| level.clamp(1, broker.runtime.delay_levels()));
     let end = put_copy(broker, &record, at, topic.name(), queue_id, level)?;
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
@@ -124,7 +124,11 @@ fn put_copy(
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };
-    broker.put(topic, queue_id, &message).map(|placed| placed.end()).map_err(|error| not_put(broker, error))
+    broker
+        .delivery
+        .put(topic, queue_id, &message)
+        .map(|placed| placed.end())
+        .map_err(|error| not_put(broker, error))
 }
 
 #[cfg(test)]

@@ -229,8 +229,8 @@ fn run_on_thread(engine: &mut impl Engine, clock: &Clock, wakeup: &Wakeup) {
 
 async fn run_as_task(mut engine: impl Engine, broker: Arc<Broker>, woken_by: Option<fn(&Broker) -> &Notify>) {
     loop {
-        let next = engine.round(broker.now_ms());
-        let sleep = sleep_of(next, broker.now_ms());
+        let next = engine.round(broker.runtime.now_ms());
+        let sleep = sleep_of(next, broker.runtime.now_ms());
         if sleep.is_zero() {
             // Other tasks use this thread as well.
             tokio::task::yield_now().await;

@@ -12,13 +12,14 @@ use store::timer::TimerFiles;
 use store::{Disk, FoundSize, OpenError, RealDisk, Store};
 
 use crate::assign;
-use crate::broker::{Arrivals, Broker, LoadError, Loaded};
+use crate::broker::{Broker, LoadError, Loaded};
 use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
+use crate::parts::Arrivals;
 use crate::persist::ConfigFiles;
 use crate::remoting::{self, Dispatcher, Forwards, Port};
 use crate::replication::{self, Replication};
@@ -26,7 +27,7 @@ use crate::retention::Deletion;
 use crate::save::save;
 use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
-use crate::topics::Topics;
+use crate::topics::{Queue, Topics};
 use crate::{
     acting, master_services, pages, persist, pop, pull, register, restore, system_topics, transaction,
 };
@@ -180,7 +181,7 @@ impl RunningBroker {
 
     /// The address that clients get from name servers: an IP address or a host name, and the port.
     pub fn advertised_address(&self) -> String {
-        self.broker.address()
+        self.broker.identity.address()
     }
 
     /// The name of the broker in routes and message queues (`brokerName`).
@@ -225,7 +226,7 @@ impl RunningBroker {
         // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
         save(&self.broker);
         if closed.is_ok()
-            && let Err(error) = self.broker.delivery.schedule.save(self.broker.now_ms())
+            && let Err(error) = self.broker.delivery.schedule.save(self.broker.runtime.now_ms())
         {
             tracing::error!(%error, "positions of delayed messages could not be written");
         }
@@ -270,13 +271,28 @@ fn load(
             LoadError::Table(error) => StartError::Persist(error),
             LoadError::Auth(error) => StartError::Auth(error),
         })?;
-    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
-    let broker = Broker::new(loaded, arrivals, ip, port);
+    let broker = Broker::new(loaded, ip, port);
+    connect_arrivals(&broker);
     broker.delivery.pops.load(&files)?;
     // In controller mode the files are opened when this broker becomes master.
     let timers =
         if broker.runtime.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
     Ok((broker, timers))
+}
+
+/// Sets what runs when a queue grows at which requests wait.
+pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
+    let run = |arrived: fn(&Arc<Broker>, &Arc<Queue>)| {
+        // A broker that is gone has no waiting requests. A strong reference would keep it for ever.
+        let broker = Arc::downgrade(broker);
+        Box::new(move |queue: &Arc<Queue>| {
+            if let Some(broker) = broker.upgrade() {
+                arrived(&broker, queue);
+            }
+        })
+    };
+    let arrivals = Arrivals { pulls: run(pull::arrived), pops: run(pop::arrived) };
+    assert!(broker.delivery.arrivals.set(arrivals).is_ok(), "a broker is connected once");
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.

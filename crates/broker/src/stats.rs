@@ -99,7 +99,7 @@ fn has_queues(broker: &Broker, key: &str) -> bool {
 /// Whether the topic and the group of a key `topic@group` exist.
 fn is_there(broker: &Broker, key: &str) -> bool {
     let Some((topic, group)) = key.split_once('@') else { return false };
-    broker.topic(topic).is_some() && broker.tables.groups.find(group).is_some()
+    broker.tables.topic(topic).is_some() && broker.tables.groups.find(group).is_some()
 }
 
 /// The change of a counter, which is given by its RocketMQ name and its key, over the last minute, hour and day.

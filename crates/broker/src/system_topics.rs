@@ -12,7 +12,7 @@ const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
     let config = &broker.runtime.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
-    let levels = broker.delay_levels();
+    let levels = broker.runtime.delay_levels();
     let mut topics = vec![
         (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
         (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
@@ -77,5 +77,5 @@ pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
 fn put(broker: &Broker, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<(), Refusal> {
     let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
     let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
-    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    broker.tables.topics.commit(vec![changes], broker.runtime.now_ms()).into_iter().collect()
 }

@@ -80,7 +80,7 @@ fn append_with_op(
     half: i64,
     put: Option<Put<'_>>,
 ) -> Result<Appended, PutError> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let mut batch: Batch = broker.store.batch();
     let mut grown = Vec::with_capacity(2);
     if let Some(Put { topic, queue_id, message }) = &put {
@@ -89,7 +89,7 @@ fn append_with_op(
         grown.push(queue);
     }
     let body = format!("{half},");
-    let op = broker.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
+    let op = broker.tables.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
     let message = Message {
         body: body.as_bytes(),
         properties: b"TAGS\x01d\x02",
@@ -103,18 +103,18 @@ fn append_with_op(
     };
     let index = batch.push(&op.index, &message)?;
     grown.push(op);
-    broker.append_own(&mut batch, now_ms)?;
+    broker.delivery.append_own(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
     let placed = put.is_some().then(|| batch.placed(0));
-    grown.extend(broker.further_queues(&batch));
-    broker.grown(batch.end(), grown);
+    grown.extend(broker.tables.further_queues(&batch));
+    broker.delivery.grown(batch.end(), grown);
     Ok(Appended { placed, end: batch.end() })
 }
 
 /// Reads the half message at a half offset into `bytes`, and returns its log offset. `None` when the message is deleted or
 /// cannot be read.
 fn read_half(broker: &Broker, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
-    let queue = broker.log_queue(names::HALF_TOPIC, 0)?;
+    let queue = broker.tables.log_queue(names::HALF_TOPIC, 0)?;
     let mut units = Vec::with_capacity(1);
     queue.index.units_blocking(wire::units::QueueOffset::from_i64(offset)?, 1, &mut units).ok()?;
     let unit = units.first().filter(|unit| !unit.is_blank())?;

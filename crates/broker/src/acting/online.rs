@@ -55,7 +55,7 @@ impl Group {
                 None => Ok(()),
             };
         }
-        for slave in slaves(members, &self.broker.address()) {
+        for slave in slaves(members, &self.broker.identity.address()) {
             self.take_back(&slave).await?;
         }
         Ok(())
@@ -78,10 +78,10 @@ impl Group {
         let addresses = resolved.map_err(|error| GroupError::Unreachable(slave.to_owned(), error))?;
         let peer = self.dial(slave).await?;
         let write = |writer: FrameWriter<'_>| {
-            let writer = writer.text("masterHaAddress", &broker.ha_address());
+            let writer = writer.text("masterHaAddress", &broker.identity.ha_address());
             let writer =
                 writer.number("masterFlushOffset", broker.replication.acting.log_end_at_start().get());
-            writer.text("masterAddress", &broker.address()).finish(b"");
+            writer.text("masterAddress", &broker.identity.address()).finish(b"");
         };
         self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, write).await?;
         // A connection says which machine it comes from, and not from which broker of it.

@@ -61,7 +61,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
             "does not count: no broker at this address fetches the tables of this master, and no other slave lacks a connection; gap {gap}"
         );
     }
-    let speed = slave.sent.per_second(broker.now_ms());
+    let speed = slave.sent.per_second(broker.runtime.now_ms());
     let state = if is_in_sync(broker, slave, gap) { "in sync" } else { "not in sync" };
     let text = format!("{state}: gap {}, {}/s", size(gap), size(speed));
     if gap == 0 || speed == 0 {
@@ -72,7 +72,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
 
 /// Time since the peer of a connection sent bytes; `None` if the time is at most the heartbeat interval.
 fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
-    let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
+    let silent_ms = u64::try_from(broker.runtime.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
     let is_silent =
         heard_ms > 0 && silent_ms > broker.runtime.config.replication.heartbeat_interval_ms + SILENCE_MS;
     is_silent.then(|| format!("{} s", silent_ms / 1000))
@@ -108,7 +108,7 @@ mod tests {
         let said = || status(broker)["replicationSlave_10.0.0.1:1"].clone();
         assert_eq!(said(), "has not said where its log ends");
         let end = broker.store.appended().get();
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         slave.sent.add(1 << 20, now_ms - 1010);
         broker.replication.replicas.note_report(&slave, end - 4096);
         assert!(said().starts_with("does not count: ") && said().ends_with("; gap 4.0 KiB"), "{}", said());
@@ -153,7 +153,7 @@ mod tests {
         let broker = &fixture.broker;
         broker.replication.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
         for (silent_ms, is_in_sync) in [(6_900, true), (7_500, false)] {
-            slave.heard_ms.store(broker.now_ms() - silent_ms, Ordering::Relaxed);
+            slave.heard_ms.store(broker.runtime.now_ms() - silent_ms, Ordering::Relaxed);
             let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
             let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
@@ -175,12 +175,12 @@ mod tests {
         assert_eq!(said(), "does not follow 10.0.0.1:10912: it cannot be reached");
         replicas.set_follows(true);
         assert_eq!(said(), "follows 10.0.0.1:10912");
-        replicas.upstream.note_read(20, fixture.broker.now_ms() - 12_500);
+        replicas.upstream.note_read(20, fixture.broker.runtime.now_ms() - 12_500);
         assert_eq!(said(), "heard nothing from 10.0.0.1:10912 for 12 s");
         fixture.broker.replication.acting.set_acting(true);
         assert_eq!(said(), "acts for its master, which is gone");
         fixture.broker.replication.acting.set_acting(false);
-        replicas.upstream.note_read(20, fixture.broker.now_ms());
+        replicas.upstream.note_read(20, fixture.broker.runtime.now_ms());
         replicas.upstream.note_clock(8_000, 1_000, 1_400);
         assert!(
             said().starts_with("follows 10.0.0.1:10912; the master's clock is 6.6 s ahead of"),

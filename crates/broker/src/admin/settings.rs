@@ -75,7 +75,7 @@ fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Resu
     for key in keys {
         match key {
             // Registers all topics anew, because name servers store the permission per topic.
-            "brokerPermission" => broker.tables.topics.renew(None, broker.now_ms()),
+            "brokerPermission" => broker.tables.topics.renew(None, broker.runtime.now_ms()),
             // The template for automatically created topics holds whether any may be created.
             "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,
             // The template also holds the largest number of queues of such a topic.

@@ -10,7 +10,8 @@ use crate::system_topics::system_topic_names;
 
 /// The delivery positions of all delay levels.
 pub(crate) fn delay_offsets(broker: &Broker) -> DelayOffsetTable {
-    let levels = (1..=broker.delay_levels()).map(|level| (level, broker.delivery.schedule.offset(level)));
+    let levels =
+        (1..=broker.runtime.delay_levels()).map(|level| (level, broker.delivery.schedule.offset(level)));
     let offset_table = levels.filter(|(_, offset)| *offset > 0).collect();
     DelayOffsetTable { offset_table, ..DelayOffsetTable::default() }
 }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use wire::units::LogOffset;
 
 use super::waits::stopping;
-use super::{Api, Invisible, PopRequest, PopStatus, Popped, PoppedMessage};
+use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PullAnswer, Reply, ReplySink, ReplyWriter};
@@ -212,7 +212,7 @@ impl Api {
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.now_ms());
+                let end = records.append(broker, broker.runtime.now_ms());
                 end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
             })
             .await;
@@ -240,10 +240,10 @@ impl Api {
     /// [`Api::change_invisible_time`], in order.
     pub async fn change_invisible_times(
         &self,
-        changes: &[(PoppedMessage<'_>, i64)],
+        changes: &[InvisibleTimeChange<'_>],
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        for (message, invisible_ms) in changes {
+        for InvisibleTimeChange { message, invisible_ms, .. } in changes {
             let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
             outcomes.push(self.until_stored(change).await);
         }

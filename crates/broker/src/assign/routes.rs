@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the cached queues of a topic if they are not too old. `None` if a name server must be asked first.
 pub(super) fn find(broker: &Broker, topic: &str) -> Option<Queues> {
-    broker.tables.routes.find(topic, broker.now_ms(), broker.tables.topics.generation())
+    broker.tables.routes.find(topic, broker.runtime.now_ms(), broker.tables.topics.generation())
 }
 
 /// Answers the waiting requests until the broker's tasks end.
@@ -34,7 +34,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
                 Ok(queues) => {
                     broker.tables.routes.keep(
                         topic,
-                        broker.now_ms(),
+                        broker.runtime.now_ms(),
                         broker.tables.topics.generation(),
                         queues.clone(),
                     );
@@ -43,7 +43,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
                 // No name server gave a route: what was known last counts, and without that the client keeps the queues it has.
                 Err(NoRoute { is_answered }) => {
                     if !is_answered {
-                        broker.tables.routes.no_answer(broker.now_ms());
+                        broker.tables.routes.no_answer(broker.runtime.now_ms());
                     }
                     find(&broker, topic).flatten()
                 }
@@ -79,7 +79,7 @@ async fn fetch(
             },
         };
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic).finish(b"");
-        match broker.call(&peer, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
+        match broker.sessions.call(&peer, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => {
                 is_answered = true;
                 match TopicRouteData::decode(&reply.body) {

@@ -98,7 +98,7 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     assert_eq!(known(), None, "a name server is asked");
     broker.tables.routes.keep(
         "T",
-        broker.now_ms(),
+        broker.runtime.now_ms(),
         broker.tables.topics.generation(),
         Some(Arc::new(queues(4))),
     );
@@ -106,7 +106,7 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     // A change of the broker's topics makes it ask the name server again.
     fixture.queue("U", 0);
     assert_eq!(known(), None);
-    broker.tables.routes.no_answer(broker.now_ms());
+    broker.tables.routes.no_answer(broker.runtime.now_ms());
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
     assert_eq!(routes::find(broker, "unknown"), Some(None), "the client keeps what it has");
 }

@@ -12,6 +12,7 @@ use wire::header::{PullHeader, SendHeader, pull_flag};
 use super::*;
 use crate::engine::{Engine, Next};
 use crate::housekeeping::{Saving, answer_expired};
+use crate::names;
 use crate::pop::revive::Reviver;
 use crate::position_writer::PositionWriter;
 use crate::remoting::{Dispatcher, Port};
@@ -96,7 +97,7 @@ impl World {
 
     /// Adds an event to the trace, with its time and the progress of the queue.
     fn note(&mut self, what: &str) {
-        let Some(queue) = self.fixture.broker.log_queue("T", 0) else { return };
+        let Some(queue) = self.fixture.broker.tables.log_queue("T", 0) else { return };
         let (at_ms, end) = (self.clock.now_ms() - START_MS, queue.index.max());
         self.trace.push(format!("{at_ms} {end} {what}"));
     }

@@ -14,7 +14,7 @@ pub(crate) fn query(broker: &Broker, query: KeyQuery<'_>, is_unique: bool) -> Re
     let max = if is_unique { limit(limits.unique_max) } else { query.max }.min(limit(limits.count_max));
     let unread = |error| Refusal::error(format!("the key index cannot be searched: {error}"));
     let mut matches = broker.store.query(&KeyQuery { max, ..query }).map_err(unread)?;
-    matches.found.retain(|found| broker.is_visible(found.at + found.record.len() as u64));
+    matches.found.retain(|found| broker.replication.is_visible(found.at + found.record.len() as u64));
     Ok(matches)
 }
 
@@ -22,12 +22,5 @@ pub(crate) fn query(broker: &Broker, query: KeyQuery<'_>, is_unique: bool) -> Re
 pub(crate) fn record(broker: &Broker, at: LogOffset) -> Option<Vec<u8>> {
     let mut record = Vec::new();
     broker.store.record_at(at, &mut record).ok()?;
-    broker.is_visible(at + record.len() as u64).then_some(record)
-}
-
-impl Broker {
-    /// Whether consumers may see a record that ends at `end`: under sync flush, whether it is on disk.
-    fn is_visible(&self, end: LogOffset) -> bool {
-        self.replication.role.is_consistent() && self.replication.durability.reaches(end)
-    }
+    broker.replication.is_visible(at + record.len() as u64).then_some(record)
 }

@@ -32,22 +32,23 @@ pub(crate) fn consume_time_span(broker: &Broker, name: &str, group: &str) -> Res
 }
 
 fn time_span(broker: &Broker, topic: &str, queue_id: i32, group: &str) -> TimeSpan {
-    let queue = broker.log_queue(topic, queue_id);
+    let queue = broker.tables.log_queue(topic, queue_id);
     let consumed = broker.tables.offsets.committed(group, topic, queue_id).unwrap_or(-1);
     let time_at = |offset: i64| {
         let offset = u64::try_from(offset).ok().map(QueueOffset::new)?;
         broker.store.store_time(&queue.as_ref()?.index, offset).ok()?
     };
-    let range = queue.as_ref().map(|queue| (queue.index.min().to_i64(), broker.visible_end(queue)));
+    let range =
+        queue.as_ref().map(|queue| (queue.index.min().to_i64(), broker.replication.visible_end(queue)));
     let (min, end) = range.unwrap_or_default();
     let first_ms = time_at(min);
     let next_ms = if consumed < end { time_at(consumed.max(min)) } else { None };
     TimeSpan {
-        queue: broker.message_queue(topic, queue_id),
+        queue: broker.runtime.message_queue(topic, queue_id),
         first_ms,
         last_ms: time_at(end - 1),
         consumed_ms: if consumed > 0 { time_at(consumed - 1) } else { first_ms },
-        delay_ms: next_ms.map_or(0, |next_ms| (broker.now_ms() - next_ms).max(0)),
+        delay_ms: next_ms.map_or(0, |next_ms| (broker.runtime.now_ms() - next_ms).max(0)),
     }
 }
 
@@ -75,9 +76,10 @@ pub(crate) struct QueueUnits {
 pub(crate) fn consume_queue(broker: &Broker, range: &QueueRange<'_>) -> Result<QueueUnits, Refusal> {
     let QueueRange { topic, queue_id, first, count } = *range;
     let queue = broker
+        .tables
         .log_queue(topic, queue_id)
         .ok_or_else(|| Refusal::error(format!("{queue_id}@{topic} is not exist!")))?;
-    let (min, end) = (queue.index.min().to_i64(), broker.visible_end(&queue));
+    let (min, end) = (queue.index.min().to_i64(), broker.replication.visible_end(&queue));
     if !(min..end).contains(&first) {
         return Ok(QueueUnits { min, end, units: None });
     }

@@ -379,8 +379,8 @@ fn a_late_copy_for_a_deleted_topic_wakes_who_waits_at_the_one_made_since() {
     pull(&fixture, &peer);
     let mut batch = broker.store.batch();
     batch.push(&nobodys.index, &crate::testing::message(b"late", b"")).unwrap();
-    broker.store.append(&mut batch, broker.now_ms()).unwrap();
-    broker.grown(batch.end(), vec![nobodys]);
+    broker.store.append(&mut batch, broker.runtime.now_ms()).unwrap();
+    broker.delivery.grown(batch.end(), vec![nobodys]);
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
 }
 

@@ -34,12 +34,12 @@ pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
         Destination::Collector => settings.otlp_interval,
         Destination::Log => settings.log_interval,
     };
-    let start_ms = broker.now_ms();
+    let start_ms = broker.runtime.now_ms();
     let mut deltas = settings.is_delta.then(Deltas::default);
     let mut failures = 0_u64;
     loop {
         pause(interval).await;
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         let mut metrics = collect(&broker, start_ms, now_ms);
         if let Some(deltas) = &mut deltas {
             deltas.apply(&mut metrics, ns(now_ms));

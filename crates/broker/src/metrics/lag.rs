@@ -41,7 +41,7 @@ struct Place {
 type Figure<'f> = &'f dyn Fn(&Progress) -> i64;
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let rows = rows(broker);
     let age = |stored_ms: Option<i64>| stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
     let lag_age = |progress: &Progress| age(progress.unconsumed_ms);
@@ -91,7 +91,7 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
                 let Some(queue) = queue else { continue };
                 let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
                 // A group that moves on reads the index at each scrape, a group that stands still does not read the log.
-                let wanted = broker.unconsumed(&group, queue, place.committed, place.end);
+                let wanted = broker.sessions.unconsumed(&group, queue, place.committed, place.end);
                 add(&mut times, row, queue, (place, wanted.map(|message| message.offset)));
             }
         }

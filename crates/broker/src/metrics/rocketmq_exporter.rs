@@ -153,7 +153,7 @@ fn runtime(broker: &Broker, text: &mut Exposition) {
     table.insert("free".to_owned(), sum(|usage| usage.available));
     let config = &broker.runtime.config;
     let entry = |key: &str| table.get(key).map_or("", String::as_str);
-    let address = broker.address();
+    let address = broker.identity.address();
     let labels = [
         config.broker_cluster_name.as_str(),
         &address,
@@ -177,7 +177,7 @@ fn figure(word: &str) -> Option<f64> {
 fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
     let (cluster, name) = (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
     let labels = |address| vec![cluster.clone(), address, name.clone()];
-    let rate = |of| vec![(labels(broker.address()), broker.figures.stats.tps(of, cluster))];
+    let rate = |of| vec![(labels(broker.identity.address()), broker.figures.stats.tps(of, cluster))];
     // A slave counts once it has said where its log ends.
     let slaves = broker.replication.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
     let end = broker.store.appended().get();
@@ -225,7 +225,7 @@ fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
 }
 
 fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
-    let (config, now_ms) = (&broker.runtime.config, broker.now_ms());
+    let (config, now_ms) = (&broker.runtime.config, broker.runtime.now_ms());
     let mut table: BTreeMap<&str, (&'static Metric, Rows)> = BTreeMap::new();
     let mut add = |metric: &'static Metric, labels: Vec<String>, value: f64| {
         table.entry(metric.name).or_insert((metric, Rows::new())).1.push((labels, value));

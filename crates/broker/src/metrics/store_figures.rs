@@ -17,7 +17,7 @@ use wire::units::QueueOffset;
 const LOCAL: [&str; 2] = ["local", "disk"];
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let space = broker.store.space();
     let used: u64 = space.log.iter().map(|(_, usage)| usage.total.saturating_sub(usage.available)).sum();
     let progress = broker.store.progress();
@@ -32,7 +32,7 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
         text.family(metric).value(&LOCAL, value);
     }
     if broker.runtime.config.timers.enabled {
-        let (_, waiting, _) = broker.timer_progress(now_ms);
+        let (_, waiting, _) = broker.delivery.timer_progress(now_ms);
         text.family(&TIMER_ENQUEUE_LAG).value(&LOCAL, waiting as f64);
         let next =
             QueueOffset::new(broker.delivery.timer.queue_offset.load(Ordering::Relaxed).unsigned_abs());

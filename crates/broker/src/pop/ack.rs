@@ -144,7 +144,7 @@ fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a
     }
     let origin = origin(message)?;
     if origin.revive_queue != ORDER_REVIVE_QUEUE {
-        origin.check(broker, offset, broker.now_ms())?;
+        origin.check(broker, offset, broker.runtime.now_ms())?;
     }
     Ok(origin)
 }
@@ -184,7 +184,7 @@ pub(crate) fn batch_ack(
             return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
         };
         let topic = kind.topic(&entry.topic, &entry.consumer_group);
-        if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
+        if let Some(queue) = broker.tables.log_queue(&topic, entry.queue_id)
             && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
         {
             refused = Some(refusal);
@@ -220,8 +220,19 @@ fn ack_entry(
         return done;
     }
     let Some(first) = offsets.first() else { return Ok(()) };
-    origin.check(broker, *first, broker.now_ms())?;
+    origin.check(broker, *first, broker.runtime.now_ms())?;
     acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
+}
+
+/// A change of the invisible time of a popped message.
+#[derive(Clone, Copy)]
+pub struct InvisibleTimeChange<'a> {
+    /// The message.
+    pub message: PoppedMessage<'a>,
+    /// Time from now on for which the message stays invisible, in milliseconds.
+    pub invisible_ms: i64,
+    /// Whether this delivery does not count. Has an effect for messages of lite topics only.
+    pub suspend: bool,
 }
 
 /// The handle's parts that a change of invisibility changed.
@@ -256,7 +267,7 @@ pub(crate) fn change_invisible_time(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     origin.check(broker, offset, now_ms)?;
     // The pop time is part of a checkpoint's name. Within the same millisecond the new checkpoint would get the old one's
     // name, and the acknowledgement of the old one would hit both: the message would never come back (as can happen in Java).
@@ -300,7 +311,7 @@ fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint)
     let queues = &broker.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
     let offset = checkpoint.start_offset;
-    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.runtime.now_ms()) {
         return Err(refused());
     }
     let name = (origin.start_offset, origin.pop_ms);
@@ -346,7 +357,7 @@ fn acknowledge(
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
     if let Some(cell) =
         broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
@@ -392,7 +403,7 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
     if is_passed(broker, origin, offset) {
         return Ok(());
     }
-    if broker.group(group)?.is_none() {
+    if broker.tables.group(&broker.runtime.config, group)?.is_none() {
         return Err(Refusal::error(format!("Group {group} not exist!")));
     }
     let cell = cell_of(broker, origin);
@@ -419,11 +430,13 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
                 broker.tables.offsets.commit(group, topic, queue_id, next);
             }
             broker.delivery.pops.order_file.changed();
-            let blocked =
-                in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            let blocked = in_flight
+                .order
+                .as_ref()
+                .and_then(|state| order::blocked_until(state, None, broker.runtime.now_ms()));
             drop(in_flight);
             if blocked.is_none()
-                && let Some(topic) = broker.topic(topic)
+                && let Some(topic) = broker.tables.topic(topic)
             {
                 serve::freed(broker, &topic, &cell);
             }
@@ -438,7 +451,7 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
     if is_passed(broker, origin, offset) {
         return None;
     }
-    let visible_ms = broker.now_ms().saturating_add(invisible_ms);
+    let visible_ms = broker.runtime.now_ms().saturating_add(invisible_ms);
     // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
     if let Some(cell) =
         broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)

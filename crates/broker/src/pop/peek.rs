@@ -34,7 +34,7 @@ pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> R
     let (topic, group) = request::peeked(broker, target)?;
     let queue_id = target.queue_id;
     let mut look = Look { broker, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
-    let dice = broker.spread(100);
+    let dice = broker.identity.spread(100);
     let kind = if broker.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
     let retries = broker.tables.topics.find(&kind.topic(topic.name(), &look.group));
     let retries_first = dice % 5 == 0;
@@ -83,7 +83,7 @@ impl Look<'_> {
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return };
         let cell = broker.delivery.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
         let min = queue.index.min().to_i64();
-        let end = broker.visible_end(queue);
+        let end = broker.replication.visible_end(queue);
         let offset = position(broker, &cell, queue, false).clamp(min, end.max(min));
         self.rest += end - offset;
         if self.wanted <= 0 {

@@ -94,13 +94,13 @@ pub(super) fn pick(
 ) -> Result<Picked, Unpopped> {
     let settings = &broker.runtime.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
-    let dice = broker.spread(100) * 37 % 100;
+    let dice = broker.identity.spread(100) * 37 % 100;
     let revive_queue = if ask.ordered {
         ORDER_REVIVE_QUEUE
     } else {
         broker.delivery.pops.next_revive_queue(settings.revive_queues)
     };
-    let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
+    let popped = Popped { pop_ms: broker.runtime.now_ms(), revive_queue, ..Popped::default() };
     let mut picking = Picking {
         broker,
         ask,
@@ -175,11 +175,11 @@ fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.index.min().to_i64();
     }
-    if broker.runtime.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
+    if broker.runtime.config.pop.start_in_memory && broker.tables.is_young(&cell.topic, cell.queue_id) {
         return 0;
     }
     // The last message, so that a group that begins now gets one.
-    (broker.visible_end(queue) - 1).max(0)
+    (broker.replication.visible_end(queue) - 1).max(0)
 }
 
 impl Picking<'_> {
@@ -224,7 +224,8 @@ impl Picking<'_> {
         let from_end = self.pop.from_end;
         let Some(busy) = cell.occupy() else {
             if !self.ask.ordered {
-                self.popped.rest += broker.visible_end(queue) - position(broker, &cell, queue, from_end);
+                self.popped.rest +=
+                    broker.replication.visible_end(queue) - position(broker, &cell, queue, from_end);
             }
             return Ok(());
         };
@@ -234,7 +235,7 @@ impl Picking<'_> {
         }
         // Messages behind a long search must not wait until the search has passed every other queue as well.
         if self.wanted() <= 0 || self.bytes_read >= SLICE_BYTES {
-            self.popped.rest += broker.visible_end(queue) - start;
+            self.popped.rest += broker.replication.visible_end(queue) - start;
             return Ok(());
         }
         let mut pull = self.pull(topic, queue, start);
@@ -244,7 +245,7 @@ impl Picking<'_> {
             if self.popped.count == 0 && self.parts.is_empty() {
                 return Err(Unpopped::NotResident);
             }
-            self.popped.rest += broker.visible_end(queue) - start;
+            self.popped.rest += broker.replication.visible_end(queue) - start;
             return Ok(());
         };
         if std::mem::take(&mut self.refused) {

@@ -103,13 +103,13 @@ pub struct PopRequest<'a> {
 /// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
 pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let ip = &broker.runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
     }
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         let remark = format!("the broker[{ip}] pop message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -127,12 +127,12 @@ pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refu
 /// Checks a notification.
 pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<'_>) -> Result<Ask, Refusal> {
     let found = peeked(broker, target)?;
-    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
+    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.runtime.now_ms()))
 }
 
 /// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
 pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         let remark = format!("the broker[{}] peeking message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -193,7 +193,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
     if queue_id >= topic.config.read_queue_nums {
         return Err(bad_queue(&topic, queue_id, caller, response::INVALID_PARAMETER));
     }
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = broker.tables.group(&broker.runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -214,7 +214,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
 
 /// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
 pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.topic(name).ok_or_else(|| {
+    broker.tables.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))
     })
 }

@@ -72,7 +72,7 @@ impl Reviver {
         let topic = broker.delivery.pops.revive_topic.clone();
         let count = broker.tables.topics.find(&topic).map_or(0, |topic| topic.queue_count());
         let queue = |queue_id| {
-            let queue = broker.log_queue(&topic, queue_id)?;
+            let queue = broker.tables.log_queue(&topic, queue_id)?;
             let done = broker.tables.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
             let (open_checkpoints, unreadable_since) =
@@ -145,8 +145,9 @@ impl Reviver {
             (self.known_ms, self.mark, self.unseen) = (0, None, None);
         }
         let (timer, store) = (&self.broker.delivery.timer, &self.broker.store);
-        let end =
-            || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64());
+        let end = || {
+            self.broker.tables.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64())
+        };
         let (taken, delivered_ms) =
             (timer.queue_offset.load(Ordering::Acquire), timer.read_ms.load(Ordering::Acquire));
         let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
@@ -169,10 +170,13 @@ impl Reviver {
         let store = &self.broker.store;
         let mut units: Vec<Unit> = Vec::new();
         open_checkpoints.next = open_checkpoints.next.max(queue.index.min().to_i64());
-        while open_checkpoints.next < self.broker.visible_end(queue) && !open_checkpoints.is_full() {
+        while open_checkpoints.next < self.broker.replication.visible_end(queue)
+            && !open_checkpoints.is_full()
+        {
             units.clear();
             let from = QueueOffset::from_i64(open_checkpoints.next).unwrap_or_default();
-            let count = (self.broker.visible_end(queue) - open_checkpoints.next).min(STEP as i64) as usize;
+            let count = (self.broker.replication.visible_end(queue) - open_checkpoints.next).min(STEP as i64)
+                as usize;
             queue.index.units_blocking(from, count, &mut units)?;
             if units.is_empty() {
                 break;
@@ -229,9 +233,9 @@ impl Reviver {
         }
         let mut end = put_off_end;
         if !batch.is_empty() {
-            broker.append_own(&mut batch, now_ms)?;
+            broker.delivery.append_own(&mut batch, now_ms)?;
             end = batch.end();
-            broker.grown(end, vec![retry]);
+            broker.delivery.grown(end, vec![retry]);
             wake(&broker, topic, &checkpoint.group, end);
         }
         if gone > 0 {

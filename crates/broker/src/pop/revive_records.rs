@@ -97,11 +97,11 @@ impl ReviveRecords {
         properties::append(&mut text, key::TIMER_DELIVER_MS, digits.format(target.deliver_ms).as_bytes());
         let topic = &broker.delivery.pops.revive_topic;
         let queue = if target.deliver_ms <= now_ms {
-            broker.put_queue(topic, target.revive_queue, now_ms)?
+            broker.tables.put_queue(topic, target.revive_queue, now_ms)?
         } else {
             let out_ms = wheel_time(target.deliver_ms, broker.runtime.config.timers.precision_ms);
             crate::timer::put::timed(&mut text, out_ms, topic, target.revive_queue);
-            broker.put_queue(names::TIMER_TOPIC, 0, now_ms)?
+            broker.tables.put_queue(names::TIMER_TOPIC, 0, now_ms)?
         };
         let message = Message {
             body,
@@ -136,7 +136,7 @@ impl ReviveRecords {
             }
         };
         self.batch.clear();
-        broker.grown(end, queues);
+        broker.delivery.grown(end, queues);
         Ok(end)
     }
 }

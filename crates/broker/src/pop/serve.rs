@@ -105,7 +105,7 @@ fn run_in_pool(
     let goes_on = Arc::new(AtomicBool::new(false));
     let is_going_on = goes_on.clone();
     let read = move |sink: &Arc<dyn ReplySink>| {
-        reader.note_slow("pop", WaitCause::DiskPool, queued);
+        reader.figures.note_slow("pop", WaitCause::DiskPool, queued);
         let begin = reader.runtime.clock.steady();
         sink.write(&mut |out| {
             let run = run_slice(&reader, &asked, Source::Disk, &mut search, out);
@@ -116,7 +116,7 @@ fn run_in_pool(
             };
             is_going_on.store(goes_on, Ordering::Relaxed);
         });
-        reader.note_slow("pop", WaitCause::DiskRead, begin);
+        reader.figures.note_slow("pop", WaitCause::DiskRead, begin);
     };
     let (waker, ask) = (broker.clone(), ask.clone());
     let after = move || {
@@ -146,7 +146,7 @@ fn search_on(
 
 /// Whether a request is answered without a message now.
 fn is_over(broker: &Broker, ask: &Ask) -> bool {
-    ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms())
+    ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.runtime.now_ms())
 }
 
 /// Wakes requests that wait for messages of a queue that grew.
@@ -299,11 +299,13 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
                 return !search_on(broker, &sink, &ask, search, out);
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
-            Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
+            Run::Nothing if ask.deadline_ms <= broker.runtime.now_ms() => {
+                give_up(&ask, NoWait::TimedOut, out)
+            }
             Run::Nothing => {
                 ask.waiters.add(SuspendedPop { sink: sink.clone(), ask: ask.clone(), id });
                 // Likewise the end of the connection may have been handled while the request was out of its list.
-                let is_late = ask.deadline_ms <= broker.now_ms() || sink.is_closed();
+                let is_late = ask.deadline_ms <= broker.runtime.now_ms() || sink.is_closed();
                 let stays = !is_late && (round == TRIES_MAX || !is_answered(broker, &ask));
                 if stays || broker.delivery.pops.poll_timeouts.take(&ask, id).is_none() {
                     return false;
@@ -432,8 +434,10 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
     if ask.ordered {
         let mut in_flight = cell.in_flight();
         let attempt = ask.attempt_id.as_deref();
-        let until =
-            in_flight.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
+        let until = in_flight
+            .order
+            .as_ref()
+            .and_then(|state| order::blocked_until(state, attempt, broker.runtime.now_ms()));
         if let Some(until_ms) = until {
             // Suspended requests are woken when the queue is no longer blocked.
             broker.delivery.pops.look_at(&cell, &mut in_flight, until_ms);
@@ -441,5 +445,6 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
         }
     }
     let pending = broker.tables.offsets.pending_reset(&ask.group, topic.name(), queue_id);
-    broker.visible_end(queue) > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
+    broker.replication.visible_end(queue)
+        > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
 }

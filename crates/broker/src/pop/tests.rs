@@ -61,8 +61,8 @@ fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
 /// Runs rounds of a new revive engine's state, at a time when all checkpoints are due.
 fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
-    let now_ms = broker.now_ms() + 60_000;
-    let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
+    let now_ms = broker.runtime.now_ms() + 60_000;
+    let timer = broker.tables.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
     broker.delivery.timer.read_ms.store(now_ms, Ordering::Relaxed);
     broker.delivery.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
     let mut reviver = Reviver::new(broker.clone());
@@ -172,7 +172,7 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     forget(broker);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
-    broker.delivery.pops.advance(broker, &cell, broker.now_ms());
+    broker.delivery.pops.advance(broker, &cell, broker.runtime.now_ms());
     cell.commit(&broker.tables.offsets, 2);
     crate::save::save(broker);
     assert!(cell.in_flight().is_empty());
@@ -265,7 +265,7 @@ fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
     let bounds = Bounds { all: 10, list: 10 };
     [1, 2].map(|id| {
         let peer = Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
-        let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
+        let deadline_ms = fixture.broker.runtime.now_ms() + 60_000 * i64::try_from(id).unwrap();
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
         fixture
             .broker
@@ -331,11 +331,11 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
         ..wire::body::Acks::default()
     };
     // The acknowledgement is appended as the timer delivers it, and nobody waits for the flush.
-    let queue = broker.log_queue(&broker.delivery.pops.revive_topic, found.revive_queue).unwrap();
+    let queue = broker.tables.log_queue(&broker.delivery.pops.revive_topic, found.revive_queue).unwrap();
     let mut batch = broker.store.batch();
     let body = wire::json::to_vec(&acks);
     batch.push(&queue.index, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
-    broker.store.append(&mut batch, broker.now_ms()).unwrap();
+    broker.store.append(&mut batch, broker.runtime.now_ms()).unwrap();
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
 }
@@ -356,7 +356,7 @@ fn messages_that_may_have_to_come_back_are_kept() {
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
     let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
-    let min = || broker.log_queue("T", 0).unwrap().index.min().get();
+    let min = || broker.tables.log_queue("T", 0).unwrap().index.min().get();
     clean();
     assert_eq!(min(), 0);
     revive(&fixture);
@@ -387,7 +387,7 @@ fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
     while broker.delivery.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
     let second = popped(&fixture, 0);
     assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));
-    let start = broker.now_ms() + 60_000;
+    let start = broker.runtime.now_ms() + 60_000;
     broker.delivery.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
     let mut reviver = Reviver::new(broker.clone());
     for second in 0..60 {

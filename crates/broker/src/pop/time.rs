@@ -31,7 +31,7 @@ fn look_at(broker: &Arc<Broker>, cell: &Arc<Cell>, now_ms: i64) {
         }
         in_flight.order.is_some() && until.is_none()
     };
-    if is_free && let Some(topic) = broker.topic(&cell.topic) {
+    if is_free && let Some(topic) = broker.tables.topic(&cell.topic) {
         serve::freed(broker, &topic, cell);
     }
 }

@@ -22,21 +22,21 @@ pub(super) fn check(
     let header = &request.header;
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
     let ip = &broker.runtime.config.broker_ip1;
-    if !broker.is_readable() {
+    if !broker.runtime.is_readable() {
         return Err(forbidden(format!("the broker[{ip}] pulling message is forbidden")));
     }
     if request.is_lite && !broker.runtime.config.lite_pull_message_enable {
         return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
     }
     let group = header.consumer_group;
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = broker.tables.group(&broker.runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
     if !config.consume_enable {
         return Err(forbidden(format!("subscription group no permission, {group}")));
     }
-    let Some(topic) = broker.topic(header.topic) else {
+    let Some(topic) = broker.tables.topic(header.topic) else {
         let remark = format!("topic[{}] not exist, apply first please! {FAQ}", header.topic);
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     };
@@ -65,8 +65,8 @@ pub(super) fn check(
 pub(super) fn renew(broker: &Broker, queue: &Queue, held: &mut SuspendedPull) -> bool {
     let (ask, group) = (&mut held.ask, held.group.group_name.as_deref().unwrap_or_default());
     let topic = queue.index.topic();
-    let is_served = broker.is_readable()
-        && broker.topic(topic).is_some_and(|topic| topic.is_readable())
+    let is_served = broker.runtime.is_readable()
+        && broker.tables.topic(topic).is_some_and(|topic| topic.is_readable())
         && broker.tables.groups.find(group).is_some_and(|group| group.consume_enable);
     if !is_served || held.brings_filter {
         return is_served;

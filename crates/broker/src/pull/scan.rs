@@ -35,7 +35,7 @@ pub(crate) struct Scan {
 impl Scan {
     /// Makes the result that directs the client to offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
-        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
+        let (min, max) = (pull.queue.index.min().to_i64(), broker.replication.visible_end(&pull.queue));
         Self {
             code: response::PULL_OFFSET_MOVED,
             status,
@@ -49,7 +49,7 @@ impl Scan {
 
     /// Makes the result that makes the client repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
-        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
+        let (min, max) = (pull.queue.index.min().to_i64(), broker.replication.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
         Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false, bytes_read: 0 }
     }
@@ -64,7 +64,7 @@ impl Scan {
     ) -> Option<Self> {
         units.clear();
         let min = pull.queue.index.min().to_i64();
-        let max = broker.visible_end(&pull.queue);
+        let max = broker.replication.visible_end(&pull.queue);
         let offset = pull.ask.offset;
         let found = |code, status, next| {
             Some(Self { code, status, next, min, max, is_far_behind: false, bytes_read: 0 })

@@ -48,7 +48,7 @@ impl Drop for HandedOver {
 pub(super) fn hold(broker: &Broker, queue: &Arc<Queue>, held: SuspendedPull) -> Suspension {
     let offset = held.ask.offset;
     let Some(id) = broker.sessions.poll_timeouts.hold(queue, held) else { return Suspension::Full };
-    if broker.visible_end(queue) <= offset {
+    if broker.replication.visible_end(queue) <= offset {
         return Suspension::Waits;
     }
     match queue.suspended.take_one(id) {
@@ -92,11 +92,11 @@ fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &
     let (deadline_ms, id) = (held.deadline_ms, held.id);
     for round in 1.. {
         // The long polling timeout may have fired while the pull was out of its list, and it fires once only.
-        let expired = deadline_ms <= broker.now_ms();
+        let expired = deadline_ms <= broker.runtime.now_ms();
         let Some(waiting) = resume(broker, queue, held, expired, out) else { break };
         let examined = waiting.ask.offset;
         queue.suspended.add(waiting);
-        if broker.visible_end(queue) <= examined && deadline_ms > broker.now_ms() {
+        if broker.replication.visible_end(queue) <= examined && deadline_ms > broker.runtime.now_ms() {
             return;
         }
         match queue.suspended.take_one(id) {
@@ -166,7 +166,7 @@ fn finds_nothing(scan: &Scan) -> bool {
 pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: SuspendedPull) {
     let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.runtime.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
-        reader.note_slow("pull", WaitCause::DiskPool, queued);
+        reader.figures.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         // Much may have changed while the pull waited for a thread.
         let ended = renew(&reader, &queue, &mut held);
@@ -175,7 +175,7 @@ pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: 
             return sink.write(&mut |out| write_empty(&reader, &pull, &scan, out));
         }
         let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) else { return };
-        if held.deadline_ms > reader.now_ms() && finds_nothing(&scan) {
+        if held.deadline_ms > reader.runtime.now_ms() && finds_nothing(&scan) {
             if sink.is_closed() {
                 return;
             }

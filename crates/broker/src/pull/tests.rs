@@ -275,7 +275,7 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     fixture.queue("T", 0);
     fixture.put("T", 0, b"x", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     fixture.broker.tables.groups.make("g", 1).unwrap();
-    let queue = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
+    let queue = fixture.broker.tables.log_queue("%LMQ%one", 0).unwrap();
     let mut held = SuspendedPull {
         sink: Call::first()
             .later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)), &Arc::default()),
@@ -305,7 +305,7 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
         ask,
         group: broker.tables.groups.find("g").unwrap(),
         brings_filter: true,
-        deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+        deadline_ms: broker.runtime.now_ms() + HOLD_MAX_MS,
         id: 0,
     };
     assert!(matches!(hold(broker, &queue, held), Suspension::Waits));
@@ -341,7 +341,7 @@ fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
             ask: pull(&fixture, 1, "*").ask,
             group: broker.tables.groups.find("g").unwrap(),
             brings_filter: true,
-            deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+            deadline_ms: broker.runtime.now_ms() + HOLD_MAX_MS,
             id: 0,
         };
         change(broker);

@@ -31,12 +31,12 @@ pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
         language: command.language,
         version: command.version,
         link: super::link::link(r.peer),
-        seen_ms: broker.now_ms(),
+        seen_ms: broker.runtime.now_ms(),
     };
     let is_sub_change = clients::heartbeat(&context(r), &member, &data, |consumer, queues| {
         // A light group has no retry topic.
         let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(&consumer.group_name);
-        if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
+        if is_light { None } else { broker.tables.retry_topic_missing(&consumer.group_name, queues) }
     })?;
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
 }
@@ -49,7 +49,7 @@ pub(super) fn unregister(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
 pub(super) fn lock(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.now_ms())?;
+    let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.runtime.now_ms())?;
     Ok(json(LockBatchResponseBody { lock_ok_mq_set: held }))
 }
 

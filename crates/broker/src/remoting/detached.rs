@@ -121,10 +121,10 @@ fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, re
             return;
         }
         let name = request.name();
-        broker.note_slow(name, WaitCause::DiskPool, queued);
+        broker.figures.note_slow(name, WaitCause::DiskPool, queued);
         let (begin, mut out) = (broker.runtime.clock.steady(), Vec::new());
         serve_again(&broker, &peer, request, &mut out);
-        broker.note_slow(name, WaitCause::DiskRead, begin);
+        broker.figures.note_slow(name, WaitCause::DiskRead, begin);
         give(&peer, out);
         drop(charge);
     });
@@ -198,7 +198,7 @@ impl Postponed for Waiting {
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
         let Self { broker, peer, mut request, charge, queued } = *self;
-        broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
+        broker.figures.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
             if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because the reads and writes of the request must not hold up the

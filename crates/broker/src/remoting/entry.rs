@@ -41,7 +41,7 @@ impl Dispatcher {
             return None;
         }
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.broker.runtime.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
         match self.ask(gate, (now_ms, origin), peer, command) {
             Ok(user) => {
@@ -86,7 +86,7 @@ impl Dispatcher {
         let signed = Signed::from(command);
         let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
         let is_forwarded = forward::source::remote(&self.broker, command).is_some();
-        let is_own = |address: &str| self.broker.is_named(address);
+        let is_own = |address: &str| self.broker.identity.is_named(address);
         let arrival = Arrival { now_ms, is_own: Some(&is_own), is_forwarded };
         gate.check_seal(&verified, &signed, origin, arrival)?;
         let needs = if gate.plain().is_some() {

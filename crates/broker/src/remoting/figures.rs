@@ -59,14 +59,15 @@ pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
 pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
     let topics = r.broker.tables.offsets.topics_of(r.need("group")?);
-    Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
+    Ok(strict_json(json!({ "brokerAddr": r.broker.identity.address(), "topicList": topics })))
 }
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
-    let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
+    let (end, now_ms, upstream) =
+        (broker.store.appended().get(), broker.runtime.now_ms(), &replicas.upstream);
     let slaves: Vec<_> = replicas
         .slaves()
         .iter()

@@ -174,14 +174,15 @@ async fn find_master(
         }
         let address = masters.borrow_and_update().broker.clone();
         // A fenced broker does not know yet whether the master that it remembers is still one.
-        let address = address
-            .filter(|at| *at != broker.address() && broker.replication.role.current() == BrokerRole::Slave);
+        let address = address.filter(|at| {
+            *at != broker.identity.address() && broker.replication.role.current() == BrokerRole::Slave
+        });
         if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
             && let Some((_, peer)) = link
         {
             return Master::Other(peer.clone());
         }
-        let left_ms = until_ms - broker.now_ms();
+        let left_ms = until_ms - broker.runtime.now_ms();
         let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
         match address {
             Some(at) => {
@@ -201,7 +202,7 @@ async fn find_master(
                 let _ = within(left, changed).await;
             }
         }
-        if broker.now_ms() >= until_ms {
+        if broker.runtime.now_ms() >= until_ms {
             return Master::None;
         }
     }

@@ -45,9 +45,9 @@ pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
             Answer::success()
         }
         None if is_master => Answer::success()
-            .field("masterHaAddress", broker.ha_address())
+            .field("masterHaAddress", broker.identity.ha_address())
             .field("masterFlushOffset", broker.replication.acting.log_end_at_start().get())
-            .field("masterAddress", broker.address()),
+            .field("masterAddress", broker.identity.address()),
         None => Answer::success(),
     })
 }

@@ -25,7 +25,7 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         queue_id: r.number("queueId")?,
         zero_if_missing: r.flag_or("setZeroIfNotFound", true),
     };
-    let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
+    let is_young = |topic: &str, queue_id| r.broker.tables.is_young(topic, queue_id);
     let offset = offsets::query(&r.broker.tables.offsets, &asked, is_young)?;
     let generation = || r.broker.tables.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
     when_copied(r, generation, Answer::success().field("offset", offset), out)
@@ -43,7 +43,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
     };
     let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {
-        let config = &broker.topic(topic)?.config;
+        let config = &broker.tables.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
     let is_stored = |topic: &str, queue| broker.store.find_queue(topic, queue).is_some();

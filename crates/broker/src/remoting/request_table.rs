@@ -214,7 +214,7 @@ pub(super) static ROUTES: [Route; 102] = [
     answer(code::QUERY_TOPICS_BY_CONSUMER, figures::topics_of_group, Needs::fields(&[Get], GROUP)),
     answer(code::QUERY_SUBSCRIPTION_BY_CONSUMER, clients::subscription, Needs::fields(&[Get], GROUP_AND_TOPIC)),
     answer(code::GET_TOPIC_CONFIG, |r| Ok(json(&admin::topic(r.broker, r.need("topic")?)?.config)), Needs::fields(&[Get], TOPIC)),
-    answer(code::GET_SUBSCRIPTIONGROUP_CONFIG, |r| Ok(json(&*crate::groups::found(r.broker.group(r.need("group")?)?)?)), Needs::fields(&[Get], GROUP)),
+    answer(code::GET_SUBSCRIPTIONGROUP_CONFIG, |r| Ok(json(&*crate::groups::found(r.broker.tables.group(&r.broker.runtime.config, r.need("group")?)?)?)), Needs::fields(&[Get], GROUP)),
     answer(code::UPDATE_AND_GET_GROUP_FORBIDDEN, groups::forbid, Needs::fields(&[Update], GROUP_AND_TOPIC)),
     Route::new(code::LITE_PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub]).only_if_strict()).not_on_fast_port(),
     send(code::RECALL_MESSAGE, sends::recall),

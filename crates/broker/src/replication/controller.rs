@@ -108,8 +108,8 @@ fn config(broker: &Broker) -> AgentConfig {
     AgentConfig {
         cluster: broker.runtime.config.broker_cluster_name.clone(),
         name: broker.runtime.config.broker_name.clone(),
-        address: broker.address(),
-        check_code: format!("{};{}", broker.address(), broker.now_ms()),
+        address: broker.identity.address(),
+        check_code: format!("{};{}", broker.identity.address(), broker.runtime.now_ms()),
         controllers: settings.controllers(),
         log_epoch,
         may_have_lost: broker.replication.replicas.elected().may_have_lost,
@@ -224,7 +224,7 @@ impl Task {
     fn call(&self, call: CallId, leader: String, request: Request) {
         let (controllers, workers, outcomes) =
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
-        let (broker, now_ms) = (self.broker.clone(), self.broker.now_ms());
+        let (broker, now_ms) = (self.broker.clone(), self.broker.runtime.now_ms());
         self.spawn(PUNCTUAL, move || async move {
             let cluster = &broker.runtime.config.broker_cluster_name;
             let write = |writer: FrameWriter<'_>| codec::write(&request, cluster, now_ms, writer);
@@ -258,7 +258,7 @@ impl Task {
                 // A controller that is away gets none. The agent asks the others for the leader.
                 let Ok(peer) = controllers.peer(&workers, &controller).await else { return };
                 let write = |writer: FrameWriter<'_>| write_heartbeat(&broker, own, writer);
-                let _ = broker.send_one_way(&peer, request::BROKER_HEARTBEAT, write);
+                let _ = broker.sessions.send_one_way(&peer, request::BROKER_HEARTBEAT, write);
             });
         }
     }
@@ -307,7 +307,7 @@ fn write_heartbeat(broker: &Broker, own: BrokerId, writer: FrameWriter<'_>) {
     let epoch = broker.replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
     writer
         .text("clusterName", &config.broker_cluster_name)
-        .text("brokerAddr", &broker.address())
+        .text("brokerAddr", &broker.identity.address())
         .text("brokerName", &config.broker_name)
         .number("brokerId", own.to_i64())
         .number("epoch", epoch.unwrap_or(-1))
@@ -349,7 +349,7 @@ impl Controllers {
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<net::Reply, ControllerError> {
         let peer = self.peer(workers, address).await?;
-        let reply = broker.call(&peer, code, CALL_TIMEOUT, write).await;
+        let reply = broker.sessions.call(&peer, code, CALL_TIMEOUT, write).await;
         if reply.is_err() {
             peer.close();
         }

@@ -127,7 +127,7 @@ pub(super) async fn bind(
         match super::listen(broker) {
             Ok(listener) => return Some(listener),
             Err(error) => {
-                tracing::error!(port = broker.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
+                tracing::error!(port = broker.identity.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
             }
         }
         tokio::select! {
@@ -371,7 +371,7 @@ impl Shell {
         match event {
             Event::Received(received) => {
                 let is_new = !peer.progress.is_slave();
-                peer.progress.heard_ms.store(self.broker.now_ms(), Ordering::Relaxed);
+                peer.progress.heard_ms.store(self.broker.runtime.now_ms(), Ordering::Relaxed);
                 if let Received::Handshake(handshake) = received {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {

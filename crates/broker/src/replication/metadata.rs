@@ -78,7 +78,7 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut link: Option<Link> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
-        let Some(address) = address.filter(|address| *address != broker.address()) else {
+        let Some(address) = address.filter(|address| *address != broker.identity.address()) else {
             // This broker's tables may change meanwhile, so that they are no longer copies.
             link = None;
             let _ = addresses.changed().await;
@@ -148,7 +148,7 @@ impl Link {
     /// Requests the changes after this broker's versions, and applies them. The master holds the request until a
     /// change exists.
     async fn changes(&mut self, broker: &Broker) -> Result<(), SyncError> {
-        let asked_ms = broker.now_ms();
+        let asked_ms = broker.runtime.now_ms();
         let (now, changes) = self.ask_changes(broker).await?;
         // Each for itself: a table that cannot be taken does not hold up the others.
         let topics = changes.topics.map_or(Ok(()), |topics| broker.tables.topics.take_changes(topics));
@@ -227,7 +227,7 @@ pub(super) fn note(table: &str, done: Result<(), SyncError>) {
 
 /// Takes the topics of a master of RocketMQ. Offsets of groups in topics that are gone go with them.
 async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    let asked_ms = broker.now_ms();
+    let asked_ms = broker.runtime.now_ms();
     let table: TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
     let known: Vec<_> = broker.tables.topics.all().collect();
     broker.tables.topics.adopt(table.data_version, table.topic_config_table)?;
@@ -277,7 +277,7 @@ async fn ask_for(
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),
 ) -> Result<Reply, SyncError> {
-    let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
+    let reply = broker.sessions.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
         // Tables of the former master must not replace those of this broker, which has become master.
         _ if !broker.replication.role.is_slave() => Err(SyncError::Master),

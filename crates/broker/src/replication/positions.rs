@@ -60,7 +60,7 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
-        let Some(address) = address.filter(|address| *address != broker.address()) else {
+        let Some(address) = address.filter(|address| *address != broker.identity.address()) else {
             link = None;
             let _ = addresses.changed().await;
             continue;
@@ -139,12 +139,12 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
         now_ms: Option<i64>,
     }
     const FIELD: &str = "commitLogMaxOffset";
-    let asked_ms = broker.now_ms();
+    let asked_ms = broker.runtime.now_ms();
     let end = match ask::<Status>(broker, peer, request::GET_BROKER_HA_STATUS).await {
         Ok(status) if !status.master => return Ok(None),
         Ok(status) => {
             if let Some(master_ms) = status.now_ms {
-                broker.replication.replicas.upstream.note_clock(master_ms, asked_ms, broker.now_ms());
+                broker.replication.replicas.upstream.note_clock(master_ms, asked_ms, broker.runtime.now_ms());
             }
             Some(status.master_commit_log_max_offset)
         }
@@ -187,7 +187,7 @@ fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), Syn
         return Ok(());
     }
     let delays = positions.delays.offset_table.clone();
-    let note = DeliveryNote::new(positions.end, broker.now_ms(), positions.timers, delays);
+    let note = DeliveryNote::new(positions.end, broker.runtime.now_ms(), positions.timers, delays);
     broker.delivery.delivery_notes.add(&mut noted, note)?;
     if let Some(check) = positions.timers {
         timer_config(broker).note_master(&**broker.tables.files.disk(), &check).map_err(SyncError::Timers)?;

@@ -195,7 +195,7 @@ impl Roles {
         // Before requests are taken: answers about tables wait for this set from the first one on.
         broker.replication.replicas.elected().in_sync = committed;
         broker.replication.table_copies.begin(broker.runtime.clock.steady());
-        broker.tables.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
+        broker.tables.topics.renew(Some(i64::from(epoch.get())), broker.runtime.now_ms());
         crate::restore::restore_from_log(&broker);
         broker.replication.role.lead();
         master_services::start(&mut self.engines, &broker, timers)?;

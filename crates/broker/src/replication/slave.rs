@@ -181,7 +181,7 @@ impl Shell {
             self.link = None;
             return self.step(Event::Closed(attempt)).await;
         };
-        self.broker.replication.replicas.upstream.note_read(bytes, self.broker.now_ms());
+        self.broker.replication.replicas.upstream.note_read(bytes, self.broker.runtime.now_ms());
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
@@ -401,7 +401,7 @@ impl Shell {
     /// Sends the newest report, which replaces earlier reports.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
-        self.broker.replication.replicas.upstream.note_written(self.broker.now_ms());
+        self.broker.replication.replicas.upstream.note_written(self.broker.runtime.now_ms());
         if let Some(closed) = self.write(attempt, &self.machine.report(offset)).await {
             Box::pin(self.step_with(closed, &[])).await;
         }
@@ -466,7 +466,7 @@ impl Wakes {
         for topic in broker.tables.topics.all() {
             for (_, queue) in topic.opened() {
                 if queue.suspended.is_waited_on() {
-                    broker.wake(&queue);
+                    broker.delivery.wake(&queue);
                 }
             }
         }

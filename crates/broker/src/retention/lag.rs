@@ -58,7 +58,7 @@ impl Lags {
             let lag = |(queue_id, offset)| lag(broker, group, topic, queue_id, offset + done);
             lags.extend(queues.into_iter().filter_map(lag));
         }
-        for level in 1..=broker.delay_levels() {
+        for level in 1..=broker.runtime.delay_levels() {
             let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");
             lags.extend(lag(broker, group, topic, level - 1, broker.delivery.schedule.offset(level)));
         }

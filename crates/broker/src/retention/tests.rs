@@ -175,7 +175,7 @@ fn a_topic_with_a_time_of_its_own_begins_later() {
     fill(&fixture, "Short", 5);
     fill(&fixture, "Long", 5);
     reserve_an_hour(&fixture, "Short");
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     topics::expire(&fixture.broker, now_ms);
     assert_eq!(min(&fixture, "Short"), 0);
     consumed(&fixture, "g", "Short", 3);
@@ -189,7 +189,7 @@ fn a_topic_with_a_time_of_its_own_begins_later() {
 #[test]
 fn topics_with_a_time_of_their_own_are_looked_at_once_a_minute_or_when_an_operator_asks() {
     let fixture = Fixture::new();
-    let later_ms = fixture.broker.now_ms() + 2 * 3_600_000;
+    let later_ms = fixture.broker.runtime.now_ms() + 2 * 3_600_000;
     let begins = |now_ms: i64| {
         fill(&fixture, "T", 1);
         clean(&fixture.broker, now_ms, 4);
@@ -278,7 +278,7 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     let fixture = Fixture::with(|config| config.retention.refuse_at = UsageLimit::FreeBytes(u64::MAX));
     fixture.put("T", 0, b"before", b"");
     assert_eq!(watch(&fixture.broker), Level::Refuse);
-    let refused = fixture.broker.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
+    let refused = fixture.broker.delivery.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
     let PutError::Append(error) = refused else { panic!("{refused}") };
     assert!(matches!(error, AppendError::DiskFull { .. }));
     let refusal = not_stored(&fixture.broker, &error);
@@ -307,7 +307,7 @@ fn the_engine_deletes_and_gives_space_back() {
     });
     fill(&fixture, "T", 35);
     let mut deletion = Deletion::new(fixture.broker.clone());
-    let mut now_ms = fixture.broker.now_ms();
+    let mut now_ms = fixture.broker.runtime.now_ms();
     let mut waited = 0;
     for _ in 0..100 {
         deletion.round(now_ms);
@@ -325,7 +325,7 @@ fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() 
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
     let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
     timer.pending.store(1, Ordering::Relaxed);
     clean(&fixture.broker, now_ms + 71 * HOUR_MS, 4);
@@ -345,7 +345,7 @@ fn without_timed_messages_files_go_by_their_age_alone() {
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
     let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
-    let now_ms = fixture.broker.now_ms() + 13 * HOUR_MS;
+    let now_ms = fixture.broker.runtime.now_ms() + 13 * HOUR_MS;
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
     timer.read_ms.store(now_ms, Ordering::Relaxed);
     // The latest slot counts even if the number of pending messages is wrong.

@@ -159,6 +159,6 @@ fn queues_that_go_under_their_topic_hold_up_no_level() {
 #[test]
 fn a_level_above_the_highest_is_the_highest() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.broker.delay_levels(), 18);
-    assert_eq!((fixture.broker.delay_ms(1), fixture.broker.delay_ms(18)), (1000, 7_200_000));
+    assert_eq!(fixture.broker.runtime.delay_levels(), 18);
+    assert_eq!((fixture.broker.runtime.delay_ms(1), fixture.broker.runtime.delay_ms(18)), (1000, 7_200_000));
 }

@@ -20,7 +20,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     let producer = caller.remote;
     let name = topic.name();
     // A read-only broker refuses only ordered topics. Other producers continue until they refresh their routes.
-    if !broker.is_writable() && topic.config.order {
+    if !broker.runtime.is_writable() && topic.config.order {
         let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -61,7 +61,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
 /// Checks the further queues that a message names: the number of light queues, and the sender's permission for the
 /// topics.
 pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]) -> Result<(), Refusal> {
-    broker.admit_light(properties)?;
+    broker.tables.admit_light(&broker.runtime.config, properties)?;
     if !broker.runtime.config.store.multi_dispatch {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub(super) fn retry_target(
 ) -> Result<Target, Refusal> {
     let SendRequest { caller, header, .. } = request;
     let group = &header.topic[names::RETRY_PREFIX.len()..];
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = broker.tables.group(&broker.runtime.config, group)? else {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -87,9 +87,9 @@ pub(super) fn retry_target(
         Some(times) if caller.version >= VERSION_3_4_9 => times,
         _ => config.retry_max_times,
     };
-    let given_up = broker.tables.locks.is_locked_by_anyone(group, broker.now_ms());
+    let given_up = broker.tables.locks.is_locked_by_anyone(group, broker.runtime.now_ms());
     if header.reconsume_times > times_max || given_up {
-        let topic = broker.dead_letter_topic(group)?;
+        let topic = broker.tables.dead_letter_topic(group)?;
         return Ok(Target { topic, queue_id: 0, dead: true });
     }
     Ok(Target { topic, queue_id: header.queue_id, dead: false })

@@ -10,6 +10,7 @@ use super::{not_stored, recall};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::durability::Outcome;
+use crate::parts::Figures;
 use crate::refused::Cause;
 use crate::slow::WaitCause;
 use crate::topics::Queue;
@@ -55,7 +56,7 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         return staged.clear();
     }
     let begin = broker.runtime.clock.steady();
-    let done = broker.store.append(&mut staged.batch, broker.now_ms());
+    let done = broker.store.append(&mut staged.batch, broker.runtime.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
         if done.is_ok() {
@@ -76,11 +77,16 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
             defer(broker, staged, Appended { delivered_ms, begin }, answers)
         }
         Ok(()) => {
-            took(broker, staged.pending.iter().map(|pending| &pending.queue), begin, WaitCause::Append);
+            took(
+                &broker.figures,
+                staged.pending.iter().map(|pending| &pending.queue),
+                begin,
+                WaitCause::Append,
+            );
             for pending in &staged.pending {
                 answer(staged, pending, delivered_ms, answers);
             }
-            let further = broker.further_queues(&staged.batch);
+            let further = broker.tables.further_queues(&staged.batch);
             let sent = staged.pending.iter().map(|pending| &pending.queue);
             for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
                 if staged.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
@@ -90,7 +96,7 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
             if broker.replication.durability.limit().is_some() {
                 // Consumers may not see the messages yet: the flush mode changed meanwhile, or they are not confirmed.
                 let sent = staged.pending.iter().map(|pending| pending.queue.clone());
-                broker.handle().wake_when_visible(staged.batch.end(), sent.chain(further).collect());
+                broker.delivery.wake_when_visible(staged.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
@@ -108,20 +114,20 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
 /// Wakes the suspended pulls and pops of the queues that grew since the last call.
 pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
     for queue in staged.grown.drain(..) {
-        broker.wake(&queue);
+        broker.delivery.wake(&queue);
     }
 }
 
 /// Records the duration since `begin` of requests to these queues that were stored together, and the cause of their
 /// last wait.
 fn took<'a>(
-    broker: &Broker,
+    figures: &Figures,
     queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>,
     begin: Duration,
     cause: WaitCause,
 ) {
-    let time = broker.note_slow("send", cause, begin);
-    broker.figures.stats.puts.took(time, queues.len());
+    let time = figures.note_slow("send", cause, begin);
+    figures.stats.puts.took(time, queues.len());
     if time >= Duration::from_millis(1) {
         queues.for_each(|queue| queue.sent.took(time));
     }
@@ -156,7 +162,7 @@ fn defer<A: SendAnswers>(
     answers: &mut A,
 ) {
     let Appended { delivered_ms, begin } = appended;
-    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&staged.batch);
+    let mut queues: Vec<Arc<Queue>> = broker.tables.further_queues(&staged.batch);
     for pending in &staged.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
@@ -169,30 +175,30 @@ fn defer<A: SendAnswers>(
         }
     }
     let end = staged.batch.end();
-    let broker = broker.handle();
+    let (figures, delivery) = (broker.figures.clone(), broker.delivery.clone());
     let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
     let answer = answers.finish(staged.batch.size());
     if broker.replication.durability.waits_for_slaves() {
         // Consumers do not wait for slaves.
         staged.grown.extend(queues);
         if broker.replication.durability.limit().is_some() {
-            broker.clone().wake_when_visible(end, std::mem::take(&mut staged.grown));
+            delivery.wake_when_visible(end, std::mem::take(&mut staged.grown));
         }
         let durability = broker.replication.durability.clone();
         return durability.when(end, move |outcome| {
-            took(&broker, sent.iter(), begin, WaitCause::Slaves);
+            took(&figures, sent.iter(), begin, WaitCause::Slaves);
             answer.into_iter().for_each(|answer| answer(&outcome));
         });
     }
     let Some(answer) = answer else {
-        took(&broker, sent.iter(), begin, WaitCause::Append);
-        return broker.wake_when_visible(end, queues);
+        took(&figures, sent.iter(), begin, WaitCause::Append);
+        return delivery.wake_when_visible(end, queues);
     };
     let store = broker.store.clone();
     let flushed = move |outcome: FlushOutcome| {
-        took(&broker, sent.iter(), begin, WaitCause::Flush);
+        took(&figures, sent.iter(), begin, WaitCause::Flush);
         answer(&outcome.clone().into());
-        broker.wake_flushed(end, queues, &outcome);
+        delivery.wake_flushed(end, queues, &outcome);
     };
     store.when_flushed(end, Box::new(flushed));
 }

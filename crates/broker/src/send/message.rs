@@ -143,7 +143,7 @@ impl Properties {
             copy_pair(out, name, value);
         }
         if ids.len() == id_start {
-            broker.unique_key(ids);
+            broker.identity.unique_key(broker.runtime.now_ms(), ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         if let Some(text) = priority {
@@ -178,7 +178,7 @@ impl Properties {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
-                let level = level.min(broker.delay_levels());
+                let level = level.min(broker.runtime.delay_levels());
                 self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
                 return Ok(self);

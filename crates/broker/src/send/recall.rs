@@ -37,12 +37,15 @@ pub(crate) fn stage_recall<T>(
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
     let recall = recall::check(broker, request, &mut properties)?;
-    let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
+    let queue = find_queue(
+        broker,
+        &Target { topic: broker.tables.timer_topic(&broker.runtime)?, queue_id: 0, dead: false },
+    )?;
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(recall.message_id.as_bytes());
     let id = id_start..staged.ids.len();
     staged.cancels = true;
-    let (born_timestamp, born_host) = (broker.now_ms(), caller.remote);
+    let (born_timestamp, born_host) = (broker.runtime.now_ms(), caller.remote);
     staged.recalls.push(Staged { pending: staged.pending.len(), born_timestamp, born_host, properties });
     staged.pending.push(Pending {
         ticket,

@@ -360,7 +360,7 @@ fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_sen
         1,
         "stored, but its requester is gone"
     );
-    let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().index.max().get();
+    let stored = |topic: &str| fixture.broker.tables.log_queue(topic, 0).unwrap().index.max().get();
     assert_eq!((stored("T"), stored("B"), stored("%RETRY%g")), (5, 3, 1));
     // A consumer that sends a message back has no route: the retry topic's permission decides (`consumerSendMsgBack`).
     let (code, remark, _) = give_back(&fixture);

@@ -11,7 +11,7 @@ use crate::state::{Sums, decimal};
 /// Returns the entries of the broker's runtime status about messages, with Java's names. Entries about request queues
 /// and locks of the page cache are zero, because Vostok has neither.
 pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let sums = {
         let mut tables = broker.figures.stats.tables();
         let is_first = tables.windows.is_empty();
@@ -66,7 +66,7 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
         ("remainHowManyDataToFlush".to_owned(), crate::retention::size(flush_behind)),
         ("dispatchBehindBytes".to_owned(), "0".to_owned()),
     ]);
-    for level in 1..=broker.delay_levels() {
+    for level in 1..=broker.runtime.delay_levels() {
         let queue = broker.store.find_queue(crate::names::SCHEDULE_TOPIC, level - 1);
         if let Some(max) = queue.map(|queue| queue.max().get()).filter(|max| *max > 0) {
             let value = format!("{},{max}", broker.delivery.schedule.offset(level));
@@ -75,7 +75,8 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
     }
     // A slave delivers no messages, and the positions of a former master do not move.
     let delivers = broker.runtime.config.timers.enabled && !broker.replication.role.is_slave();
-    let (behind_s, waiting, pending) = if delivers { broker.timer_progress(now_ms) } else { (0, 0, 0) };
+    let (behind_s, waiting, pending) =
+        if delivers { broker.delivery.timer_progress(now_ms) } else { (0, 0, 0) };
     table.insert("timerReadBehind".to_owned(), behind_s.to_string());
     table.insert("timerOffsetBehind".to_owned(), waiting.to_string());
     table.insert("timerCongestNum".to_owned(), pending.to_string());

@@ -179,7 +179,7 @@ fn a_group_that_was_deleted_and_came_again_counts_on() {
 fn the_runtime_table_has_what_tools_split_into_numbers() {
     let fixture = Fixture::new();
     fixture.put("T", 0, b"body", b"");
-    sample(&fixture.broker, fixture.broker.now_ms());
+    sample(&fixture.broker, fixture.broker.runtime.now_ms());
     fixture.put("T", 0, b"body", b"");
     let (_, _, body) = fixture.ask(request::GET_BROKER_RUNTIME_INFO, &[], b"");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();

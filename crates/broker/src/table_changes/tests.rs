@@ -74,7 +74,7 @@ fn a_slave_that_asks_no_more_is_told_to_whoever_leads_the_set() {
     assert!(broker.replication.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
     let later = async {
         tokio::task::yield_now().await;
-        broker.runtime.clock.set(broker.now_ms() + 2_000);
+        broker.runtime.clock.set(broker.runtime.now_ms() + 2_000);
     };
     let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), later) });
     assert_eq!(outcome.unwrap_err().code, response::SYSTEM_BUSY);
@@ -132,7 +132,7 @@ fn assert_same(master: &Broker, slave: &Broker) {
     assert_eq!(slave.tables.offsets.table().offset_table, master.tables.offsets.table().offset_table);
 }
 
-fn change(broker: &Broker, change: impl Into<crate::change::Change>) {
+fn change(broker: &Arc<Broker>, change: impl Into<crate::change::Change>) {
     let outcomes = broker.store_changes(std::iter::once(change.into()));
     assert_eq!(outcomes, [Ok(())]);
 }

@@ -217,7 +217,7 @@ impl Scheduler {
             puts.into_iter().for_each(|(entry, _)| self.due_entries.later(entry, entry.due_ms));
             return;
         }
-        let done = self.broker.append_own(&mut self.batch, now_ms);
+        let done = self.broker.delivery.append_own(&mut self.batch, now_ms);
         gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
         match done {
@@ -254,7 +254,7 @@ impl Scheduler {
                 queues.push(queue);
             }
         }
-        queues.extend(self.broker.further_queues(&self.batch));
-        self.broker.grown(self.batch.end(), queues);
+        queues.extend(self.broker.tables.further_queues(&self.batch));
+        self.broker.delivery.grown(self.batch.end(), queues);
     }
 }

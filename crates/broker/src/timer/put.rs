@@ -81,7 +81,7 @@ impl<'a> Asked<'a> {
         if !timers.enabled {
             return Err(Refusal::error("accurate timer message is not enabled, timerWheelEnable is false"));
         }
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         let due_ms = asked_ms(name, value, now_ms).ok_or_else(|| illegal(broker))?;
         if due_ms <= now_ms {
             return if self.cancels { Err(illegal(broker)) } else { Ok(None) };
@@ -114,7 +114,7 @@ fn is_congested(broker: &Broker, out_ms: i64) -> bool {
     }
     let count = broker.delivery.timer.counts().get(&out_ms).copied().unwrap_or(0);
     // 619 and 1000 have no common factor: each of the thousand values comes equally often, in a scattered order.
-    let dice = i64::from(broker.spread(i32::MAX)) * 619 % 1000;
+    let dice = i64::from(broker.identity.spread(i32::MAX)) * 619 % 1000;
     count > limit && (count >= 2 * limit || dice < 1000 * (count - limit) / limit.max(1))
 }
 

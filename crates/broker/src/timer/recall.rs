@@ -49,7 +49,7 @@ pub(crate) fn check(
     if !timers.recall {
         return Err(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"));
     }
-    if !broker.is_writable() && !timers.recall_when_read_only {
+    if !broker.runtime.is_writable() && !timers.recall_when_read_only {
         let remark = "recall failed, broker service not available";
         return Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark));
     }
@@ -65,7 +65,7 @@ pub(crate) fn check(
     if handle.broker_name != broker.runtime.config.broker_name {
         return Err(illegal("recall failed, broker service not available"));
     }
-    let now_ms = broker.now_ms();
+    let now_ms = broker.runtime.now_ms();
     let time_ms: i64 = handle.time.parse().unwrap_or(-1);
     let most_ms = timers.delay_max_s.saturating_mul(1000);
     if time_ms <= now_ms || time_ms - now_ms >= most_ms {

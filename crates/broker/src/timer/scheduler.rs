@@ -96,9 +96,9 @@ impl Scheduler {
         fetch: Fetch,
         position_writer: PositionWriter,
     ) -> io::Result<Self> {
-        let queue = broker.log_queue(names::TIMER_TOPIC, 0);
+        let queue = broker.tables.log_queue(names::TIMER_TOPIC, 0);
         let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         let recovered = files.recover(broker.store.appended(), now_ms)?;
         let newest = recovered.newest.and_then(|at| {
             let mut bytes = Vec::new();
@@ -374,7 +374,7 @@ impl Scheduler {
             }
             self.files.mark(self.due_entries.read_ms() - self.files.config().precision_ms, newest)?;
         }
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.broker.runtime.now_ms();
         let save = self.files.save(self.progress(now_ms))?;
         if !wait_flushed(&self.broker.store, self.broker.store.appended()) {
             return Err(io::Error::other("the log cannot be flushed"));

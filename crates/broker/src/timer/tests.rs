@@ -25,7 +25,7 @@ use wire::properties::{self, key};
 
 /// A time so far ahead of the real clock that no message is due by itself during a test.
 fn start_ms(fixture: &Fixture) -> i64 {
-    (fixture.broker.now_ms() / 1000 + 100) * 1000
+    (fixture.broker.runtime.now_ms() / 1000 + 100) * 1000
 }
 
 /// The timer with the engines that work for it, all run by the test.
@@ -96,7 +96,7 @@ fn put(fixture: &Fixture, id: &str, due_ms: i64, more: &[(&str, &str)]) {
     more.iter().for_each(|(name, value)| properties::append(&mut text, name, value.as_bytes()));
     timed(&mut text, store::timer::wheel_time(due_ms, 1000), "Real", 0);
     fixture.queue("Real", 0);
-    let put = fixture.broker.put(names::TIMER_TOPIC, 0, &message(id.as_bytes(), &text));
+    let put = fixture.broker.delivery.put(names::TIMER_TOPIC, 0, &message(id.as_bytes(), &text));
     put.unwrap();
 }
 
@@ -367,7 +367,7 @@ fn the_exact_time_is_what_was_asked() {
 #[test]
 fn a_send_is_taken_or_refused_as_java_does() {
     let fixture = Fixture::with(|config| config.timers.congest_num = 2);
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     let texts: Vec<String> =
         [-1, 0, 100_000, 259_300_000].iter().map(|ms| (now_ms + ms).to_string()).collect();
     let ask = |value: &str, cancels: bool| {

@@ -57,7 +57,7 @@ enum Step {
 
 /// Checks every undecided half message that is old enough once.
 pub(super) fn check_all(broker: &Broker, now_ms: i64) {
-    let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
+    let Some(queue) = broker.tables.log_queue(names::HALF_TOPIC, 0) else { return };
     broker.delivery.transactions.lock().skip_to(queue.index.min().to_i64());
     let (first, max) = (broker.delivery.transactions.lock().first, queue.index.max().to_i64());
     let mut bytes = Vec::new();
@@ -181,7 +181,7 @@ fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<dyn ClientLink>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
     let mut members = broker.sessions.clients.producers(group)?;
     members.retain(|member| !member.link.is_closed());
-    let index = broker.spread(i32::try_from(members.len()).ok()?);
+    let index = broker.identity.spread(i32::try_from(members.len()).ok()?);
     members.get(usize::try_from(index).ok()?).map(|member| member.link.clone())
 }
 
@@ -214,7 +214,7 @@ fn send_check(
         tracing::error!(%log_offset, %error, "a half message cannot be sent to its producer");
         return;
     }
-    let store_timestamp = broker.now_ms();
+    let store_timestamp = broker.runtime.now_ms();
     record::place(&mut body, &Placement { queue_offset, log_offset, store_timestamp });
     // A producer that has disconnected is passed over; the next check asks again.
     producer.notify(&Notice::CheckTransaction {

@@ -66,7 +66,7 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
     if half.topic() != names::HALF_TOPIC.as_bytes() {
         return Err(not_found());
     }
-    let age_ms = broker.now_ms() - half.born_timestamp();
+    let age_ms = broker.runtime.now_ms() - half.born_timestamp();
     if !is_checked && immunity_ms(&half).is_some_and(|immunity_ms| age_ms > immunity_ms) {
         // The message is being checked, so only the answer to a check counts.
         return Err(Refusal::new(response::ILLEGAL_OPERATION, ""));
@@ -136,7 +136,7 @@ fn committed<'a>(
             None => Put { topic, queue_id, message },
         });
     }
-    let level = level.min(broker.delay_levels());
+    let level = level.min(broker.runtime.delay_levels());
     let dropped = [
         key::DELAY,
         key::REAL_TOPIC,

@@ -22,8 +22,10 @@ const STEP: usize = 1024;
 pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
     let position = |topic: &str| {
         let noted = broker.tables.offsets.committed(GROUP, topic, 0).unwrap_or(0);
-        let bounds =
-            broker.log_queue(topic, 0).map(|queue| (queue.index.min().to_i64(), queue.index.max().to_i64()));
+        let bounds = broker
+            .tables
+            .log_queue(topic, 0)
+            .map(|queue| (queue.index.min().to_i64(), queue.index.max().to_i64()));
         let (min, max) = bounds.unwrap_or_default();
         noted.clamp(min, max)
     };
@@ -37,7 +39,7 @@ pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
 }
 
 fn read_ops(broker: &Broker, state: &mut HalfMessages, from: i64) -> Result<(), PutError> {
-    let Some(queue) = broker.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
+    let Some(queue) = broker.tables.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
     let mut op = from;
     let mut waited = None;
     while op < queue.index.max().to_i64() {
@@ -140,7 +142,7 @@ fn moved_half(broker: &Broker, state: &HalfMessages, last: &RecordView<'_>) -> O
     let end = if is_again {
         last.queue_offset().to_i64()
     } else {
-        broker.log_queue(names::HALF_TOPIC, 0)?.index.max().to_i64()
+        broker.tables.log_queue(names::HALF_TOPIC, 0)?.index.max().to_i64()
     };
     let mut bytes = Vec::new();
     (state.first..end).find(|offset| {

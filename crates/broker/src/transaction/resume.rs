@@ -29,13 +29,14 @@ pub(crate) fn resume(broker: &Broker, id: &str) -> Result<LogOffset, Refusal> {
     if record.topic() != names::CHECK_MAX_TIME_TOPIC.as_bytes() {
         return Err(missing());
     }
-    broker.half_topic()?;
+    broker.tables.half_topic()?;
     let mut text = Vec::new();
     let dropped = [key::TRANSACTION_CHECK_TIMES, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
     properties::rewrite(&mut text, record.properties(), &dropped, &[]);
     let message =
         Message { properties: &text, store_host: broker.identity.store_host, ..Message::of(&record) };
-    let placed = broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
+    let placed =
+        broker.delivery.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
     tracing::info!(id, "a transaction that was given up is checked again");
     Ok(placed.end())
 }

@@ -12,9 +12,9 @@ use crate::testing::{ADDRESS, Fixture};
 fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
     let text = format!("TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{unique}\x02TAGS\x01t\x02{more}");
     let stored = format!("{text}REAL_TOPIC\x01T\x02REAL_QID\x011\x02__transactionId__\x01{unique}\x02");
-    let born_timestamp = fixture.broker.now_ms();
+    let born_timestamp = fixture.broker.runtime.now_ms();
     let message = crate::testing::message(unique.as_bytes(), stored.as_bytes());
-    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    fixture.broker.delivery.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
     let queue = fixture.queue(names::HALF_TOPIC, 0);
     let offset = queue.index.max().to_i64() - 1;
     let mut bytes = Vec::new();
@@ -46,7 +46,7 @@ fn bodies(fixture: &Fixture, topic: &str, queue_id: i32) -> Vec<String> {
 
 /// Checks undecided messages as if this many seconds had passed.
 fn check_after(fixture: &Fixture, seconds: i64) {
-    check_all(&fixture.broker, fixture.broker.now_ms() + seconds * 1000);
+    check_all(&fixture.broker, fixture.broker.runtime.now_ms() + seconds * 1000);
 }
 
 fn first(fixture: &Fixture) -> i64 {
@@ -293,9 +293,9 @@ fn behind_its_immunity_only_the_answer_to_a_check_counts() {
     let fixture = fixture();
     let stored =
         "PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x011\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x015\x02";
-    let born_timestamp = fixture.broker.now_ms() - 6000;
+    let born_timestamp = fixture.broker.runtime.now_ms() - 6000;
     let message = crate::testing::message(b"A", stored.as_bytes());
-    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    fixture.broker.delivery.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
     let at = read_half(&fixture.broker, 0, &mut Vec::new()).unwrap().to_i64();
     assert_eq!(commit(&fixture, (0, at)), Err(String::new()));
     assert!(bodies(&fixture, "T", 1).is_empty());
@@ -323,7 +323,7 @@ fn a_time_counts_from_the_commit() {
     let timed = fixture.messages(names::TIMER_TOPIC, 0);
     let get = |name| properties::get_str(&timed[0].1, name).unwrap();
     assert_eq!((get(key::REAL_TOPIC), get(key::REAL_QUEUE_ID)), ("T", "1"));
-    assert!(get(key::TIMER_OUT_MS).parse::<i64>().unwrap() > fixture.broker.now_ms() + 90_000);
+    assert!(get(key::TIMER_OUT_MS).parse::<i64>().unwrap() > fixture.broker.runtime.now_ms() + 90_000);
     assert!(bodies(&fixture, "T", 1).is_empty());
 }
 
@@ -483,7 +483,7 @@ fn a_copy_that_names_no_half_message_decides_none() {
     let fixture = fixture();
     assert_eq!(half(&fixture, "A", ""), (0, 0), "what a copy names");
     let copy = Message { sys_flag: 8, ..crate::testing::message(b"B", b"UNIQ_KEY\x01B\x02") };
-    fixture.broker.put("T", 1, &copy).unwrap();
+    fixture.broker.delivery.put("T", 1, &copy).unwrap();
     let fixture = fixture.killed();
     load(&fixture.broker).unwrap();
     assert_eq!(fixture.broker.delivery.transactions.lock().undecided(0), Some(0));

@@ -16,15 +16,15 @@ fn fixture() -> (Fixture, i64) {
     fixture.queue(names::TIMER_TOPIC, 0);
     fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture.put("T", 0, b"m", b"");
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     (fixture, now_ms)
 }
 
 /// Number of records in the timer topic and the revive topic together.
 fn stored(fixture: &Fixture) -> u64 {
     let revive = &fixture.broker.delivery.pops.revive_topic;
-    let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
-    let timer = fixture.broker.log_queue(names::TIMER_TOPIC, 0);
+    let queues = (0..8).filter_map(|queue_id| fixture.broker.tables.log_queue(revive, queue_id));
+    let timer = fixture.broker.tables.log_queue(names::TIMER_TOPIC, 0);
     queues.chain(timer).map(|queue| queue.index.max().get()).sum()
 }
 

@@ -105,7 +105,7 @@ fn a_slave_that_stands_by_keeps_its_checkpoints() {
     let crate::engine::Next::At(next_ms) = next else { panic!("{next:?}") };
     assert!(next_ms > clock.now_ms() + 1_000_000, "{next_ms}");
     broker.delivery.pops.store_all(broker);
-    assert!(broker.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
+    assert!(broker.tables.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
     assert_eq!(broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
 }
 

@@ -125,7 +125,7 @@ fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_do
     let end = fixture.queue("T", 0).index.max().to_i64();
     broker.tables.offsets.commit("G", "T", 0, end);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
-    let deadline_ms = broker.now_ms() + 20_000;
+    let deadline_ms = broker.runtime.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
@@ -170,8 +170,8 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     for _ in 0..2 {
         fixture.put("T", 0, b"m", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     }
-    let light = broker.topic("%LMQ%one").unwrap();
-    let deadline_ms = broker.now_ms() + 20_000;
+    let light = broker.tables.topic("%LMQ%one").unwrap();
+    let deadline_ms = broker.runtime.now_ms() + 20_000;
     let ordered = || {
         let ask = Ask {
             topic: "%LMQ%one".to_owned(),
@@ -231,7 +231,7 @@ fn a_peek_passes_over_damaged_messages() {
 /// A pop of the group `G` by tag B that may wait for 20 seconds, and the connection that gets its answer.
 fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
     fixture.broker.tables.groups.make("G", 1).unwrap();
-    let deadline_ms = fixture.broker.now_ms() + 20_000;
+    let deadline_ms = fixture.broker.runtime.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) };
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());

@@ -177,7 +177,7 @@ fn who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
         (Some(("alice", "wrong")), "check signature failed."),
     ] {
         // So that no answer waits.
-        guarded.clock.set(guarded.fixture.broker.now_ms() + auth::WINDOW_MS);
+        guarded.clock.set(guarded.fixture.broker.runtime.now_ms() + auth::WINDOW_MS);
         let refused = (response::NO_PERMISSION, expected.to_owned());
         assert_eq!(guarded.ask(user, request::SEND_MESSAGE_V2, SEND, b"Hello"), refused);
         for code in [request::GET_BROKER_CONFIG, request::QUERY_MESSAGE, request::AUTH_LIST_USER, 99_999] {
@@ -350,7 +350,7 @@ fn strictly_a_message_named_by_its_place_needs_its_own_topic() {
         let guarded = Guarded::new(&settings).with_alice(&["Topic:mine All", "Group:g Sub"]);
         let broker = &guarded.fixture.broker;
         broker.tables.groups.make("g", 1).unwrap();
-        broker.tables.topics.put(broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        broker.tables.topics.put(broker.tables.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
         let place = || broker.store.appended().to_i64().to_string();
         let message = place();
         guarded.fixture.put("secrets", 0, b"hidden", b"");
@@ -711,6 +711,7 @@ fn requests_of_the_broker_itself_are_signed() {
     let guarded = Guarded::new(&[AUTH, &inner]);
     let (broker, peer) = (&guarded.fixture.broker, peer());
     broker
+        .sessions
         .send_one_way(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
         .unwrap();
     let mut told = peer.pushed();

@@ -29,7 +29,7 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)
     for opaque in opaques {
         let mut bytes = send_frame(*opaque, None);
         let command = Command::decode(&mut bytes).unwrap();
-        forwards.forward((&peer, &caller), &command, &Port::Own, broker.now_ms() + came_ms).unwrap();
+        forwards.forward((&peer, &caller), &command, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
     }
     let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
     let answered = async {

@@ -50,8 +50,8 @@ impl Slow {
         let broker = &self.fixture.broker;
         let half = || {
             let text = b"TRAN_MSG\x01true\x02PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x010\x02";
-            let half = Message { born_timestamp: broker.now_ms(), ..message(b"half", text) };
-            broker.put(names::HALF_TOPIC, 0, &half).unwrap()
+            let half = Message { born_timestamp: broker.runtime.now_ms(), ..message(b"half", text) };
+            broker.delivery.put(names::HALF_TOPIC, 0, &half).unwrap()
         };
         let end = |state: i32| {
             let half = half();
@@ -62,8 +62,9 @@ impl Slow {
                 ("commitOrRollback", state.to_string()),
             ]
         };
-        let sent = broker.put("T", 0, &message(b"sent", b"")).unwrap();
-        let given_up = broker.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
+        let sent = broker.delivery.put("T", 0, &message(b"sent", b"")).unwrap();
+        let given_up =
+            broker.delivery.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
         let id = OffsetId { store_host: ADDRESS, log_offset: given_up.unwrap().log_offset }.to_string();
         let back = |level: i32| {
             vec![
@@ -72,7 +73,7 @@ impl Slow {
                 ("delayLevel", level.to_string()),
             ]
         };
-        let pop_ms = broker.now_ms();
+        let pop_ms = broker.runtime.now_ms();
         let handle = |offset: i64| {
             vec![
                 ("consumerGroup", "G".to_owned()),

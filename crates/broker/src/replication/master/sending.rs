@@ -22,7 +22,7 @@ impl Shell {
             length => self.broker.store.read_log(from, length, &mut peer.buffer),
         };
         peer.progress.next.store(from.get() + length as u64, Ordering::Relaxed);
-        peer.progress.sent.add(length as u64, self.broker.now_ms());
+        peer.progress.sent.add(length as u64, self.broker.runtime.now_ms());
         match read {
             Ok(Read::Done) if peer.buffer.len() == body + length => {
                 peer.is_held = peer.buffer.len() >= BUFFER_BYTES;

@@ -138,7 +138,7 @@ fn a_slave_that_does_not_take_the_tables_stays_outside_the_set() {
     let broker = master.fixture.broker.clone();
     let told = master.commit(7);
     master.slave_has(TableVersions::default());
-    broker.runtime.clock.set(broker.now_ms() + 2_000);
+    broker.runtime.clock.set(broker.runtime.now_ms() + 2_000);
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none() && table_changes::are_copied(&broker, &told));
     // The machine proposes it again after a while.
@@ -154,7 +154,7 @@ fn a_slave_of_rocketmq_joins_without_asking_for_tables() {
     let mut master = Master::new();
     assert_eq!(master.proposed(), None);
     let broker = master.fixture.broker.clone();
-    broker.runtime.clock.set(broker.now_ms() + 1_500);
+    broker.runtime.clock.set(broker.runtime.now_ms() + 1_500);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
 }
 

@@ -26,16 +26,25 @@ fn a_light_queue_is_read_like_any_other_and_stands_in_no_table() {
     let bodies: Vec<_> = fixture.messages("%LMQ%one", 0).into_iter().map(|(body, ..)| body).collect();
     assert_eq!(bodies, [b"a", b"c"]);
     assert!(fixture.broker.tables.topics.find("%LMQ%one").is_none());
-    assert!(fixture.broker.topic("%LMQ%nothing").is_some(), "somebody may wait at it");
-    assert!(fixture.broker.topic("%LMQ%one").unwrap().queue(&fixture.broker.store, 1).is_none());
-    assert_eq!(fixture.broker.group("%LMQ%g").unwrap().unwrap().retry_max_times, 16);
+    assert!(fixture.broker.tables.topic("%LMQ%nothing").is_some(), "somebody may wait at it");
+    assert!(fixture.broker.tables.topic("%LMQ%one").unwrap().queue(&fixture.broker.store, 1).is_none());
+    assert_eq!(
+        fixture
+            .broker
+            .tables
+            .group(&fixture.broker.runtime.config, "%LMQ%g")
+            .unwrap()
+            .unwrap()
+            .retry_max_times,
+        16
+    );
     assert_eq!(fixture.broker.tables.groups.version().counter, 0, "no table was written");
 }
 
 #[test]
 fn who_waits_at_a_light_queue_is_found_after_an_append() {
     let fixture = fixture(None);
-    let waited = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
+    let waited = fixture.broker.tables.log_queue("%LMQ%one", 0).unwrap();
     let queue = fixture.queue("T", 0);
     let mut batch = fixture.broker.store.batch();
     batch.push(&queue.index, &crate::testing::message(b"x", TO_ONE)).unwrap();
@@ -43,7 +52,7 @@ fn who_waits_at_a_light_queue_is_found_after_an_append() {
         .push(&queue.index, &crate::testing::message(b"y", b"INNER_MULTI_DISPATCH\x01%LMQ%two\x02"))
         .unwrap();
     fixture.broker.store.append(&mut batch, 1).unwrap();
-    let found = fixture.broker.further_queues(&batch);
+    let found = fixture.broker.tables.further_queues(&batch);
     assert_eq!(found.len(), 1, "nobody ever asked for the other one");
     assert!(Arc::ptr_eq(&found[0], &waited));
 }
@@ -51,24 +60,28 @@ fn who_waits_at_a_light_queue_is_found_after_an_append() {
 #[test]
 fn light_queues_that_nobody_waits_at_make_room_for_others() {
     let fixture = fixture(None);
-    let waited = fixture.broker.topic("%LMQ%waited").unwrap();
+    let waited = fixture.broker.tables.topic("%LMQ%waited").unwrap();
     // A suspended pull holds only its queue.
-    let pulled = fixture.broker.log_queue("%LMQ%pulled", 0).unwrap();
+    let pulled = fixture.broker.tables.log_queue("%LMQ%pulled", 0).unwrap();
     for number in 2..WAITED_MAX {
-        fixture.broker.topic(&format!("%LMQ%{number}")).unwrap();
+        fixture.broker.tables.topic(&format!("%LMQ%{number}")).unwrap();
     }
-    assert!(fixture.broker.topic("%LMQ%one-more").is_some());
-    let again = fixture.broker.topic("%LMQ%waited").unwrap();
+    assert!(fixture.broker.tables.topic("%LMQ%one-more").is_some());
+    let again = fixture.broker.tables.topic("%LMQ%waited").unwrap();
     assert!(Arc::ptr_eq(&waited, &again), "who waits there is still found");
-    assert!(Arc::ptr_eq(&pulled, &fixture.broker.log_queue("%LMQ%pulled", 0).unwrap()));
+    assert!(Arc::ptr_eq(&pulled, &fixture.broker.tables.log_queue("%LMQ%pulled", 0).unwrap()));
     assert_eq!(fixture.broker.tables.light.len(), 3);
 }
 
 #[test]
 fn more_light_queues_than_allowed_are_refused_with_2017() {
     let fixture = fixture(Some(2));
-    let admit =
-        |names: &str| fixture.broker.admit_light(format!("INNER_MULTI_DISPATCH\u{1}{names}\u{2}").as_bytes());
+    let admit = |names: &str| {
+        fixture.broker.tables.admit_light(
+            &fixture.broker.runtime.config,
+            format!("INNER_MULTI_DISPATCH\u{1}{names}\u{2}").as_bytes(),
+        )
+    };
     admit("%LMQ%a,Other,%LMQ%b").unwrap();
     admit("%LMQ%b,%LMQ%a").unwrap();
     let refusal = admit("%LMQ%c").unwrap_err();

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 
-use super::Broker;
+use super::Tables;
 use crate::change::Change;
+use crate::parts::Runtime;
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{Refusal, names};
 
-impl Broker {
+impl Tables {
     /// `SCHEDULE_TOPIC_XXXX`, in which delayed messages wait; refused when the thread that delivers them has stopped.
-    pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.runtime.supervisor.demand(SupervisedWork::Delay)?;
-        self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
+    pub(crate) fn schedule_topic(&self, runtime: &Runtime) -> Result<Arc<Topic>, Refusal> {
+        runtime.supervisor.demand(SupervisedWork::Delay)?;
+        self.find_or_ensure(names::SCHEDULE_TOPIC, runtime.delay_levels())
     }
 
     /// `rmq_sys_wheel_timer`, in which timed messages wait; refused when the thread that delivers them has stopped.
-    pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.runtime.supervisor.demand(SupervisedWork::Timer)?;
+    pub(crate) fn timer_topic(&self, runtime: &Runtime) -> Result<Arc<Topic>, Refusal> {
+        runtime.supervisor.demand(SupervisedWork::Timer)?;
         self.find_or_ensure(names::TIMER_TOPIC, 1)
     }
 
@@ -31,7 +32,7 @@ impl Broker {
     /// The configuration of a group's retry topic; `None` when the topic exists.
     pub(crate) fn retry_topic_missing(&self, group: &str, queues: i32) -> Option<TopicConfig> {
         let name = names::retry_topic(group);
-        let missing = self.tables.topics.find(&name).is_none();
+        let missing = self.topics.find(&name).is_none();
         missing.then(|| TopicConfig::new(name, queues, PERM_READ | PERM_WRITE))
     }
 
@@ -42,7 +43,7 @@ impl Broker {
 
     fn find_or_ensure(&self, name: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
         let missing = || Change::ensure_topic(TopicConfig::new(name, queues, PERM_READ | PERM_WRITE));
-        self.tables.topics.find(name).ok_or_else(|| Refusal::after(missing()))
+        self.topics.find(name).ok_or_else(|| Refusal::after(missing()))
     }
 
     /// `RMQ_SYS_TRANS_HALF_TOPIC`, in which undecided transaction messages wait.

@@ -2,27 +2,26 @@
 //! could get an offset that another message has after a power cut. In controller mode, consumers see only confirmed
 //! messages, so that a new master has them too.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use store::{FlushOutcome, Unit, WaitOutcome};
+use store::Unit;
 use wire::units::{LogOffset, QueueOffset};
 
-use super::Broker;
+use super::Replication;
 use crate::topics::Queue;
 
-/// Duration of a wait for the confirm offset, after which the wait is repeated.
-const CONFIRM_WAIT: Duration = Duration::from_secs(600);
+impl Replication {
+    /// Whether consumers may see a record that ends at `end`: under sync flush, whether it is on disk.
+    pub(crate) fn is_visible(&self, end: LogOffset) -> bool {
+        self.role.is_consistent() && self.durability.reaches(end)
+    }
 
-impl Broker {
     /// The end offset of a queue as consumers see it: the offset behind the last message they may read.
     pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
         // The order matters: everything before `max` was appended before the end of the log is read below.
         let max = queue.index.max();
-        if !self.replication.role.is_consistent() {
+        if !self.role.is_consistent() {
             return queue.index.min().to_i64();
         }
-        let Some(limit) = self.replication.durability.limit() else { return max.to_i64() };
+        let Some(limit) = self.durability.limit() else { return max.to_i64() };
         if limit >= self.store.appended() {
             return max.to_i64();
         }
@@ -34,40 +33,6 @@ impl Broker {
             read.is_err() || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= limit)
         };
         visible_end(queue.index.min().get(), max.get(), is_visible).cast_signed()
-    }
-
-    /// Wakes suspended pulls and pops of `queues` once consumers may see the log up to `end`, however long that takes.
-    pub(crate) fn wake_when_visible(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
-        if !self.replication.durability.waits_for_flush() {
-            return self.wake_when_confirmed(end, queues);
-        }
-        let store = self.store.clone();
-        store.when_flushed(end, Box::new(move |outcome| self.wake_flushed(end, queues, &outcome)));
-    }
-
-    /// Continues with [`Self::wake_when_visible`] after the flush of the log up to `end`. Waits again after a
-    /// timeout.
-    pub(crate) fn wake_flushed(
-        self: Arc<Self>,
-        end: LogOffset,
-        queues: Vec<Arc<Queue>>,
-        outcome: &FlushOutcome,
-    ) {
-        match outcome {
-            FlushOutcome::TimedOut => self.wake_when_visible(end, queues),
-            FlushOutcome::Flushed | FlushOutcome::Failed(_) => self.wake_when_confirmed(end, queues),
-        }
-    }
-
-    fn wake_when_confirmed(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
-        let store = self.store.clone();
-        let done = move |outcome| match outcome {
-            WaitOutcome::TimedOut => self.wake_when_confirmed(end, queues),
-            WaitOutcome::Reached | WaitOutcome::Failed(_) | WaitOutcome::Abandoned => {
-                queues.iter().for_each(|queue| self.wake(queue))
-            }
-        };
-        store.when_confirmed(end, CONFIRM_WAIT, Box::new(done));
     }
 }
 
