@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_481),
-    ("auth", 2676),
-    ("broker", 29_824),
+    ("auth", 2651),
+    ("broker", 29_406),
     ("client", 4775),
     ("console", 7560),
     ("controller", 1417),
-    ("grpc", 955),
+    ("grpc", 974),
     ("host", 266),
     ("lab", 21_013),
-    ("namesrv", 2477),
+    ("namesrv", 2468),
     ("net", 2743),
-    ("proxy", 6557),
-    ("replica", 4265),
-    ("sim", 3442),
-    ("store", 17_070),
+    ("proxy", 6554),
+    ("replica", 4071),
+    ("sim", 3320),
+    ("store", 17_084),
     ("vostok", 3514),
-    ("wire", 5522),
+    ("wire", 5613),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.

@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("client", &["wire", "net"]),
     ("namesrv", &["wire", "net", "auth"]),
     ("controller", &["wire", "store", "replica", "net", "client"]),
-    ("broker", &["wire", "store", "replica", "net", "auth", "client"]),
+    ("broker", &["wire", "store", "replica", "net", "auth", "client", "grpc"]),
     ("proxy", &["wire", "net", "grpc", "auth", "broker", "client"]),
     ("lab", &["wire", "net", "grpc", "client"]),
     ("admin", &["wire", "client", "host"]),

@@ -14,7 +14,7 @@ use wire::units::LogOffset;
 
 use crate::broker::Broker;
 use crate::caller::Caller;
-use crate::gate::{Need, Verified};
+use crate::gate::Need;
 use crate::{Refusal, names};
 
 /// Refuses a request for the message at `at` when its caller may do none of `actions` on the message's topic. A place without a
@@ -66,10 +66,14 @@ fn decide(
     (caller, request): (&Caller, Request<'_>),
     needs: &[Need<'_>],
 ) -> Result<(), Refusal> {
-    let verified = Verified::User(caller.user.clone());
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = broker.sessions.gate.authorize(broker.runtime.now_ms(), (verified, request), origin, needs);
+    let decided = broker.sessions.gate.authorize(
+        broker.runtime.now_ms(),
+        (caller.user.clone(), request),
+        origin,
+        needs,
+    );
     decided.map(drop).map_err(|denied| denied.error.into())
 }
 

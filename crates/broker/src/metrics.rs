@@ -12,7 +12,6 @@ mod decisions;
 mod export;
 mod exporter;
 mod exposition;
-mod http;
 mod labels;
 mod lag;
 mod logging;
@@ -20,6 +19,7 @@ mod node;
 mod otlp;
 #[cfg(test)]
 mod page;
+mod parts;
 mod rocketmq_exporter;
 mod rpc;
 mod scrape;

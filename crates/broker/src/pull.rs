@@ -21,7 +21,7 @@ use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::refused::Cause;
-use crate::reply_sink::{PullAnswer, ReplySink, ReplyWriter};
+use crate::reply_sink::{PullAnswer, PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 pub(crate) use scan::Scan;
@@ -68,8 +68,8 @@ pub(crate) fn pull(
     broker: &Arc<Broker>,
     scratch: &mut PullScratch,
     request: &PullRequest<'_>,
-    out: &mut dyn ReplyWriter,
-    later: &dyn Fn() -> Arc<dyn ReplySink>,
+    out: &mut dyn PullWriter,
+    later: &dyn Fn() -> Arc<dyn PullSink>,
 ) -> Result<(), Refusal> {
     let header = &request.header;
     let (mut pull, group) = check::check(broker, request)?;
@@ -128,9 +128,9 @@ pub(crate) fn pull(
 }
 
 /// Answers a pull from the disk pool, because its messages are not in memory.
-fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
+fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn PullSink>, pull: Pull) {
     let (reader, queued) = (broker.clone(), broker.runtime.clock.steady());
-    let read = move |sink: &Arc<dyn ReplySink>| {
+    let read = move |sink: &Arc<dyn PullSink>| {
         reader.figures.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         if let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) {
@@ -150,7 +150,7 @@ pub(crate) fn answer(
     scan: &Scan,
     units: &[Numbered],
     source: Source,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PullWriter,
 ) -> bool {
     if scan.code != response::SUCCESS {
         write_empty(broker, pull, scan, out);
@@ -220,7 +220,7 @@ pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered
 
 /// Answers a pull whose messages cannot be read, because the log was deleted meanwhile or the disk cannot read that
 /// range.
-fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn ReplyWriter) {
+fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn PullWriter) {
     let queue_min = pull.queue.index.min().to_i64();
     let (code, remark) = match error {
         // The client continues at the first offset of the queue, not behind all messages found: the newer ones may still exist.
@@ -243,7 +243,7 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
     out.pull(&PullAnswer { code, remark: &remark, header: scan.header(broker, pull) }, 0);
 }
 
-fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut dyn ReplyWriter) {
+fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut dyn PullWriter) {
     broker.tables.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
     out.pull(&PullAnswer { code: scan.code, remark: scan.status, header: scan.header(broker, pull) }, 0);
 }

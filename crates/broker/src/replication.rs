@@ -6,7 +6,7 @@
 //! ([`roles`]) starts and ends these threads when the task `controller-agent` ([`controller`]) learns of a new
 //! master.
 //!
-//! `replica::classic` and `replica::switch` decide what is sent, appended, reported and closed, and when.
+//! `replica::master` and `replica::slave` decide what is sent, appended, reported and closed, and when.
 //! `replica::agent` decides the requests to controllers. This module contains sockets, files, the clock, and the
 //! calls of the store.
 
@@ -26,6 +26,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use replica::agent::Identity;
+use replica::master::Master;
+use replica::slave::Slave;
 use tokio::sync::watch;
 
 use crate::broker::Broker;
@@ -94,8 +96,8 @@ impl Replication {
         if broker.runtime.config.is_slave() {
             let (end, flushed) = (broker.store.followed(), broker.store.flushed());
             let config = config.of_slave(&broker.runtime.config.store, broker.replication.durability.mode());
-            let slave = replica::classic::Slave::new(config, end, flushed.min(end));
-            let shell = slave::Shell::new(broker.clone(), slave::Machine::Classic(slave));
+            let slave = Slave::classic(config, end, flushed.min(end));
+            let shell = slave::Shell::new(broker.clone(), slave);
             let run = move |stopped| shell.run(stopped);
             return Ok(Self::Classic {
                 _worker: Some(Worker::start(broker, (SupervisedWork::Follow, "ha-slave"), run)?),
@@ -117,11 +119,9 @@ impl Replication {
         if config.waits_for_slaves() {
             broker.replication.durability.wait_for_slaves();
         }
-        let master = replica::classic::Master::new(
-            config.of_master(&broker.runtime.config.store),
-            master::range(&broker.store, false),
-        );
-        let (serving, machine) = (broker.clone(), master::Machine::Classic(master));
+        let range = master::range(&broker.store, false);
+        let machine = Master::classic(config.of_master(&broker.runtime.config.store), range);
+        let serving = broker.clone();
         let run = move |stopped| master::run(serving, listener, machine, None, stopped);
         Ok(Self::Classic {
             _worker: Some(Worker::start(broker, (SupervisedWork::Replicate, "ha-master"), run)?),

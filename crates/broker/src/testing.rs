@@ -280,15 +280,15 @@ impl Fixture {
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-        let command = Command::decode(&mut bytes).unwrap();
+        let frame = crate::remoting::RequestFrame::new(Command::decode(&mut bytes).unwrap());
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let dispatcher = crate::remoting::Dispatcher::new(self.broker.clone(), port);
         let mut out = Vec::new();
-        let request = dispatcher.request(&peer, &command, &CALLER);
-        if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)
-            && let Err(refusal) = crate::remoting::postpone(&dispatcher, &request, refusal)
+        let request = dispatcher.request(&peer, &frame, &CALLER);
+        if let Err(refusal) = dispatcher.serve_alone(&frame, &request, &mut out)
+            && let Err(refusal) = crate::remoting::postpone(&dispatcher, &frame, &request, refusal)
         {
-            dispatcher.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&frame, &refusal, &mut out);
         }
         self.broker.settle();
         // The disk pool may have to write the answer.

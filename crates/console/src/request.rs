@@ -1,8 +1,10 @@
 //! Parsed parts of a request: names with values from queries and forms, cookies. Also encodes both for links.
 
 use http::{HeaderMap, header};
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+/// Letters that are percent-encoded: all but those that RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Most values of a request; further ones are dropped.
 const VALUES_MAX: usize = 64;
 
@@ -70,33 +72,12 @@ pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 
 /// Percent-encodes a text for a query.
 pub(crate) fn encode(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Undoes percent-encoding; a plus is a blank. Bytes that are not UTF-8 become U+FFFD.
 pub(crate) fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-        rest = tail;
-        match (first, tail.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit)).and_then(hex)) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            (b'+', _) => bytes.push(b' '),
-            (other, _) => bytes.push(*other),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 /// The value of a cookie.

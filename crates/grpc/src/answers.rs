@@ -22,6 +22,13 @@ impl Answers {
         Self { response, body: None, frames: Frames::default() }
     }
 
+    /// Refuses messages of more than `bytes` bytes. Without this limit, any length is accepted.
+    #[must_use]
+    pub fn limited(mut self, bytes: usize) -> Self {
+        self.frames.limit(bytes);
+        self
+    }
+
     /// Returns the next message, or `None` at the end of a successful call.
     ///
     /// # Errors

@@ -61,13 +61,21 @@ impl Channel {
         Ok((Self { sender, origin: origin.to_owned(), headers }, carried))
     }
 
-    /// Makes the head of the calls of a method, such as `SendMessage`. The head tells the server that a call ends
-    /// after `timeout`.
+    /// Makes the head of the calls of a method of RocketMQ, such as `SendMessage`. The head tells the server that a
+    /// call ends after `timeout`.
     ///
     /// # Errors
     /// [`Failure::Connection`] when the name of the server is not valid in an address.
     pub fn method(&self, name: &str, timeout: Option<Duration>) -> Result<Method, Failure> {
-        let uri = format!("{}/apache.rocketmq.v2.MessagingService/{name}", self.origin);
+        self.method_of("apache.rocketmq.v2.MessagingService", name, timeout)
+    }
+
+    /// Makes the head of the calls of a method of any service, like [`Channel::method`].
+    ///
+    /// # Errors
+    /// [`Failure::Connection`] when the name of the server is not valid in an address.
+    pub fn method_of(&self, service: &str, name: &str, timeout: Option<Duration>) -> Result<Method, Failure> {
+        let uri = format!("{}/{service}/{name}", self.origin);
         let uri: Uri = uri.parse().map_err(Failure::connection)?;
         let mut request = Request::post(uri).body(()).map_err(Failure::connection)?;
         *request.headers_mut() = self.headers.clone();

@@ -56,30 +56,44 @@ pub fn framed(message: &impl Message) -> Bytes {
 
 /// The bytes of a stream, from which messages are taken.
 #[derive(Debug, Default)]
-pub(crate) struct Frames(BytesMut);
+pub(crate) struct Frames {
+    bytes: BytesMut,
+    /// Most bytes of a message, if there is a limit.
+    message_bytes_max: Option<usize>,
+}
 
 impl Frames {
+    /// Refuses messages of more than `bytes` bytes from now on.
+    pub fn limit(&mut self, bytes: usize) {
+        self.message_bytes_max = Some(bytes);
+    }
+
     pub fn push(&mut self, data: &[u8]) {
-        self.0.extend_from_slice(data);
+        self.bytes.extend_from_slice(data);
     }
 
     /// Takes the next message. Returns `None` if it is not complete.
     pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Failure> {
-        let Some(&[compressed, length @ ..]) = self.0.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let Some(&[compressed, length @ ..]) = self.bytes.first_chunk::<PREFIX_BYTES>() else {
+            return Ok(None);
+        };
         if compressed != 0 {
             return Err(Failure::connection("a compressed message arrived, which was not asked for"));
         }
         let length = u32::from_be_bytes(length) as usize;
-        if self.0.len() - PREFIX_BYTES < length {
+        if self.message_bytes_max.is_some_and(|most| length > most) {
+            return Err(Failure::connection("the answer is too long"));
+        }
+        if self.bytes.len() - PREFIX_BYTES < length {
             return Ok(None);
         }
-        self.0.advance(PREFIX_BYTES);
-        M::decode(self.0.split_to(length).freeze()).map(Some).map_err(Failure::connection)
+        self.bytes.advance(PREFIX_BYTES);
+        M::decode(self.bytes.split_to(length).freeze()).map(Some).map_err(Failure::connection)
     }
 
     /// Whether a partial message remains.
     pub fn is_cut(&self) -> bool {
-        !self.0.is_empty()
+        !self.bytes.is_empty()
     }
 }
 
@@ -127,5 +141,7 @@ mod tests {
         let mut frames = Frames::default();
         frames.push(&framed(&Status::ok())[..6]);
         assert_eq!((frames.next::<Status>(), frames.is_cut()), (Ok(None), true));
+        frames.limit(1);
+        assert_eq!(frames.next::<Status>(), Err(Failure::connection("the answer is too long")));
     }
 }

@@ -380,19 +380,19 @@ impl Brokers {
         }
     }
 
-    /// Whether all known brokers of a topic serve lite topics.
-    pub(crate) async fn serves_lite(&self, topic: &Topic) -> bool {
-        let is_served_here = match self {
-            Self::Local(Local { api, .. }) => {
-                api.serves_lite() || !topic.queues.iter().any(|it| it.broker == api.name())
+    /// Whether all known brokers of a topic serve lite topics. For an unknown topic: whether the broker of this process
+    /// serves them.
+    pub(crate) async fn serves_lite(&self, topic: Option<&Topic>) -> bool {
+        if let Self::Local(Local { api, .. }) = self {
+            let is_here = |topic: &Topic| topic.queues.iter().any(|it| it.broker == api.name());
+            if topic.is_none_or(is_here) && !api.serves_lite() {
+                return false;
             }
-            Self::Cluster(_) => true,
-        };
-        is_served_here
-            && match self.cluster() {
-                Some(cluster) => Box::pin(cluster.serves_lite(topic, self.own())).await,
-                None => true,
-            }
+        }
+        match (topic, self.cluster()) {
+            (Some(topic), Some(cluster)) => Box::pin(cluster.serves_lite(topic, self.own())).await,
+            _ => true,
+        }
     }
 
     /// Changes the lite topics of a client at every broker from which their parent topic can be read. Notices for the

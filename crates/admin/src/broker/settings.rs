@@ -239,22 +239,8 @@ async fn needs_setting(session: &Session, broker: &str, key: &str) -> Result<(),
 
 /// The name that is spelled most similarly, with at most a third of the letters changed.
 fn nearest<'n>(key: &str, names: impl Iterator<Item = &'n String>) -> Option<&'n String> {
-    let distances = names.map(|name| (distance(&key.to_lowercase(), &name.to_lowercase()), name));
+    let distances = names.map(|name| (strsim::levenshtein(&key.to_lowercase(), &name.to_lowercase()), name));
     distances.min().filter(|(distance, _)| *distance * 3 <= key.len()).map(|(_, name)| name)
-}
-
-/// Letters that are to be added, left out or replaced (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], place + 1);
-        for (at, with) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(letter != with);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

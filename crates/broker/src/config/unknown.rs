@@ -50,18 +50,10 @@ pub(super) fn nearest(key: &str) -> Option<&'static str> {
 
 /// Returns the edit distance of two names, ignoring case.
 fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<u8> = right.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, byte) in left.bytes().take(128).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, other) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(byte.to_ascii_lowercase() != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
+    strsim::generic_levenshtein(
+        &left.as_bytes()[..left.len().min(128)].to_ascii_lowercase(),
+        &right.as_bytes().to_ascii_lowercase(),
+    )
 }
 
 fn parse(text: &'static str, cpus: usize) -> HashMap<&'static str, WithoutEffect> {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prost::Message;
-
 use super::exposition::Exposition;
 use super::otlp::{
     Data, Deltas, Gauge, Histogram, KeyValue, Metric, Points, Request, Resource, ResourceMetrics, Scope,
@@ -48,10 +46,9 @@ pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
             logging::write(&metrics);
             continue;
         }
-        let requests = batches(metrics, settings.batch_max).into_iter();
-        let requests = requests.map(|batch| request(&broker, batch).encode_to_vec());
-        let exported = collector::export(&settings, requests.collect());
-        let outcome = within(settings.otlp_timeout, exported).await;
+        let batches = batches(metrics, settings.batch_max).into_iter();
+        let requests: Vec<_> = batches.map(|batch| request(&broker, batch)).collect();
+        let outcome = within(settings.otlp_timeout, collector::export(&settings, &requests)).await;
         match outcome.unwrap_or_else(|| Err(late(settings.otlp_timeout))) {
             Ok(()) => failures = 0,
             // Once until it works again: a collector may be away for days.

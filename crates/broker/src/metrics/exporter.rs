@@ -1,19 +1,26 @@
 //! Exporter: the port for Prometheus scrapes and for probes of liveness and readiness. It has two threads of its own,
 //! because a scrape may wait for the disk, and probes must not.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{Either, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use net::{Limits, Workers};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::export::{self, Destination};
-use super::exposition::CONTENT_TYPE;
-use super::http::{self, HEAD_BYTES_MAX, Page, Request, Status};
+use super::exposition::TEXT_FORMAT;
+use super::parts::Parts;
 use super::rocketmq_exporter;
 use super::scrape::scrape;
 use crate::broker::Broker;
@@ -27,6 +34,9 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// Timeout of a client's request. Short, so that silent connections free their places for probes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 1 });
+
+/// Most bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 8 << 10;
 
 /// Timeout of the response, including a scrape that waits for the disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
@@ -128,7 +138,7 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
     };
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = places.clone().acquire_owned().await {
-        let mut stream = match listener.accept().await {
+        let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "a connection for metrics cannot be accepted");
@@ -138,7 +148,7 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
         };
         let (broker, workers) = (broker.clone(), tasks.clone());
         let task = move || async move {
-            if net::caught(serve(broker, &workers, &mut stream)).await.is_err() {
+            if net::caught(serve(&broker, &workers, stream)).await.is_err() {
                 tracing::error!("a request for metrics panicked");
             }
             drop(place);
@@ -151,46 +161,41 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
 }
 
 /// Answers a request. The connection is closed after it.
-async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -> io::Result<()> {
-    let Some(head) = within(REQUEST_TIMEOUT, read_head(stream)).await.transpose()? else { return Ok(()) };
-    let answered = async {
-        let request = http::parse(&head);
-        let (status, page) = match request {
-            Ok(request) => match request.page {
-                Page::Metrics => return metrics(broker, workers, request, scrape, stream).await,
-                Page::ExporterMetrics => {
-                    return metrics(broker, workers, request, rocketmq_exporter::scrape, stream).await;
-                }
-                Page::Health => probe_answer(unhealthy_reason(&broker)),
-                Page::Readiness => {
-                    probe_answer(unhealthy_reason(&broker).or_else(|| not_ready_reason(&broker)))
-                }
-            },
-            Err(status) => (status, status.reason().to_owned()),
-        };
-        let is_head = request.is_ok_and(|request| request.is_head);
-        stream.write_all(&http::response(status, PLAIN, &page, is_head)).await?;
-        stream.shutdown().await
+async fn serve(broker: &Arc<Broker>, workers: &Workers, stream: TcpStream) {
+    let service = service_fn(async |request| Ok::<_, Infallible>(respond(broker, workers, &request)));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    // A client may close its half of the connection after the request.
+    let served = server.keep_alive(false).half_close(true).serve_connection(TokioIo::new(stream), service);
+    // The client is gone, or its request is not HTTP.
+    let _ = within(REQUEST_TIMEOUT + ANSWER_TIMEOUT, served).await;
+}
+
+type Answer = Response<Either<Full<Bytes>, Parts>>;
+
+/// Finds the response to a request.
+fn respond(broker: &Arc<Broker>, workers: &Workers, request: &Request<Incoming>) -> Answer {
+    let is_head = request.method() == Method::HEAD;
+    if !is_head && request.method() != Method::GET {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let make: MakePage = match request.uri().path() {
+        "/metrics" => scrape,
+        "/metrics/exporter" => rocketmq_exporter::scrape,
+        "/healthz" => return probe_answer(unhealthy_reason(broker)),
+        "/readyz" => return probe_answer(unhealthy_reason(broker).or_else(|| not_ready_reason(broker))),
+        _ => return refusal(StatusCode::NOT_FOUND),
     };
-    within(ANSWER_TIMEOUT, answered).await.unwrap_or(Ok(()))
+    let page = if is_head { Either::Left(Full::default()) } else { metrics(broker.clone(), workers, make) };
+    answer(StatusCode::OK, TEXT_FORMAT, page)
 }
 
 /// Makes a page of metrics. Its first parts are sent while later parts are made.
 type MakePage = fn(&Broker, Option<mpsc::UnboundedSender<String>>) -> String;
 
-/// Answers with a page of metrics.
-async fn metrics(
-    broker: Arc<Broker>,
-    workers: &Workers,
-    request: Request,
-    make: MakePage,
-    stream: &mut TcpStream,
-) -> io::Result<()> {
-    stream.write_all(&http::head_of_parts(CONTENT_TYPE, request.reads_chunks)).await?;
-    if request.is_head {
-        return stream.shutdown().await;
-    }
-    let (sender, mut parts) = mpsc::unbounded_channel();
+/// Returns a page of metrics, which is made on the worker of scrapes.
+fn metrics(broker: Arc<Broker>, workers: &Workers, make: MakePage) -> Either<Full<Bytes>, Parts> {
+    let (sender, parts) = mpsc::unbounded_channel();
     let (rest, made) = oneshot::channel();
     let task = move || async move {
         // A client that gave up waiting gets no scrape.
@@ -198,38 +203,30 @@ async fn metrics(
             let _gone = rest.send(make(&broker, Some(sender)));
         }
     };
-    if workers.spawn(SCRAPES, task).is_err() {
-        // The broker stops.
-        return Ok(());
-    }
-    let framed = |part: String| if request.reads_chunks { http::chunk(&part) } else { part.into_bytes() };
-    while let Some(part) = parts.recv().await {
-        stream.write_all(&framed(part)).await?;
-    }
-    // Without a rest the page could not be made: it ends without its last chunk.
-    let Ok(rest) = made.await else { return Ok(()) };
-    stream.write_all(&framed(rest)).await?;
-    if request.reads_chunks {
-        stream.write_all(http::LAST_CHUNK).await?;
-    }
-    stream.shutdown().await
+    // If the broker stops, the page fails because the task is dropped.
+    let _stops = workers.spawn(SCRAPES, task);
+    Either::Right(Parts::new(parts, made))
 }
 
-/// Reads the head of a request. Incomplete if the client sent less, or too much.
-async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    while !http::is_whole(&head) && head.len() < HEAD_BYTES_MAX {
-        if stream.read_buf(&mut head).await? == 0 {
-            break;
-        }
-    }
-    Ok(head)
+fn answer(status: StatusCode, content_type: &'static str, page: Either<Full<Bytes>, Parts>) -> Answer {
+    let mut answer = Response::new(page);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
 }
 
-fn probe_answer(reason: Option<String>) -> (Status, String) {
+fn plain(status: StatusCode, text: String) -> Answer {
+    answer(status, PLAIN, Either::Left(Full::from(text)))
+}
+
+fn refusal(status: StatusCode) -> Answer {
+    plain(status, status.to_string())
+}
+
+fn probe_answer(reason: Option<String>) -> Answer {
     match reason {
-        None => (Status::Ok, "ok\n".to_owned()),
-        Some(reason) => (Status::Unavailable, reason + "\n"),
+        None => plain(StatusCode::OK, "ok\n".to_owned()),
+        Some(reason) => plain(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
     }
 }
 

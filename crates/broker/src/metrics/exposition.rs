@@ -8,7 +8,7 @@ use super::catalogue::{Kind, Metric};
 use super::otlp::{self, Points};
 
 /// Content type of the text.
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Label of the series that sums up series beyond the limit, with OpenTelemetry's name.
 const OVERFLOW: &str = "otel_metric_overflow";

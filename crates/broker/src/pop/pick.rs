@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use store::{AppendError, Numbered};
 use wire::body::Checkpoint;
 use wire::codes::response;
-use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
+use wire::pop::{Kind, ORDER_REVIVE_QUEUE, QueueOffsets};
 use wire::units::LogOffset;
 
 use super::order;
@@ -327,22 +327,27 @@ impl Picking<'_> {
     fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Yields {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;
-        self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
         let times = (self.popped.pop_ms, self.pop.invisible_ms);
         if self.ask.ordered {
             let mut in_flight = cell.in_flight();
             let state =
                 order::popped(in_flight.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
-            let (counts, least) = order::counts(&state);
+            let deliveries = Some(order::deliveries(&state));
             in_flight.order = Some(state);
             drop(in_flight);
             self.broker.delivery.pops.order_file.changed();
-            self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
+            self.popped.queues.push(QueueOffsets {
+                kind,
+                queue_id: cell.queue_id,
+                start,
+                offsets,
+                deliveries,
+            });
             cell.commit(&self.broker.tables.offsets, start);
             return Yields::Order;
         }
         let (pop_ms, invisible_ms) = times;
-        Yields::Checkpoint(Checkpoint {
+        let checkpoint = Checkpoint {
             broker_name: self.broker.runtime.config.broker_name.clone(),
             group: cell.group.to_string(),
             diffs: offsets.iter().map(|offset| i32::try_from(offset - start).unwrap_or(i32::MAX)).collect(),
@@ -354,7 +359,15 @@ impl Picking<'_> {
             start_offset: start,
             topic: cell.topic.to_string(),
             ..Checkpoint::default()
-        })
+        };
+        self.popped.queues.push(QueueOffsets {
+            kind,
+            queue_id: cell.queue_id,
+            start,
+            offsets,
+            deliveries: None,
+        });
+        Yields::Checkpoint(checkpoint)
     }
 
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.

@@ -24,7 +24,7 @@ use crate::broker::Broker;
 use crate::disk_pool::Kind;
 use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
 use crate::pull::Source;
-use crate::reply_sink::{PopStatus, Popped, ReplySink, ReplyWriter};
+use crate::reply_sink::{PopSink, PopStatus, PopWriter, Popped};
 use crate::send::not_put;
 use crate::slow::WaitCause;
 use crate::state::Cell;
@@ -52,8 +52,8 @@ enum Run {
 pub(crate) fn pop(
     broker: &Arc<Broker>,
     request: &PopRequest<'_>,
-    out: &mut dyn ReplyWriter,
-    later: &dyn Fn() -> Arc<dyn ReplySink>,
+    out: &mut dyn PopWriter,
+    later: &dyn Fn() -> Arc<dyn PopSink>,
 ) -> Result<(), Refusal> {
     start(broker, request::pop(broker, request)?, out, later);
     Ok(())
@@ -66,8 +66,8 @@ pub(crate) fn pop(
 pub(crate) fn notify(
     broker: &Arc<Broker>,
     (target, polling): (&PopTarget<'_>, &Polling<'_>),
-    out: &mut dyn ReplyWriter,
-    later: &dyn Fn() -> Arc<dyn ReplySink>,
+    out: &mut dyn PopWriter,
+    later: &dyn Fn() -> Arc<dyn PopSink>,
 ) -> Result<(), Refusal> {
     start(broker, request::notice(broker, target, polling)?, out, later);
     Ok(())
@@ -78,10 +78,10 @@ pub(crate) fn notify(
 /// yet is refused as busy.
 fn run_in_pool(
     broker: &Arc<Broker>,
-    sink: &Arc<dyn ReplySink>,
+    sink: &Arc<dyn PopSink>,
     ask: &Arc<Ask>,
     mut search: Search,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PopWriter,
 ) -> bool {
     let is_search = search.bytes > 0;
     if is_search && !search.admit(&broker.delivery.pops.searches) {
@@ -104,7 +104,7 @@ fn run_in_pool(
     // Requests of the group that are woken now would search the same messages.
     let goes_on = Arc::new(AtomicBool::new(false));
     let is_going_on = goes_on.clone();
-    let read = move |sink: &Arc<dyn ReplySink>| {
+    let read = move |sink: &Arc<dyn PopSink>| {
         reader.figures.note_slow("pop", WaitCause::DiskPool, queued);
         let begin = reader.runtime.clock.steady();
         sink.write(&mut |out| {
@@ -132,10 +132,10 @@ fn run_in_pool(
 /// the search continues.
 fn search_on(
     broker: &Arc<Broker>,
-    sink: &Arc<dyn ReplySink>,
+    sink: &Arc<dyn PopSink>,
     ask: &Arc<Ask>,
     search: Search,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PopWriter,
 ) -> bool {
     if is_over(broker, ask) {
         give_up(ask, NoWait::TimedOut, out);
@@ -180,7 +180,7 @@ pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     drive(broker, broker.delivery.pops.poll_timeouts.expired(now_ms));
 }
 
-fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
+fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn PopWriter, later: &dyn Fn() -> Arc<dyn PopSink>) {
     let (ask, mut search) = (Arc::new(ask), Search::default());
     let goes_on = match run_slice(broker, &ask, Source::Memory, &mut search, out) {
         Run::Answered => false,
@@ -197,10 +197,10 @@ fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn 
 /// that no other request is woken for the messages that it examined.
 pub(super) fn wait(
     broker: &Arc<Broker>,
-    sink: &Arc<dyn ReplySink>,
+    sink: &Arc<dyn PopSink>,
     ask: &Arc<Ask>,
     mut search: Search,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PopWriter,
 ) -> bool {
     let settings = &broker.runtime.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
@@ -263,7 +263,7 @@ struct InHand {
 }
 
 impl InHand {
-    fn run(mut self, out: &mut dyn ReplyWriter) {
+    fn run(mut self, out: &mut dyn PopWriter) {
         let Some(held) = self.held.take() else { return };
         let ask = held.ask.clone();
         if resume(&self.broker, held, out) {
@@ -282,7 +282,7 @@ impl Drop for InHand {
 }
 
 /// Runs a suspended request again, and suspends it again without a message. Returns true if it was answered.
-fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -> bool {
+fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn PopWriter) -> bool {
     let SuspendedPop { sink, ask, id } = held;
     let mut search = Search::default();
     for round in 0..=TRIES_MAX {
@@ -340,7 +340,7 @@ fn run_slice(
     ask: &Ask,
     source: Source,
     search: &mut Search,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PopWriter,
 ) -> Run {
     let end = search.bytes.saturating_add(SLICE_BYTES);
     loop {
@@ -351,13 +351,7 @@ fn run_slice(
     }
 }
 
-fn run_once(
-    broker: &Broker,
-    ask: &Ask,
-    source: Source,
-    search: &mut Search,
-    out: &mut dyn ReplyWriter,
-) -> Run {
+fn run_once(broker: &Broker, ask: &Ask, source: Source, search: &mut Search, out: &mut dyn PopWriter) -> Run {
     let topic = match current_topic(broker, ask) {
         Ok(topic) => topic,
         Err(refusal) => {
@@ -390,7 +384,7 @@ fn run_once(
     }
 }
 
-fn give_up(ask: &Ask, why: NoWait, out: &mut dyn ReplyWriter) {
+fn give_up(ask: &Ask, why: NoWait, out: &mut dyn PopWriter) {
     let Want::Pop(pop) = &ask.want else { return out.noticed(false, why == NoWait::Full) };
     let status = if why == NoWait::Full { PopStatus::Full } else { PopStatus::TimedOut };
     out.popped(status, Popped::default(), pop.invisible_ms);

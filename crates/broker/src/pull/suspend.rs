@@ -7,7 +7,7 @@ use wire::codes::response;
 use super::{Pull, Scan, Source, answer, check, read_from_disk, write_empty};
 use crate::broker::Broker;
 use crate::long_polling::SuspendedPull;
-use crate::reply_sink::{ReplySink, ReplyWriter};
+use crate::reply_sink::{PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 
@@ -88,7 +88,7 @@ fn hand_over(broker: &Arc<Broker>, queue: Arc<Queue>, held: SuspendedPull) {
 }
 
 /// Runs a pull that was taken out of its list; puts the pull back when no message matched.
-fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &mut dyn ReplyWriter) {
+fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &mut dyn PullWriter) {
     let (deadline_ms, id) = (held.deadline_ms, held.id);
     for round in 1.. {
         // The long polling timeout may have fired while the pull was out of its list, and it fires once only.
@@ -118,7 +118,7 @@ fn resume(
     queue: &Arc<Queue>,
     mut held: SuspendedPull,
     expired: bool,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PullWriter,
 ) -> Option<SuspendedPull> {
     let mut units = Vec::new();
     let ended = renew(broker, queue, &mut held);
@@ -165,7 +165,7 @@ fn finds_nothing(scan: &Scan) -> bool {
 /// message matched.
 pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: SuspendedPull) {
     let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.runtime.clock.steady());
-    let read = move |sink: &Arc<dyn ReplySink>| {
+    let read = move |sink: &Arc<dyn PullSink>| {
         reader.figures.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         // Much may have changed while the pull waited for a thread.

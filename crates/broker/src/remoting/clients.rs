@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use wire::body::{CheckClientBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, QuerySubscription};
+use wire::body::{CheckClientBody, LockBatchBody, LockBatchResponseBody, QuerySubscription};
 
 use super::answer::Answer;
 use super::codec::{done, json, strict_json};
@@ -25,15 +25,15 @@ fn context<'a>(r: &Request<'a>) -> RequestContext<'a> {
 /// 34 `HEART_BEAT`, with and without subscriptions.
 pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, command) = (r.broker, r.command);
-    let mut data: HeartbeatData = r.body()?;
+    let data = r.heartbeat.parse(command.body)?;
     let member = Member {
-        client_id: std::mem::take(&mut data.client_id),
+        client_id: data.client_id.clone(),
         language: command.language,
         version: command.version,
         link: super::link::link(r.peer),
         seen_ms: broker.runtime.now_ms(),
     };
-    let is_sub_change = clients::heartbeat(&context(r), &member, &data, |consumer, queues| {
+    let is_sub_change = clients::heartbeat(&context(r), &member, data, |consumer, queues| {
         // A light group has no retry topic.
         let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(&consumer.group_name);
         if is_light { None } else { broker.tables.retry_topic_missing(&consumer.group_name, queues) }

@@ -3,7 +3,7 @@
 
 use store::timer::TimerCheck;
 
-use super::answer::Answer;
+use super::answer::{Answer, not_supported};
 use super::incoming::Request;
 use crate::Refusal;
 
@@ -17,7 +17,7 @@ pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
         Some(checkpoint) if !broker.replication.role.is_slave() => checkpoint,
         // A Java slave would take the answer over, whatever its version.
         _ if !config.has_acting_master() || !config.is_slave() => {
-            return Err(super::not_supported(r.command.code));
+            return Err(not_supported(r.command.code));
         }
         _ => TimerCheck { version: [-1, 0, 0], ..TimerCheck::default() },
     };

@@ -1,9 +1,10 @@
 //! Which request codes are served.
 
+use super::incoming::ParsedHeartbeat;
 use super::*;
 use crate::testing::Fixture;
 use serde_json::{Value, json};
-use wire::codes::Language;
+use wire::codes::{Language, request};
 
 /// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
 /// `BrokerController.registerProcessor`).
@@ -168,6 +169,7 @@ fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
         broker: &fixture.broker,
         peer: &peer,
         command: &command,
+        heartbeat: &ParsedHeartbeat::default(),
         caller: &crate::testing::CALLER,
         port: &Port::Own,
         begin: std::time::Duration::ZERO,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use net::{CallError, ConnectionHandle, Workers};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::in_sync::SetEpoch;
+use replica::master::MasterEvent;
 use replica::roster::{Answer, Request};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
@@ -20,7 +21,6 @@ use wire::ha::{BrokerId, Epoch};
 
 use super::Clock;
 use super::files::save_identity;
-use super::master::Decided;
 use super::roles::Order;
 use crate::broker::Broker;
 use crate::engine::{BLOCKING, PUNCTUAL};
@@ -147,8 +147,8 @@ impl Task {
                 }
             }
             AgentAction::LeadOn(epoch, committed) => {
-                self.order(Order::Decided(Decided::Again(epoch)));
-                self.order(Order::Decided(Decided::Committed(committed)));
+                self.order(Order::Decided(MasterEvent::Elected(epoch)));
+                self.order(Order::Decided(MasterEvent::SetCommitted(committed)));
             }
             AgentAction::Follow(epoch, _, master) => {
                 if let Some(own) = self.agent.broker() {
@@ -157,9 +157,9 @@ impl Task {
             }
             // A slave needs to know nothing of its master's new epoch before bytes of it come. The thread `role` registers.
             AgentAction::FollowOn(_) | AgentAction::Unfence => {}
-            AgentAction::SetCommitted(set) => self.order(Order::Decided(Decided::Committed(set))),
-            AgentAction::SetRefused => self.order(Order::Decided(Decided::Refused)),
-            AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
+            AgentAction::SetCommitted(set) => self.order(Order::Decided(MasterEvent::SetCommitted(set))),
+            AgentAction::SetRefused => self.order(Order::Decided(MasterEvent::SetRefused)),
+            AgentAction::SetUnknown => self.order(Order::Decided(MasterEvent::SetUnknown)),
             AgentAction::Resign(heir) => tracing::warn!(
                 disk = %self.broker.runtime.config.store.commit_log.display(),
                 pending = ?self.broker.runtime.disk_watch.pending(self.broker.store.unfinished()),

@@ -7,7 +7,6 @@ mod evidence;
 mod greetings;
 mod in_sync;
 mod line_limit;
-mod machine;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -21,12 +20,14 @@ use std::time::Duration;
 use net::Stream;
 use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
+use replica::master::{Master, MasterAction, MasterEvent};
 use replica::transfer::{LogRange, PeerId};
 use store::{FlushOutcome, Store, WaitOutcome};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use wire::ha::BrokerId;
+use wire::ha::switch::SlaveFrame;
 
 use super::Clock;
 use super::files::EpochFile;
@@ -37,9 +38,6 @@ use connection::{Event, read, write};
 use evidence::{Candidate, Evidence};
 use greetings::Greetings;
 use line_limit::LineLimit;
-pub(crate) use machine::Decided;
-pub(super) use machine::Machine;
-use machine::{Action, Event as MachineEvent, Received};
 
 /// Size of a connection's buffer from which on no further frame is added before the socket has taken the buffer.
 const BUFFER_BYTES: usize = 512 << 10;
@@ -79,14 +77,14 @@ struct Peer {
 /// Channels between an elected master and the controllers.
 pub(super) struct ToControllers {
     /// Decisions of the controllers about this master.
-    pub decided: mpsc::Receiver<Decided>,
+    pub decided: mpsc::Receiver<MasterEvent>,
     /// Sender of proposals of the in-sync set. The machine makes a proposal at a time.
     pub proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
 }
 
 struct Shell {
     broker: Arc<Broker>,
-    machine: Machine,
+    machine: Master,
     proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
     /// The proposal that waits until its newcomers have the tables.
     admission: Option<Admission>,
@@ -141,7 +139,7 @@ pub(super) async fn bind(
 pub(super) async fn run(
     broker: Arc<Broker>,
     listener: std::net::TcpListener,
-    machine: Machine,
+    machine: Master,
     controllers: Option<ToControllers>,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -156,7 +154,7 @@ pub(super) async fn run(
         (broker.replication.table_copies.changes(), broker.replication.table_copies.silent());
     let mut machines = broker.replication.replicas.slave_machines.changes();
     let mut shell = Shell::new(broker, machine, proposals, events);
-    shell.step(MachineEvent::Log(shell.range()));
+    shell.step(MasterEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
     loop {
         shell.recount();
@@ -167,27 +165,27 @@ pub(super) async fn run(
             _ = stopped.changed() => break,
             (stream, remote) = greetings.next() => shell.accept(stream, remote),
             Some((peer, event)) = received.recv() => shell.take(peer, event),
-            Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
+            Some(event) = next(&mut decided) => shell.step(event),
             () = admission::news(&mut copies, shell.admission.is_some()) => {}
             Ok(()) = silent.changed() => {
                 let slaves = silent.borrow_and_update().clone();
                 shell.put_out(&slaves);
             }
             Ok(()) = machines.changed() => shell.is_recount_due = true,
-            () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
+            () = grown.notified() => shell.step(MasterEvent::Log(shell.range())),
             () = flushed.notified() => {
                 let end = shell.broker.store.flushed();
-                shell.step(MachineEvent::Flushed(end));
+                shell.step(MasterEvent::Flushed(end));
             }
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
                 shell.is_recount_due = true;
                 shell.epoch_file.retry(&shell.broker);
-                shell.step(MachineEvent::Timer);
+                shell.step(MasterEvent::Timer);
             }
         }
     }
-    shell.step(MachineEvent::Stop);
+    shell.step(MasterEvent::Stop);
 }
 
 /// Returns the first connection of the machine with the most connections. So many connections of a machine do not
@@ -201,7 +199,7 @@ fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Opti
 }
 
 /// Returns the next decision of the controllers. Never returns for a classic master.
-async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
+async fn next(decided: &mut Option<mpsc::Receiver<MasterEvent>>) -> Option<MasterEvent> {
     match decided {
         Some(decided) => decided.recv().await,
         None => std::future::pending().await,
@@ -222,7 +220,7 @@ pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
 impl Shell {
     fn new(
         broker: Arc<Broker>,
-        machine: Machine,
+        machine: Master,
         proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
         events: mpsc::Sender<(PeerId, Event)>,
     ) -> Self {
@@ -256,7 +254,7 @@ impl Shell {
     }
 
     fn sends_durable(&self) -> bool {
-        matches!(self.machine, Machine::Elected(_)) && self.broker.replication.durability.waits_for_flush()
+        self.machine.election().is_some() && self.broker.replication.durability.waits_for_flush()
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
@@ -276,9 +274,9 @@ impl Shell {
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // Appends during the time without a slave were not reported to the machine.
-        self.step(MachineEvent::Log(self.range()));
-        self.step(MachineEvent::Connected(id, remote.ip()));
-        self.step(MachineEvent::Counted(id, false));
+        self.step(MasterEvent::Log(self.range()));
+        self.step(MasterEvent::Connected(id, remote.ip().into()));
+        self.step(MasterEvent::Counted(id, false));
         self.is_recount_due = true;
         self.recount();
     }
@@ -320,7 +318,7 @@ impl Shell {
             line.inspect(|connections| {
                 tracing::warn!(%closed, connections, "a connection to the port for slaves is closed to make room for a further connection");
             });
-            self.step(MachineEvent::Closed(gives_way));
+            self.step(MasterEvent::Closed(gives_way));
         }
         true
     }
@@ -350,7 +348,7 @@ impl Shell {
             let is_counted = counted.contains(&id);
             let Some(peer) = self.peers.get(&id) else { continue };
             if peer.progress.is_known.swap(is_counted, Ordering::Relaxed) != is_counted {
-                self.step(MachineEvent::Counted(id, is_counted));
+                self.step(MasterEvent::Counted(id, is_counted));
                 self.note_progress(id);
             }
         }
@@ -369,23 +367,23 @@ impl Shell {
     fn take(&mut self, id: PeerId, event: Event) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
-            Event::Received(received) => {
+            Event::Received(frame) => {
                 let is_new = !peer.progress.is_slave();
                 peer.progress.heard_ms.store(self.broker.runtime.now_ms(), Ordering::Relaxed);
-                if let Received::Handshake(handshake) = received {
+                if let SlaveFrame::Handshake(handshake) = frame {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {
                         let (remote, broker_id) = (peer.progress.remote, handshake.broker_id.get());
                         tracing::warn!(%remote, broker_id, "a connection to the port for slaves is closed: its slave id is in use by a slave on another machine");
                         self.remove(id);
-                        self.step(MachineEvent::Closed(id));
+                        self.step(MasterEvent::Closed(id));
                         return;
                     }
                     peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
                 }
                 // A slave may have asked for what was appended since the last look.
-                self.step(MachineEvent::Log(self.range()));
-                self.step(MachineEvent::Received(id, received));
+                self.step(MasterEvent::Log(self.range()));
+                self.step(MasterEvent::received(id, frame));
                 self.note_progress(id);
                 if is_new {
                     self.is_recount_due = true;
@@ -393,14 +391,14 @@ impl Shell {
                 }
                 if let Some(peer) = self.peers.get(&id).filter(|peer| is_new && peer.progress.is_slave()) {
                     let remote = peer.progress.remote;
-                    if peer.progress.is_known() || matches!(self.machine, Machine::Elected(_)) {
+                    if peer.progress.is_known() || self.machine.election().is_some() {
                         tracing::info!(%remote, "a slave has connected");
                     } else if let Some(connections) = self.strangers.note(self.clock.now_ms()) {
                         tracing::info!(%remote, connections, "a connection reports as a slave does; acknowledgements count once a slave on that machine, or another slave without a connection, fetches the tables of this master");
                     }
                 }
             }
-            Event::Malformed(error) => self.step(MachineEvent::Malformed(id, error)),
+            Event::Malformed(error) => self.step(MasterEvent::Malformed(id, error)),
             Event::Written => {
                 peer.is_writing = false;
                 self.release(id);
@@ -419,12 +417,12 @@ impl Shell {
     fn release(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if peer.buffer.len() < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
-            self.step(MachineEvent::Sent(id));
+            self.step(MasterEvent::Sent(id));
         }
         self.flush(id);
     }
 
-    fn step(&mut self, event: MachineEvent) {
+    fn step(&mut self, event: MasterEvent) {
         let mut actions = Vec::new();
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -440,40 +438,40 @@ impl Shell {
     }
 
     /// Performs an action of the machine, and returns the resulting event.
-    fn perform(&mut self, action: Action) -> Option<MachineEvent> {
+    fn perform(&mut self, action: MasterAction) -> Option<MasterEvent> {
         match action {
-            Action::Send(peer, head) => {
-                return self.send(peer, head).then_some(MachineEvent::Sent(peer));
+            MasterAction::Send(peer, head) => {
+                return self.send(peer, head).then_some(MasterEvent::Sent(peer));
             }
-            Action::Reply(peer, bytes) => {
+            MasterAction::Reply(peer, reply) => {
                 if let Some(peer) = self.peers.get_mut(&peer) {
-                    peer.buffer.extend_from_slice(&bytes);
+                    reply.encode(&mut peer.buffer);
                 }
             }
-            Action::Close(peer, reason) => {
+            MasterAction::Close(peer, reason) => {
                 if let Some(gone) = self.remove(peer) {
                     tracing::warn!(slave = %gone.progress.remote, %reason, "the connection of a slave is closed");
                 }
             }
-            Action::Warn(peer, warning) => {
+            MasterAction::Warn(peer, warning) => {
                 if let Some(peer) = self.peers.get(&peer) {
                     tracing::error!(slave = %peer.progress.remote, reason = %warning, "a slave cannot follow");
                     peer.progress.note_trouble(warning.to_string());
                 }
             }
-            Action::Confirm(confirm) => {
+            MasterAction::Confirm(confirm) => {
                 // Without `allAckInSyncStateSet` consumers see all that is appended, and the store has no such limit.
                 if self.broker.store.confirmed().is_some() {
                     self.broker.store.set_confirmed(Some(confirm));
                 }
             }
-            Action::Flush => self.flush_log(),
-            Action::ProposeSet(members, epoch) => self.propose(members, epoch),
-            Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
-            Action::Answer(ticket) => {
+            MasterAction::Flush => self.flush_log(),
+            MasterAction::ProposeSet(members, epoch) => self.propose(members, epoch),
+            MasterAction::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
+            MasterAction::Answer(ticket, _) => {
                 self.probe.take_if(|probe| *probe == ticket);
             }
-            Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+            MasterAction::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
         }
         None
     }
@@ -483,7 +481,7 @@ impl Shell {
             if gone.progress.is_slave() {
                 tracing::info!(slave = %gone.progress.remote, "a slave has disconnected");
             }
-            self.step(MachineEvent::Closed(id));
+            self.step(MasterEvent::Closed(id));
         }
     }
 

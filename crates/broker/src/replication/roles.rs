@@ -8,13 +8,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::switch::{self, MasterStart, SlaveStart};
+use replica::master::{Master, MasterEvent, MasterStart};
+use replica::slave::{Slave, SlaveStart};
 use tokio::sync::{mpsc, watch};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
 use super::files::{forget_loss, save_epochs};
-use super::master::{self, Decided, ToControllers};
+use super::master::{self, ToControllers};
 use super::{Worker, slave};
 use crate::broker::Broker;
 use crate::master_services::{self, MasterServicesError};
@@ -36,7 +37,7 @@ pub(crate) enum Order {
     /// Become slave of the master at this address.
     Follow { own: BrokerId, epoch: Epoch, master: String },
     /// Decision for this broker as master.
-    Decided(Decided),
+    Decided(MasterEvent),
     /// The broker stops.
     Stop,
 }
@@ -81,7 +82,7 @@ pub(super) struct Roles {
     /// Engines that only a master runs.
     engines: EngineThreads,
     /// Sender of decisions to this broker as master.
-    decided: Option<mpsc::Sender<Decided>>,
+    decided: Option<mpsc::Sender<MasterEvent>>,
 }
 
 impl Roles {
@@ -174,8 +175,7 @@ impl Roles {
         broker.store.set_confirmed(is_all_ack.then_some(confirm));
         let log = master::range(&broker.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
-        let machine = switch::Master::new(0, settings.of_elected(&broker.runtime.config.store), start);
-        let machine = master::Machine::Elected(Box::new(machine));
+        let machine = Master::elected(0, settings.of_elected(&broker.runtime.config.store), start);
         let need = machine.need(u32::MAX);
         match need {
             Some(Ok(replica::acks::Need::Master)) | None => broker.replication.durability.ignore_slaves(),
@@ -238,8 +238,7 @@ impl Roles {
         };
         let config =
             settings.of_elected_slave(&broker.runtime.config.store, broker.replication.durability.mode());
-        let machine = switch::Slave::new(config, start);
-        let shell = slave::Shell::new(broker.clone(), slave::Machine::OfElected(Box::new(machine)));
+        let shell = slave::Shell::new(broker.clone(), Slave::of_elected(config, start));
         let run = move |stopped| shell.run(stopped);
         self.worker = Some(Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run)?);
         Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use store::timer::{Entry, TimerUnit, magic};
+use store::timer::{Entry, TimerUnit, magic, slot_start};
 use store::{Numbered, Read, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
@@ -119,8 +119,8 @@ impl Scheduler {
         let (mut slot_ms, mut time_ms) = if far_ms >= 0 {
             bits |= magic::ROLL;
             // The message is due soon after the window: rolled after half the window, it has enough time left for its last roll.
-            let third_ms = window_ms / precision_ms / 3 * precision_ms;
-            let half_ms = window_ms / precision_ms / 2 * precision_ms;
+            let third_ms = slot_start(window_ms / 3, precision_ms);
+            let half_ms = slot_start(window_ms / 2, precision_ms);
             let slot_ms = base_ms + if far_ms < third_ms { half_ms } else { window_ms };
             (slot_ms, slot_ms)
         } else {

@@ -1,7 +1,7 @@
 //! CSV files with one row per second.
 
 use crate::Error;
-use client::calendar::civil;
+use client::calendar;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -39,18 +39,10 @@ impl<T: Serialize> Rows<T> {
     /// # Errors
     /// [`Error::File`] when the file cannot be written.
     pub fn append(&mut self, row: &T) -> Result<(), Error> {
-        let moment = Moment { at: iso8601((self.at_ms)(row)) };
+        let moment = Moment { at: calendar::utc((self.at_ms)(row), "%Y-%m-%dT%H:%M:%S.%3fZ") };
         let written = self.writer.serialize((moment, row)).and_then(|()| Ok(self.writer.flush()?));
         written.map_err(|error| unusable(&self.path, error))
     }
-}
-
-/// Formats a time as ISO 8601 in UTC.
-fn iso8601(epoch_ms: u64) -> String {
-    let (year, month, day) = civil(epoch_ms / 86_400_000);
-    let ms = epoch_ms % 86_400_000;
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", ms % 1000)
 }
 
 /// Reads all rows of a file; an absent file gives none. An incomplete last line, left by a kill, is ignored.

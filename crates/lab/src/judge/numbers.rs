@@ -80,20 +80,17 @@ pub fn change(share: f64) -> String {
 
 /// Writes a time given in milliseconds since 1970: `2026-11-29 15:33:50 UTC`.
 pub fn utc(epoch_ms: u64) -> String {
-    iso(epoch_ms).replace('T', " ").replace('Z', " UTC")
+    calendar::utc(epoch_ms, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// Writes a time given in milliseconds since 1970 by ISO 8601: `2026-11-29T15:33:50Z`.
 pub fn iso(epoch_ms: u64) -> String {
-    let (year, month, day) = calendar::civil(epoch_ms / 86_400_000);
-    let seconds = epoch_ms / 1_000 % 86_400;
-    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
+    calendar::utc(epoch_ms, "%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// Writes the day of a time given in milliseconds since 1970: `2026-11-29`.
 pub fn day(epoch_ms: u64) -> String {
-    iso(epoch_ms).chars().take_while(|letter| *letter != 'T').collect()
+    calendar::utc(epoch_ms, "%Y-%m-%d")
 }
 
 /// Writes a length of time in the unit that reads best.

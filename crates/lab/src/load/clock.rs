@@ -47,22 +47,13 @@ impl Clock {
 /// Formats milliseconds of local time, counted from 1970, as `2024-01-01 00:00:00,000`.
 /// `UtilAll.timeMillisToHumanString2` uses the time zone of the machine, so all lines do.
 pub fn date_time(epoch_ms: u64) -> String {
-    let (year, month, day) = calendar::civil(epoch_ms / 86_400_000);
-    let ms = epoch_ms % 86_400_000;
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02},{:03}", ms % 1000)
+    calendar::utc(epoch_ms, "%Y-%m-%d %H:%M:%S,%3f")
 }
 
-/// Offset of local time from UTC in milliseconds, as the system's `date` reports it; 0 when that cannot be run.
+/// Offset of local time from UTC in milliseconds; 0 when the system has no time zone.
 pub fn zone_ms() -> i64 {
-    let said = std::process::Command::new("date").arg("+%z").output();
-    said.ok().and_then(|said| offset_ms(str::from_utf8(&said.stdout).ok()?)).unwrap_or(0)
-}
-
-/// Parses an offset such as `+0530` into milliseconds.
-fn offset_ms(text: &str) -> Option<i64> {
-    let number: i64 = text.trim().parse().ok()?;
-    Some((number / 100 * 60 + number % 100) * 60_000)
+    let now = jiff::Timestamp::now();
+    i64::from(jiff::tz::TimeZone::system().to_offset(now).seconds()) * 1000
 }
 
 #[cfg(test)]
@@ -71,8 +62,6 @@ mod tests {
 
     #[test]
     fn times_are_printed_as_java_does() {
-        let zones = ["+0000\n", "+0800\n", "-0330\n", "UTC", ""].map(offset_ms);
-        assert_eq!(zones, [Some(0), Some(28_800_000), Some(-12_600_000), None, None]);
         assert!(zone_ms().abs() <= 14 * 3_600_000);
         let check = |ms, expected: &str| assert_eq!(date_time(ms), expected);
         check(0, "1970-01-01 00:00:00,000");

@@ -60,7 +60,7 @@ pub async fn sync_lite(
     }
     let link: Arc<dyn ClientLink> = clients::entered(&call)?;
     let known = brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
-    if !brokers.serves_lite(&known).await {
+    if !brokers.serves_lite(Some(&known)).await {
         return Err(not_served(Code::Unsupported));
     }
     let subscription = LiteSubscription {
@@ -135,12 +135,14 @@ fn check_bound((config, group): (&SubscriptionGroupConfig, &str), topic: &str) -
 pub async fn check_member(call: &Call, consumer: &ConsumerData) -> Result<(), Failure> {
     let (is_lite, brokers) = (consumer.message_model == MessageModel::LiteSelective, &call.proxy.brokers);
     let topic = consumer.subscription_data_set.first().map(|it| it.topic.as_str());
-    if is_lite
-        && let Some(topic) = topic
-        && let Some(known) = brokers.topic(topic).await?
-        && !brokers.serves_lite(&known).await
-    {
-        return Err(not_served(Code::UnrecognizedClientType));
+    if is_lite {
+        let known = match topic {
+            Some(topic) => brokers.topic(topic).await?,
+            None => None,
+        };
+        if !brokers.serves_lite(known.as_deref()).await {
+            return Err(not_served(Code::UnrecognizedClientType));
+        }
     }
     let group = &consumer.group_name;
     let config = match brokers.group(group).await? {

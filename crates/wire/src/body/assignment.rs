@@ -85,7 +85,7 @@ pub struct BatchAck {
 impl BatchAck {
     /// The acknowledged queue offsets in a range, at most [`OFFSETS_MAX`]; empty when the bits are malformed.
     pub fn offsets_in(&self, range: RangeInclusive<i64>) -> Vec<i64> {
-        let bytes = base64::decode(base64::STANDARD, self.bits.as_bytes()).unwrap_or_default();
+        let bytes = base64::decode(&base64::STANDARD, &self.bits).unwrap_or_default();
         let bits = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).flat_map(|(at, byte)| {
             (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| (at * 8 + bit) as i64)
         });
@@ -100,9 +100,7 @@ impl BatchAck {
             bytes.resize(bytes.len().max(bit / 8 + 1), 0);
             bytes[bit / 8] |= 1 << (bit % 8);
         }
-        let mut text = Vec::new();
-        base64::encode(base64::STANDARD, &mut text, &bytes);
-        text.into_iter().map(char::from).collect()
+        base64::encode(&base64::STANDARD, &bytes)
     }
 }
 

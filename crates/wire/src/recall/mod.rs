@@ -20,7 +20,7 @@ impl RecallHandle {
     /// Parses a handle; `None` when the text is not one. The last letters may lack their padding, as in RocketMQ.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
-        let raw = String::from_utf8(decode(URL_SAFE, text.as_bytes())?).ok()?;
+        let raw = String::from_utf8(decode(&URL_SAFE, text)?).ok()?;
         let mut parts = raw.split(' ');
         if parts.next() != Some("v1") {
             return None;
@@ -34,7 +34,7 @@ impl RecallHandle {
     pub fn append(out: &mut Vec<u8>, topic: &str, broker_name: &str, time_ms: i64, message_id: &[u8]) {
         let mut raw = format!("v1 {topic} {broker_name} {time_ms} ").into_bytes();
         raw.extend_from_slice(message_id);
-        encode(URL_SAFE, out, &raw);
+        out.extend_from_slice(encode(&URL_SAFE, &raw).as_bytes());
     }
 }
 

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use prost::Message;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -102,7 +103,6 @@ fn export(requests: &[Request], status: &'static str) -> (Result<(), String>, Ve
             otlp_headers: "X-Scope:tenant".to_owned(),
             ..Metrics::default()
         };
-        let requests = requests.iter().map(Message::encode_to_vec).collect();
         tokio::join!(collector::export(&settings, requests), collect_requests(listener, status))
     })
 }
@@ -133,7 +133,7 @@ fn a_collector_that_refuses_or_is_away_is_told() {
         let taken = tokio::net::TcpSocket::new_v4().unwrap();
         taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let otlp_target = format!("http://{}", taken.local_addr().unwrap());
-        collector::export(&Metrics { otlp_target, ..Metrics::default() }, vec![Vec::new()]).await
+        collector::export(&Metrics { otlp_target, ..Metrics::default() }, &[Request::default()]).await
     });
     let text = away.unwrap_err();
     assert!(text.contains("refused"), "{text}");

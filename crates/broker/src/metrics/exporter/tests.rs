@@ -117,6 +117,43 @@ fn a_page_of_metrics_is_the_same_in_chunks_and_whole() {
 }
 
 #[test]
+fn requests_are_served_or_refused() {
+    let (_fixture, exporter) = start(|_| ());
+    let check = |line: &str, expected: &str| {
+        let (head, body) = ask(&exporter, line);
+        assert!(head.starts_with(&format!("HTTP/1.1 {expected}\r\n")), "{line}: {head}");
+        assert!(head.to_lowercase().contains("\r\nconnection: close"), "{line}: {head}");
+        (head.to_lowercase(), body)
+    };
+    let (head, _) = check("GET /metrics?name=x HTTP/1.1", "200 OK");
+    assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
+    check("GET /metrics/exporter HTTP/1.1", "200 OK");
+    let (head, body) = check("GET /healthz HTTP/1.1", "200 OK");
+    assert!(head.contains("\r\ncontent-length: 3") && body == "ok\n", "{head} {body}");
+    let (head, body) = check("HEAD /readyz HTTP/1.1", "200 OK");
+    assert!(head.contains("\r\ncontent-length: 3") && body.is_empty(), "{head} {body}");
+    let (_, body) = check("GET / HTTP/1.1", "404 Not Found");
+    assert_eq!(body, "404 Not Found");
+    check("POST /metrics HTTP/1.1", "405 Method Not Allowed");
+    check("GET /metrics", "400 Bad Request");
+    check("GET /metrics HTTP/2", "400 Bad Request");
+    check("\u{7f}", "400 Bad Request");
+    let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(HEAD_BYTES_MAX));
+    check(&long, "431 Request Header Fields Too Large");
+}
+
+#[test]
+fn a_client_may_close_its_half_after_the_request() {
+    let (_fixture, exporter) = start(|_| ());
+    let mut stream = std::net::TcpStream::connect(exporter.address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.contains("rocketmq_broker_permission"), "{text}");
+}
+
+#[test]
 fn readiness_and_health_differ() {
     let (fixture, exporter) = start(|_| ());
     let broker = &fixture.broker;

@@ -89,8 +89,7 @@ impl Queue {
         let Want::Pop(pop) = &ask.want else { unreachable!() };
         let topic = self.fixture.broker.tables.topics.find("T").unwrap();
         let popped = pick(&self.fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped;
-        let offsets = popped.texts.offsets.split(' ').nth(2).unwrap_or_default().split(',');
-        let found: Vec<i64> = offsets.filter_map(|offset| offset.parse().ok()).collect();
+        let found: Vec<i64> = popped.queues.iter().flat_map(|queue| queue.offsets.clone()).collect();
         let is_blocked = self.last.1.iter().any(|it| !it.is_acked && it.visible_ms > now_ms);
         let end = if is_blocked { self.next } else { self.sent.min(self.next + i64::from(count_max)) };
         assert_eq!(found, (self.next..end).collect::<Vec<_>>(), "at {now_ms}, blocked: {is_blocked}");

@@ -30,12 +30,8 @@ fn prioritized(change: impl FnOnce(&mut Config)) -> Fixture {
 /// queue gets a message before.
 fn order(fixture: &Fixture) -> Vec<(i32, i32)> {
     (0..3).for_each(|queue_id| fixture.put("T", queue_id, b"m", b""));
-    let texts = popped(fixture, 60_000).texts.offsets;
-    let parts = texts.split(';').map(|part| {
-        let mut numbers = part.split(' ').map(|number| number.parse().unwrap());
-        (numbers.next().unwrap(), numbers.next().unwrap())
-    });
-    parts.collect()
+    let queues = popped(fixture, 60_000).queues;
+    queues.iter().map(|queue| (i32::from(queue.kind.number()), queue.queue_id)).collect()
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_do
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
     let bounds = Bounds { all: 10, list: 10 };
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     broker.delivery.pops.poll_timeouts.hold(&sink, &Arc::new(ask), bounds).ok().unwrap();
     (0..BACKLOG).for_each(|_| fixture.put("T", 0, b"A", TAG_A));
     assert_eq!(peer.pushed(), b"", "the first of them has woken it");
@@ -188,9 +188,9 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     let first = ordered();
     let Want::Pop(pop) = &first.want else { unreachable!() };
     let found = pick(broker, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
-    assert_eq!(found.texts.offsets, "0 0 0");
+    assert_eq!(found.queues[0].offsets, [0]);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     broker
         .delivery
         .pops
@@ -244,7 +244,7 @@ fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     let fixture = backlog("T", TAG_A, |_| {});
     fixture.put("T", 0, b"B", TAG_B);
     let (ask, peer) = waiting_for_b(&fixture);
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     sink.write(&mut |out| {
         let mut search = Search::default();
         search.bytes = SEARCH_BYTES_MAX;

@@ -1,4 +1,4 @@
-use crate::remoting::Port;
+use crate::remoting::{Port, needs_of_request};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use client::{Credentials, Signed};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter, Head};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use super::*;
 use crate::clock::Clock;
@@ -254,7 +254,7 @@ fn every_request_needs_its_grants_and_no_more() {
         let command = Command::decode(&mut bytes).unwrap();
         let mut out = Vec::new();
         let dispatcher = Dispatcher::new(guarded.fixture.broker.clone(), Port::Own);
-        let refused = dispatcher.admit(&peer(), &command, &mut out).is_none();
+        let refused = dispatcher.admit(&peer(), &RequestFrame::new(command), &mut out).is_none();
         assert!(!refused || answer(&mut out).0 == response::NO_PERMISSION, "{code}");
         refused
     };
@@ -263,7 +263,7 @@ fn every_request_needs_its_grants_and_no_more() {
         let (fields, body) = sample(code);
         let mut bytes = frame(None, code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "DefaultCluster", true).unwrap();
+        let needed = needs_of_request(&command, "DefaultCluster", true).unwrap();
         let grants: BTreeMap<String, String> =
             needed.iter().filter_map(|need| need.to_string().rsplit_once(' ').map(owned)).collect();
         assert!(!grants.is_empty(), "{code} needs something");
@@ -293,7 +293,7 @@ fn what_requests_need_is_what_rocketmq_asks_for() {
         let (_, body) = sample(code);
         let mut bytes = frame(None, code, fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "C", false).unwrap();
+        let needed = needs_of_request(&command, "C", false).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -331,7 +331,7 @@ fn strictly_the_retry_topic_of_another_group_is_that_group() {
     let check = |code: i32, fields: Fields<'_>, body: &str, expected: &str| {
         let mut bytes = frame(None, code, fields, body.as_bytes());
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "C", true).unwrap();
+        let needed = needs_of_request(&command, "C", true).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -626,6 +626,40 @@ fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
 }
 
 #[test]
+fn acl_1_demands_what_4_9_8_does_of_its_requests_and_a_signature_of_all_others() {
+    let of_kind = |is_of_kind: &dyn Fn(Plain) -> bool| {
+        let rows = super::super::request_table::ROUTES.iter().filter(|route| is_of_kind(route.plain));
+        rows.map(|route| route.code).collect::<Vec<_>>()
+    };
+    let administration = [
+        17, 18, 25, 50, 51, 52, 53, 200, 207, 215, 225, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009,
+        3010,
+    ];
+    assert_eq!(of_kind(&|plain| matches!(plain, Plain::Administrator)), administration);
+    let is_checked = |plain| !matches!(plain, Plain::Administrator | Plain::Signature);
+    assert_eq!(of_kind(&is_checked), [10, 11, 12, 15, 34, 35, 36, 38, 310]);
+}
+
+#[test]
+fn a_heartbeat_is_parsed_once_for_its_needs_and_its_handler() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Group:g Sub", "Topic:t Sub"]);
+    let plain = Guarded::with(
+        &[&[("aclEnable", "true")]],
+        "accounts: [{accessKey: alice-key, secretKey: secret-of-alice, admin: true}]",
+    );
+    let (_, body) = sample(request::HEART_BEAT);
+    let parses = || super::super::incoming::PARSES.get();
+    for (guarded, user) in [(&guarded, ALICE), (&plain, Some(("alice-key", "secret-of-alice")))] {
+        let broker = &guarded.fixture.broker;
+        broker.tables.groups.make("g", 1).unwrap();
+        broker.tables.topics.put(broker.tables.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        let before = parses();
+        let (code, remark) = guarded.ask(user, request::HEART_BEAT, &[("x", "y")], body);
+        assert_eq!((code, remark.as_str(), parses() - before), (response::SUCCESS, "", 1));
+    }
+}
+
+#[test]
 fn the_audit_log_names_who_was_refused_and_no_secret() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&[]);
     guarded.ask(Some(("mallory", "guess")), request::SEND_MESSAGE_V2, SEND, b"");
@@ -644,7 +678,7 @@ fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
     let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
     let ask = |user: &str| {
-        let request = (Verified::User(Identity::User(user.into())), Request::Code(11));
+        let request = (Identity::User(user.into()), Request::Code(11));
         let origin = Origin { address: ADDRESS.ip(), connection: 1 };
         guarded
             .fixture
@@ -737,7 +771,7 @@ fn what_is_explained_is_needed_by_every_row() {
         let mut bytes = frame(None, route.code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
         for is_strict in [false, true] {
-            let needed = needs::needs_of_request(&command, named.cluster, is_strict).unwrap();
+            let needed = needs_of_request(&command, named.cluster, is_strict).unwrap();
             let explained = crate::needs_of_code(route.code, named, is_strict);
             assert_eq!(sorted(explained), sorted(needed), "{} {is_strict}", route.code);
         }

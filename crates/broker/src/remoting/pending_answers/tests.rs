@@ -12,7 +12,7 @@ use wire::id::OffsetId;
 use super::*;
 use crate::names;
 use crate::position_writer::wait_flushed;
-use crate::remoting::{Dispatcher, Port, postpone};
+use crate::remoting::{Dispatcher, Port, RequestFrame, postpone};
 use crate::testing::{ADDRESS, Fixture, message, until};
 
 /// A broker with sync flush on a disk that hangs while a lock is held.
@@ -115,15 +115,15 @@ impl Slow {
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-        let command = Command::decode(&mut bytes).unwrap();
+        let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let dispatcher = Dispatcher::new(broker.clone(), Port::Own);
         let mut out = Vec::new();
-        let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
-        if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)
-            && let Err(refusal) = postpone(&dispatcher, &request, refusal)
+        let request = dispatcher.request(&peer, &frame, &crate::testing::CALLER);
+        if let Err(refusal) = dispatcher.serve_alone(&frame, &request, &mut out)
+            && let Err(refusal) = postpone(&dispatcher, &frame, &request, refusal)
         {
-            dispatcher.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&frame, &refusal, &mut out);
         }
         peer.push(|pushed| pushed.extend_from_slice(&out)).unwrap();
         peer

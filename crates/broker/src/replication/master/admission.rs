@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use replica::in_sync::SetEpoch;
+use replica::master::Master;
 use tokio::sync::watch;
 use wire::ha::BrokerId;
 
-use super::machine::Machine;
 use crate::broker::Broker;
 use crate::clock::within;
 use crate::state::{Copies, TableVersions};
@@ -71,10 +71,10 @@ impl Admission {
     }
 
     /// Whether the proposal continues.
-    pub(super) fn look(&self, broker: &Broker, machine: &Machine) -> Verdict {
+    pub(super) fn look(&self, broker: &Broker, machine: &Master) -> Verdict {
         let now = broker.runtime.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;
-        if !machine.in_sync().is_some_and(|(committed, _)| is_of_this_set(committed.epoch)) {
+        if !machine.election().is_some_and(|it| is_of_this_set(it.committed().epoch)) {
             return Verdict::Forget;
         }
         if !self.newcomers.iter().all(|newcomer| machine.peer_of(*newcomer).is_some()) {

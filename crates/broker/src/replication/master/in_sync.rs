@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 
 use replica::acks::{AckStatus, Need, Ticket, Wait};
 use replica::in_sync::SetEpoch;
+use replica::master::MasterEvent;
 use replica::transfer::PeerId;
 use wire::ha::BrokerId;
 
 use super::Shell;
 use super::admission::{Admission, Verdict};
-use super::machine::{Decided, Event as MachineEvent};
 
 impl Shell {
     /// Proposes a set to the controllers: at once, or when its new slaves have the tables.
     pub(super) fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
         let Some(proposals) = &self.proposals else { return };
-        let Some((committed, _)) = self.machine.in_sync() else { return };
-        let newcomers: BTreeSet<_> = members.difference(&committed.members).copied().collect();
+        let Some(election) = self.machine.election() else { return };
+        let newcomers: BTreeSet<_> = members.difference(&election.committed().members).copied().collect();
         if newcomers.is_empty() {
             // The agent is gone only when the broker stops.
             let _ = proposals.send((members, epoch));
@@ -52,7 +52,7 @@ impl Shell {
                         ?members,
                         "a slave has the log, but not the tables of topics, groups and offsets: it is added to the in-sync set later"
                     );
-                    self.step(MachineEvent::Decided(Decided::Refused));
+                    self.step(MasterEvent::SetRefused);
                 }
                 Verdict::Forget => {}
             }
@@ -68,14 +68,14 @@ impl Shell {
                     "a slave of the in-sync set does not ask for the tables of topics, groups and offsets any more; its connection is closed"
                 );
                 self.remove(id);
-                self.step(MachineEvent::Closed(id));
+                self.step(MasterEvent::Closed(id));
             }
         }
     }
 
     /// Makes a wait of the machine for all responses. Responses wait for the store's watermark, not for the machine,
     /// so the machine would not see which slave delays them.
-    pub(super) fn probe(&mut self) -> Option<MachineEvent> {
+    pub(super) fn probe(&mut self) -> Option<MasterEvent> {
         let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
         let end = self.machine.log_end();
         if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
@@ -84,7 +84,7 @@ impl Shell {
         self.last_probe += 1;
         let ticket = Ticket(self.last_probe);
         self.probe = Some(ticket);
-        Some(MachineEvent::Wait(Wait { ticket, end, need }))
+        Some(MasterEvent::Wait(Wait { ticket, end, need }))
     }
 
     pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
@@ -106,11 +106,12 @@ impl Shell {
             }
             Err(_) => {}
         }
-        if let Some((committed, proposed)) = self.machine.in_sync() {
+        if let Some(election) = self.machine.election() {
+            let committed = election.committed();
             let mut elected = self.broker.replication.replicas.elected();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
-            elected.proposed = proposed.iter().filter(is_counted).copied().collect();
+            elected.proposed = election.proposed().iter().filter(is_counted).copied().collect();
             elected.heirs = self.machine.heirs();
             if elected.in_sync != *committed {
                 tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");

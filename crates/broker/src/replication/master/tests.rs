@@ -6,18 +6,17 @@ use std::time::Duration;
 use net::Stream;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::switch::{self, MasterConfig, MasterStart};
+use replica::master::{self, MasterConfig, MasterStart};
 use replica::transfer::PeerId;
 use store::RealDisk;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
-use wire::ha::switch::Handshake;
+use wire::ha::switch::{Handshake, SlaveFrame};
 use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
 use super::connection::Event;
-use super::machine::Received;
-use super::{Decided, Machine, MachineEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
+use super::{MasterEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
@@ -78,14 +77,14 @@ impl Master {
         epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
         let log = range(&broker.store, false);
         let start = MasterStart { own: OWN, committed, epochs, log, confirm: LogOffset::ZERO };
-        let machine = Machine::Elected(Box::new(switch::Master::new(0, MasterConfig::default(), start)));
+        let machine = master::Master::elected(0, MasterConfig::default(), start);
         let (sender, proposals) = mpsc::unbounded_channel();
         let shell = Shell::new(broker, machine, Some(sender), mpsc::channel(1).0);
         let mut master = Self { fixture, shell, proposals };
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        master.shell.step(MachineEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1])));
-        master.shell.step(MachineEvent::Received(PeerId(1), Received::Handshake(handshake)));
-        master.shell.step(MachineEvent::Received(PeerId(1), Received::Reported(log.end)));
+        master.shell.step(MasterEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1]).into()));
+        master.shell.step(MasterEvent::Handshake(PeerId(1), handshake));
+        master.shell.step(MasterEvent::Reported(PeerId(1), log.end));
         master
     }
 
@@ -164,17 +163,17 @@ fn the_last_slave_leaves_when_what_it_has_is_on_the_disk_of_the_master() {
     let store = master.fixture.broker.store.clone();
     let end = store.appended();
     assert!(store.flushed() < end);
-    master.shell.step(MachineEvent::Closed(PeerId(1)));
+    master.shell.step(MasterEvent::Closed(PeerId(1)));
     assert_eq!(master.proposed(), None);
     until("the log is flushed", || store.flushed() >= end);
-    master.shell.step(MachineEvent::Flushed(store.flushed()));
+    master.shell.step(MasterEvent::Flushed(store.flushed()));
     assert_eq!(master.proposed(), Some(vec![1]));
 }
 
 #[test]
 fn a_slave_that_is_gone_is_not_proposed() {
     let mut master = Master::new();
-    master.shell.step(MachineEvent::Closed(PeerId(1)));
+    master.shell.step(MasterEvent::Closed(PeerId(1)));
     master.slave_has(table_changes::versions(&master.fixture.broker));
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none());
@@ -205,7 +204,7 @@ async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
     );
     let handshake = || {
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        Event::Received(Received::Handshake(handshake))
+        Event::Received(SlaveFrame::Handshake(handshake))
     };
     let (slave, _open) = connected(shell, [127, 0, 0, 1]).await;
     shell.take(slave, handshake());
@@ -232,7 +231,7 @@ async fn a_slave_that_replicates_from_another_address_counts_until_its_own_addre
     for (id, slave) in [(elsewhere, 2), (stranger, 3)] {
         let broker_id = BrokerId::new(slave);
         let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
-        shell.take(id, Event::Received(Received::Handshake(handshake)));
+        shell.take(id, Event::Received(SlaveFrame::Handshake(handshake)));
     }
     assert!(!is_known(shell, elsewhere), "no slave takes tables");
     broker.replication.replicas.slave_machines.note(
@@ -277,7 +276,7 @@ async fn the_connection_that_is_furthest_behind_gives_way_to_one_of_the_same_add
 fn a_slave_that_holds_up_answers_is_put_out_of_the_set() {
     let mut master = Master::new();
     let both = CommittedSet { members: [OWN, SLAVE].into(), epoch: SetEpoch(5) };
-    master.shell.step(MachineEvent::Decided(Decided::Committed(both)));
+    master.shell.step(MasterEvent::SetCommitted(both));
     assert!(master.proposals.try_recv().is_err());
     master.shell.put_out(&[SLAVE]);
     let (members, _) = master.proposals.try_recv().unwrap();

@@ -1,12 +1,13 @@
-use super::*;
 use crate::acks::{AckConfig, AckStatus, Need, Ticket, Wait};
+use crate::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent};
+use crate::slave::{Slave, SlaveEvent};
 use crate::slave_log::{Attempt, SlaveConfig};
 use crate::testing::{check, number, offset};
 use crate::transfer::{LogRange, PeerId, TransferConfig};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::ha::FrameError;
 use wire::ha::classic::Header;
+use wire::ha::{FrameError, FrameHead, MasterFrame};
 use wire::units::LogOffset;
 
 const fn at(offset: u64) -> LogOffset {
@@ -16,7 +17,8 @@ const fn at(offset: u64) -> LogOffset {
 /// Files of 1,000 bytes and frames of at most 100.
 fn config() -> MasterConfig {
     let transfer = TransferConfig { batch_bytes: 100, file_bytes: 1_000, ..TransferConfig::default() };
-    MasterConfig { transfer, acks: AckConfig { max_gap_bytes: 500, ..AckConfig::default() } }
+    let acks = AckConfig { max_gap_bytes: 500, ..AckConfig::default() };
+    MasterConfig { transfer, acks, ..MasterConfig::default() }
 }
 
 fn master_event(words: &[&str]) -> MasterEvent {
@@ -45,38 +47,38 @@ fn master_event(words: &[&str]) -> MasterEvent {
 }
 
 fn run_master(script: &str, end: u64) {
-    let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(end) });
+    let mut master = Master::classic(config(), LogRange { minimum: at(0), end: at(end) });
     check(script, |now_ms, words, out| master.step(now_ms, master_event(words), out));
 }
 
 #[test]
 fn a_slave_gets_the_log() {
-    run_master("classic/scripts/transfer.txt", 0);
+    run_master("tests/scripts/classic/transfer.txt", 0);
 }
 
 #[test]
 fn a_slave_starts_where_its_first_report_says() {
-    run_master("classic/scripts/start.txt", 2_350);
+    run_master("tests/scripts/classic/start.txt", 2_350);
 }
 
 #[test]
 fn answers_wait_for_replicas_but_not_for_each_other() {
-    run_master("classic/scripts/answers.txt", 100);
+    run_master("tests/scripts/classic/answers.txt", 100);
 }
 
 #[test]
 fn a_first_report_acknowledges_only_what_slaves_were_sent() {
-    run_master("classic/scripts/first_report.txt", 100);
+    run_master("tests/scripts/classic/first_report.txt", 100);
 }
 
 #[test]
 fn bad_input_ends_only_its_connection() {
-    run_master("classic/scripts/bad_input.txt", 300);
+    run_master("tests/scripts/classic/bad_input.txt", 300);
 }
 
 #[test]
 fn replicas_in_sync_are_slaves_near_the_end() {
-    let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(1_000) });
+    let mut master = Master::classic(config(), LogRange { minimum: at(0), end: at(1_000) });
     let mut step = |event| {
         master.step(0, event, &mut Vec::new());
         master.in_sync()
@@ -92,7 +94,7 @@ fn replicas_in_sync_are_slaves_near_the_end() {
 
 #[test]
 fn a_slave_that_comes_again_counts_once() {
-    let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(1_000) });
+    let mut master = Master::classic(config(), LogRange { minimum: at(0), end: at(1_000) });
     let mut reached = |event| {
         master.step(0, event, &mut Vec::new());
         master.reached(Need::Acks(3))
@@ -121,7 +123,8 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "part" => SlaveEvent::Part(attempt(1)),
         "frame" => {
             let body_bytes = u32::try_from(number(words[3])).expect("small");
-            SlaveEvent::Frame(attempt(1), Header { offset: offset(words[2]), body_bytes })
+            let head = FrameHead::Classic(Header { offset: offset(words[2]), body_bytes });
+            SlaveEvent::Frame(attempt(1), MasterFrame::Transfer(head))
         }
         "garbage" => {
             SlaveEvent::Malformed(attempt(1), FrameError::TooLarge { max: 4_194_292, found: 4_194_293 })
@@ -142,34 +145,34 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
 }
 
 fn run_slave(script: &str, config: SlaveConfig, end: u64) {
-    let mut slave = Slave::new(SlaveConfig { file_bytes: 1_000, ..config }, at(end), at(end));
+    let mut slave = Slave::classic(SlaveConfig { file_bytes: 1_000, ..config }, at(end), at(end));
     check(script, |now_ms, words, out| slave.step(now_ms, slave_event(words), out));
 }
 
 #[test]
 fn a_slave_follows() {
-    run_slave("classic/scripts/slave.txt", SlaveConfig::default(), 0);
+    run_slave("tests/scripts/classic/slave.txt", SlaveConfig::default(), 0);
 }
 
 #[test]
 fn a_slave_waits_for_a_frame_that_comes_slowly() {
-    run_slave("classic/scripts/slave_slow.txt", SlaveConfig::default(), 900);
+    run_slave("tests/scripts/classic/slave_slow.txt", SlaveConfig::default(), 900);
 }
 
 #[test]
 fn a_slave_with_sync_flush_reports_what_is_on_disk() {
     let config = SlaveConfig { is_sync_flush: true, ..SlaveConfig::default() };
-    run_slave("classic/scripts/slave_sync_flush.txt", config, 100);
+    run_slave("tests/scripts/classic/slave_sync_flush.txt", config, 100);
 }
 
 #[test]
 fn a_slave_leaves_a_master_that_sends_something_else() {
-    run_slave("classic/scripts/slave_bad_input.txt", SlaveConfig::default(), 900);
+    run_slave("tests/scripts/classic/slave_bad_input.txt", SlaveConfig::default(), 900);
 }
 
 #[test]
 fn a_slave_compares_its_last_record_before_it_follows() {
-    run_slave("classic/scripts/slave_compares.txt", SlaveConfig::default(), 900);
+    run_slave("tests/scripts/classic/slave_compares.txt", SlaveConfig::default(), 900);
 }
 
 #[derive(Clone, Debug)]
@@ -200,7 +203,7 @@ proptest! {
     /// once and in time. A response confirms replicas only if as many distinct slaves reported the message.
     #[test]
     fn no_report_completes_an_answer_falsely(chances in proptest::collection::vec(chance(), 1..80)) {
-        let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(0) });
+        let mut master = Master::classic(config(), LogRange { minimum: at(0), end: at(0) });
         let mut now_ms = 0;
         let mut end = 0;
         // The believable acknowledgements of each connection: offsets not above what was sent.
@@ -257,7 +260,8 @@ proptest! {
             master.step(now_ms, event, &mut out);
             for action in out {
                 match action {
-                    MasterAction::Send { peer, from, bytes } => {
+                    MasterAction::Send(peer, head) => {
+                        let (from, bytes) = head.piece();
                         prop_assert_eq!(sent.get(&peer), Some(&from.get()));
                         prop_assert!(from.get() + u64::from(bytes) <= end);
                         sent.insert(peer, from.get() + u64::from(bytes));
@@ -277,6 +281,7 @@ proptest! {
                         acks.remove(&peer);
                     }
                     MasterAction::Warn(..) | MasterAction::WakeAt(_) => {}
+                    other => prop_assert!(false, "{other:?}"),
                 }
             }
             for peer in master.peers() {

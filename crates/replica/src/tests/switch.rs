@@ -1,14 +1,15 @@
-use super::*;
 use crate::acks::{AckConfig, Mode, Need, Ticket, Wait};
 use crate::epochs::EpochList;
 use crate::in_sync::{CommittedSet, InSyncConfig, SetEpoch};
+use crate::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, MasterStart};
+use crate::slave::{Slave, SlaveAction, SlaveEvent, SlaveStart};
 use crate::slave_log::{Attempt, SlaveConfig};
 use crate::testing::{check, number, offset};
 use crate::transfer::{LogRange, PeerId, TransferConfig};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
-use wire::ha::{BrokerId, Epoch, EpochStart, FrameError};
+use wire::ha::{BrokerId, Epoch, EpochStart, FrameError, FrameHead, MasterFrame};
 use wire::units::LogOffset;
 
 const fn at(offset: u64) -> LogOffset {
@@ -51,7 +52,7 @@ fn config() -> MasterConfig {
 fn master_event(words: &[&str]) -> MasterEvent {
     let peer = |word: usize| PeerId(number(words[word]));
     match words[0] {
-        "connect" => MasterEvent::Connected(peer(1)),
+        "connect" => MasterEvent::Connected(peer(1), HostId(1)),
         "handshake" => {
             let flags = &words[3..];
             let handshake = Handshake {
@@ -88,23 +89,27 @@ fn run_master(script: &str, list: &str, log: LogRange) {
     let committed = CommittedSet { members: members("1"), epoch: SetEpoch(1) };
     let start =
         MasterStart { own: BrokerId::FIRST, committed, epochs: epochs(list), log, confirm: log.minimum };
-    let mut master = Master::new(0, config(), start);
+    let mut master = Master::elected(0, config(), start);
     check(script, |now_ms, words, out| master.step(now_ms, master_event(words), out));
 }
 
 #[test]
 fn a_slave_comes_into_the_set_and_leaves_it() {
-    run_master("switch/scripts/in_sync.txt", "1:0,3:120", LogRange { minimum: at(0), end: at(250) });
+    run_master("tests/scripts/switch/in_sync.txt", "1:0,3:120", LogRange { minimum: at(0), end: at(250) });
 }
 
 #[test]
 fn a_piece_ends_where_its_epoch_does() {
-    run_master("switch/scripts/transfer.txt", "2:150,5:230", LogRange { minimum: at(100), end: at(250) });
+    run_master(
+        "tests/scripts/switch/transfer.txt",
+        "2:150,5:230",
+        LogRange { minimum: at(100), end: at(250) },
+    );
 }
 
 #[test]
 fn bad_input_ends_only_its_connection() {
-    run_master("switch/scripts/bad_input.txt", "1:0", LogRange { minimum: at(0), end: at(100) });
+    run_master("tests/scripts/switch/bad_input.txt", "1:0", LogRange { minimum: at(0), end: at(100) });
 }
 
 #[test]
@@ -114,7 +119,7 @@ fn copies_on_slaves_outside_the_set_do_not_count() {
     let set = |word, epoch| CommittedSet { members: members(word), epoch: SetEpoch(epoch) };
     let (own, committed, epochs) = (BrokerId::FIRST, set("1", 1), epochs("1:0"));
     let start = MasterStart { own, committed, epochs, log, confirm: at(0) };
-    let mut master = Master::new(0, MasterConfig { acks, ..config() }, start);
+    let mut master = Master::elected(0, MasterConfig { acks, ..config() }, start);
     let mut step = |event| {
         master.step(1, event, &mut Vec::new());
         (master.reached(Need::Acks(2)), master.reached(Need::Acks(3)))
@@ -122,7 +127,7 @@ fn copies_on_slaves_outside_the_set_do_not_count() {
     for broker in [2, 3] {
         let handshake =
             Handshake { broker_id: BrokerId::new(broker), is_from_last_file: false, is_learner: false };
-        step(MasterEvent::Connected(PeerId(broker)));
+        step(MasterEvent::Connected(PeerId(broker), HostId(1)));
         step(MasterEvent::Handshake(PeerId(broker), handshake));
     }
     step(MasterEvent::Reported(PeerId(2), at(40)));
@@ -145,13 +150,13 @@ fn an_heir_has_everything_that_senders_were_told_is_stored() {
             log: log(30),
             confirm: at(0),
         };
-        let mut master = Master::new(0, MasterConfig { acks, ..config() }, start);
+        let mut master = Master::elected(0, MasterConfig { acks, ..config() }, start);
         let mut step = |event| master.step(1, event, &mut Vec::new());
         step(MasterEvent::Log(log(100)));
         for broker in [2, 3, 4] {
             let broker_id = BrokerId::new(broker);
             let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
-            step(MasterEvent::Connected(PeerId(broker)));
+            step(MasterEvent::Connected(PeerId(broker), HostId(1)));
             step(MasterEvent::Handshake(PeerId(broker), handshake));
         }
         reports.iter().for_each(|(peer, end)| step(MasterEvent::Reported(PeerId(*peer), at(*end))));
@@ -170,6 +175,10 @@ fn an_heir_has_everything_that_senders_were_told_is_stored() {
     assert_eq!(heirs(2, &[(4, 100)], 0), [0; 0], "not a member");
 }
 
+fn transfer(attempt: Attempt, header: TransferHeader) -> SlaveEvent {
+    SlaveEvent::Frame(attempt, MasterFrame::Transfer(FrameHead::Switch(header)))
+}
+
 fn slave_event(words: &[&str]) -> SlaveEvent {
     let attempt = |word: usize| Attempt(number(words[word]));
     match words[0] {
@@ -180,7 +189,7 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "part" => SlaveEvent::Part(attempt(1)),
         "reply" => {
             let reply = HandshakeReply { end: offset(words[2]), epochs: entries(words[3]) };
-            SlaveEvent::Reply(attempt(1), reply)
+            SlaveEvent::Frame(attempt(1), MasterFrame::Reply(reply))
         }
         "transfer" => {
             let header = TransferHeader {
@@ -189,7 +198,7 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
                 epoch: entries(words[4])[0],
                 confirm: offset(words[5]),
             };
-            SlaveEvent::Transfer(attempt(1), header)
+            transfer(attempt(1), header)
         }
         "garbage" => SlaveEvent::Malformed(attempt(1), FrameError::State { found: 7 }),
         "appended" => SlaveEvent::Appended(offset(words[1])),
@@ -207,38 +216,38 @@ fn run_slave(script: &str, is_sync_flush: bool, list: &str, end: u64) {
     let start =
         SlaveStart { handshake, epochs: epochs(list), end: at(end), flushed: at(end), confirm: at(end / 2) };
     let config = SlaveConfig { file_bytes: 1_000, is_sync_flush, ..SlaveConfig::default() };
-    let mut slave = Slave::new(config, start);
+    let mut slave = Slave::of_elected(config, start);
     check(script, |now_ms, words, out| slave.step(now_ms, slave_event(words), out));
 }
 
 #[test]
 fn a_deposed_master_is_cut_before_it_serves() {
-    run_slave("switch/scripts/slave_cut.txt", false, "1:0,2:100", 150);
+    run_slave("tests/scripts/switch/slave_cut.txt", false, "1:0,2:100", 150);
 }
 
 #[test]
 fn an_empty_slave_follows() {
-    run_slave("switch/scripts/slave.txt", false, "none", 0);
+    run_slave("tests/scripts/switch/slave.txt", false, "none", 0);
 }
 
 #[test]
 fn a_slave_with_sync_flush_reports_what_is_on_disk() {
-    run_slave("switch/scripts/slave_sync_flush.txt", true, "1:0", 100);
+    run_slave("tests/scripts/switch/slave_sync_flush.txt", true, "1:0", 100);
 }
 
 #[test]
 fn a_slave_whose_flush_mode_changes_reports_by_the_new_one_and_takes_nothing_back() {
-    run_slave("switch/scripts/slave_flush_mode.txt", false, "1:0", 100);
+    run_slave("tests/scripts/switch/slave_flush_mode.txt", false, "1:0", 100);
 }
 
 #[test]
 fn a_slave_leaves_a_master_that_sends_something_else() {
-    run_slave("switch/scripts/slave_bad_input.txt", false, "1:0", 100);
+    run_slave("tests/scripts/switch/slave_bad_input.txt", false, "1:0", 100);
 }
 
 #[test]
 fn a_log_of_which_nothing_was_confirmed_goes_where_the_master_has_none_of_it() {
-    run_slave("switch/scripts/slave_nothing_common.txt", false, "1:0,3:0", 1);
+    run_slave("tests/scripts/switch/slave_nothing_common.txt", false, "1:0,3:0", 1);
 }
 
 /// Offsets that a peer may send, including the limits.
@@ -256,13 +265,14 @@ fn any_frame() -> impl Strategy<Value = SlaveEvent> {
         entries.into_iter().map(entry).for_each(|entry| {
             epochs.append(entry);
         });
-        SlaveEvent::Reply(attempt, HandshakeReply { end, epochs: epochs.entries().to_vec() })
+        let reply = HandshakeReply { end, epochs: epochs.entries().to_vec() };
+        SlaveEvent::Frame(attempt, MasterFrame::Reply(reply))
     });
     let epoch =
         (0..6_u32, any_offset()).prop_map(|(epoch, start)| EpochStart { epoch: Epoch::new(epoch), start });
     let transfer = (attempt.clone(), any_offset(), 0..1_200_u32, epoch, any_offset()).prop_map(
         |(attempt, offset, body_bytes, epoch, confirm)| {
-            SlaveEvent::Transfer(attempt, TransferHeader { offset, body_bytes, epoch, confirm })
+            transfer(attempt, TransferHeader { offset, body_bytes, epoch, confirm })
         },
     );
     let connection = prop_oneof![
@@ -281,7 +291,7 @@ proptest! {
     fn no_master_breaks_a_slave(frames in proptest::collection::vec((any_frame(), 0..6_000_u64), 1..60)) {
         let handshake = Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false };
         let start = SlaveStart { handshake, epochs: epochs("1:0,2:100"), end: at(150), flushed: at(150), confirm: at(120) };
-        let mut slave = Slave::new(SlaveConfig { file_bytes: 1_000, ..SlaveConfig::default() }, start);
+        let mut slave = Slave::of_elected(SlaveConfig { file_bytes: 1_000, ..SlaveConfig::default() }, start);
         let (mut now_ms, mut end) = (0, at(150));
         for (event, later_ms) in frames {
             now_ms += later_ms;
@@ -323,13 +333,13 @@ proptest! {
             log: LogRange { minimum: at(0), end: at(150) },
             confirm: at(20),
         };
-        let mut master = Master::new(0, config(), start);
+        let mut master = Master::elected(0, config(), start);
         let (mut now_ms, mut end) = (0, 150);
         for (kind, peer, offset) in chances {
             let handshake =
                 Handshake { broker_id: BrokerId::new(peer), is_from_last_file: false, is_learner: peer == 3 };
             let event = match kind {
-                0 => MasterEvent::Connected(PeerId(peer)),
+                0 => MasterEvent::Connected(PeerId(peer), HostId(1)),
                 1 | 2 => MasterEvent::Handshake(PeerId(peer), handshake),
                 3 | 4 => MasterEvent::Reported(PeerId(peer), offset),
                 5 => MasterEvent::Sent(PeerId(peer)),
