@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_481),
+    ("admin", 15_632),
     ("auth", 2651),
     ("broker", 29_406),
-    ("client", 4775),
-    ("console", 7560),
+    ("client", 4773),
+    ("console", 7652),
     ("controller", 1417),
     ("grpc", 974),
     ("host", 266),
-    ("lab", 21_013),
+    ("lab", 20_997),
     ("namesrv", 2468),
-    ("net", 2743),
+    ("net", 2724),
     ("proxy", 6554),
     ("replica", 4071),
     ("sim", 3320),
-    ("store", 17_084),
+    ("store", 17_062),
     ("vostok", 3514),
     ("wire", 5613),
 ];
