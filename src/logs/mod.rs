@@ -11,9 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use tracing::Metadata;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::roles::{Error, Role};
 use rotation::RotatedFile;
@@ -62,7 +64,7 @@ impl Settings {
     /// # Errors
     /// The directory cannot be made, or no file opened in it.
     pub fn begin(&self, roles: &[Role]) -> Result<(), Error> {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = filter(std::env::var("RUST_LOG").ok().as_deref());
         let writer = match &self.log_dir {
             Some(directory) => {
                 let failed = |error| Error::new(format!("the log directory {}", directory.display()), error);
@@ -70,10 +72,13 @@ impl Settings {
             }
             None => BoxMakeWriter::new(io::stderr),
         };
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_target(false);
+        let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer);
+        let log = log.with_target(false);
         match self.log {
-            Format::Text => log.with_thread_names(self.log_dir.is_some()).init(),
-            Format::Json => log.event_format(json::Lines).init(),
+            Format::Text => {
+                log.with_thread_names(self.log_dir.is_some()).finish().with(filter).init();
+            }
+            Format::Json => log.event_format(json::Lines).finish().with(filter).init(),
         }
         Ok(())
     }
@@ -89,6 +94,13 @@ impl Settings {
         }
         arguments
     }
+}
+
+/// The filter of the log, from the text of `RUST_LOG`: levels and `target=level`, separated by commas. Without a valid
+/// text, lines from level info on.
+fn filter(text: Option<&str>) -> Targets {
+    let filter = text.and_then(|text| text.trim_matches(',').parse().ok());
+    filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// The files in the order of [`FILES`], opened with their first line; the last one takes the lines of all other modules.
@@ -156,6 +168,25 @@ impl Write for Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn lines_are_filtered_by_level_and_module() {
+        let check = |text: Option<&str>, target: &str, level: Level, expected: bool| {
+            assert_eq!(filter(text).would_enable(target, &level), expected, "{text:?}: {target} {level}");
+        };
+        for text in [None, Some("no level=here="), Some("info,"), Some("INFO")] {
+            check(text, "broker", Level::INFO, true);
+            check(text, "broker", Level::DEBUG, false);
+        }
+        check(Some("debug"), "net", Level::DEBUG, true);
+        check(Some("auth_audit=debug"), "auth_audit", Level::DEBUG, true);
+        check(Some("auth_audit=debug"), "broker", Level::ERROR, false);
+        check(Some("info,auth_audit=debug"), "broker", Level::INFO, true);
+        check(Some("info,broker::pop=off"), "broker::pop::revive", Level::ERROR, false);
+        check(Some(""), "broker", Level::ERROR, true);
+        check(Some(""), "broker", Level::WARN, false);
+    }
 
     #[test]
     fn a_line_goes_to_the_file_of_its_module() {

@@ -104,6 +104,12 @@ impl Loaded {
     }
 }
 
+/// Makes the value of a family of operations from the parts in scope, or from the fields of a value.
+macro_rules! share {
+    ($from:ident, $name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $from.$part.clone()),* }) };
+    ($name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $part.clone()),* }) };
+}
+
 impl Broker {
     pub(crate) fn new(loaded: Loaded, ip: IpAddr, port: u16) -> Arc<Self> {
         let Loaded {
@@ -183,40 +189,11 @@ impl Broker {
             disk_watch: DiskWatch::default(),
             draining: AtomicBool::new(false),
         });
-        let pulls = Arc::new(PullParts {
-            tables: tables.clone(),
-            sessions: sessions.clone(),
-            replication: replication.clone(),
-            figures: figures.clone(),
-            runtime: runtime.clone(),
-        });
-        let pops = Arc::new(PopParts {
-            identity: identity.clone(),
-            tables: tables.clone(),
-            delivery: delivery.clone(),
-            replication: replication.clone(),
-            figures: figures.clone(),
-            runtime: runtime.clone(),
-            pulls: pulls.clone(),
-        });
-        let sends = Arc::new(SendParts {
-            identity: identity.clone(),
-            tables: tables.clone(),
-            sessions: sessions.clone(),
-            delivery: delivery.clone(),
-            replication: replication.clone(),
-            figures: figures.clone(),
-            runtime: runtime.clone(),
-        });
-        let engines = Arc::new(DeliveryParts {
-            identity: identity.clone(),
-            tables: tables.clone(),
-            sessions: sessions.clone(),
-            delivery: delivery.clone(),
-            replication: replication.clone(),
-            runtime: runtime.clone(),
-            pops: pops.clone(),
-        });
+        let pulls = share!(PullParts { tables, sessions, replication, figures, runtime });
+        let pops = share!(PopParts { identity, tables, delivery, replication, figures, runtime, pulls });
+        let sends = share!(SendParts { identity, tables, sessions, delivery, replication, figures, runtime });
+        let engines =
+            share!(DeliveryParts { identity, tables, sessions, delivery, replication, runtime, pops });
         Arc::new(Self {
             store,
             identity,
@@ -234,14 +211,7 @@ impl Broker {
     }
 
     pub(crate) fn housekeeping_parts(&self) -> Arc<HousekeepingParts> {
-        Arc::new(HousekeepingParts {
-            tables: self.tables.clone(),
-            sessions: self.sessions.clone(),
-            delivery: self.delivery.clone(),
-            figures: self.figures.clone(),
-            runtime: self.runtime.clone(),
-            pops: self.pops.clone(),
-        })
+        share!(self, HousekeepingParts { tables, sessions, delivery, figures, runtime, pops })
     }
 
     pub(crate) fn metrics_parts(&self) -> Arc<MetricsParts> {
@@ -258,59 +228,26 @@ impl Broker {
     }
 
     pub(crate) fn group_parts(&self) -> Arc<GroupParts> {
-        Arc::new(GroupParts {
-            identity: self.identity.clone(),
-            tables: self.tables.clone(),
-            sessions: self.sessions.clone(),
-            delivery: self.delivery.clone(),
-            replication: self.replication.clone(),
-            runtime: self.runtime.clone(),
-            pops: self.pops.clone(),
-            engines: self.engines.clone(),
-        })
+        share!(self, GroupParts { identity, tables, sessions, delivery, replication, runtime, pops, engines })
     }
 
     pub(crate) fn metadata_parts(&self) -> Arc<MetadataParts> {
-        Arc::new(MetadataParts {
-            tables: self.tables.clone(),
-            sessions: self.sessions.clone(),
-            delivery: self.delivery.clone(),
-            replication: self.replication.clone(),
-            figures: self.figures.clone(),
-            runtime: self.runtime.clone(),
-            pops: self.pops.clone(),
-        })
+        share!(self, MetadataParts { tables, sessions, delivery, replication, figures, runtime, pops })
     }
 
     pub(crate) fn retention_parts(&self) -> Arc<RetentionParts> {
-        Arc::new(RetentionParts {
-            tables: self.tables.clone(),
-            sessions: self.sessions.clone(),
-            delivery: self.delivery.clone(),
-            runtime: self.runtime.clone(),
-        })
+        share!(self, RetentionParts { tables, sessions, delivery, runtime })
     }
 
     pub(crate) fn lite_parts(&self) -> Arc<LiteParts> {
-        Arc::new(LiteParts {
-            tables: self.tables.clone(),
-            delivery: self.delivery.clone(),
-            runtime: self.runtime.clone(),
-            pops: self.pops.clone(),
-        })
+        share!(self, LiteParts { tables, delivery, runtime, pops })
     }
 
     pub(crate) fn operator_parts(&self) -> Arc<OperatorParts> {
-        Arc::new(OperatorParts {
-            identity: self.identity.clone(),
-            tables: self.tables.clone(),
-            sessions: self.sessions.clone(),
-            delivery: self.delivery.clone(),
-            replication: self.replication.clone(),
-            figures: self.figures.clone(),
-            runtime: self.runtime.clone(),
-            pops: self.pops.clone(),
-        })
+        share!(
+            self,
+            OperatorParts { identity, tables, sessions, delivery, replication, figures, runtime, pops }
+        )
     }
 }
 

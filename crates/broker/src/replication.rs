@@ -30,7 +30,7 @@ use replica::master::Master;
 use replica::slave::Slave;
 use tokio::sync::watch;
 
-use crate::parts::{Delivery, GroupParts, Runtime, Tables};
+use crate::parts::{GroupParts, Runtime};
 use crate::supervisor::SupervisedWork;
 pub(crate) use files::{FilesError, load_epochs, load_identity, load_may_have_lost, note_flushed_later};
 use net::Workers;
@@ -203,7 +203,12 @@ impl Clock {
 
 /// Cuts the log of a store that follows off at `to`, as the thread `ha-slave` does.
 #[cfg(test)]
-pub(crate) fn cut_log(tables: &Tables, delivery: &Delivery, runtime: &Runtime, to: wire::units::LogOffset) {
+pub(crate) fn cut_log(
+    tables: &crate::parts::Tables,
+    delivery: &crate::parts::Delivery,
+    runtime: &Runtime,
+    to: wire::units::LogOffset,
+) {
     positions::lower(tables, delivery, runtime, to).unwrap();
     tables.store.truncate(to).unwrap();
 }

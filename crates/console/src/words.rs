@@ -128,7 +128,8 @@ mod tests {
         let mut count = 0;
         for source in sources("console") {
             let said = source.split("say(\"").skip(1).filter_map(|rest| rest.split('"').next());
-            let lists = source.split("Column::all(lang, [").skip(1).filter_map(|rest| rest.split(']').next());
+            let lists = source.split("Column::all(").skip(1);
+            let lists = lists.filter_map(|rest| rest.split_once('[')?.1.split(']').next());
             let titles = lists.flat_map(|list| list.split('"').skip(1).step_by(2));
             for text in said.chain(titles.map(|title| title.trim_start_matches('#'))) {
                 assert!(CHINESE.get(text).is_some(), "{text:?} has no Chinese text");

@@ -39,6 +39,6 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopLiteMessageProcessor.preCheck`.
     pub async fn pop_lite(&self, request: &LitePopRequest<'_>) -> Result<Held, Refusal> {
-        self.hold(|broker, out, later| pop::pop_lite(&broker.pops, request, out, later)).await
+        self.hold(|pops, out, later| pop::pop_lite(pops, request, out, later)).await
     }
 }

@@ -10,7 +10,7 @@ use wire::units::LogOffset;
 use super::waits::stopping;
 use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::PopParts;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PopSink, PopWork, PopWriter, ReplySink};
 use crate::send::not_put;
@@ -166,13 +166,13 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
     pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
-        self.hold(|broker, out, later| pop::pop(&broker.pops, request, out, later)).await
+        self.hold(|pops, out, later| pop::pop(pops, request, out, later)).await
     }
 
     /// Starts a pop by `pop`, which answers at once or makes a sink for its answer.
     pub(super) async fn hold(
         &self,
-        pop: impl Fn(&Arc<Broker>, &mut dyn PopWriter, &dyn Fn() -> Arc<dyn PopSink>) -> Result<(), Refusal>,
+        pop: impl Fn(&Arc<PopParts>, &mut dyn PopWriter, &dyn Fn() -> Arc<dyn PopSink>) -> Result<(), Refusal>,
     ) -> Result<Held, Refusal> {
         let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
         let mut held =

@@ -351,9 +351,9 @@ fn a_message_wakes_one_client_of_a_shared_group() {
     let delivery = answers.into_iter().flatten().next().unwrap();
     assert_eq!(bodies(&delivery), ["a:1#0"]);
     world.send("a", "2");
-    assert!(waiting.iter_mut().all(|held| held_waits(held)), "the queue is blocked");
+    assert!(waiting.iter_mut().all(held_waits), "the queue is blocked");
     world.ack(&delivery[0]).unwrap();
-    let answers: Vec<_> = waiting.iter_mut().filter_map(|held| next(held)).collect();
+    let answers: Vec<_> = waiting.iter_mut().filter_map(next).collect();
     assert_eq!(answers.len(), 1);
     assert_eq!(bodies(&answers[0]), ["a:2#0"]);
 }

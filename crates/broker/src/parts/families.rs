@@ -5,117 +5,77 @@ use std::sync::Arc;
 
 use super::{Delivery, Figures, Identity, Replication, Runtime, Sessions, Tables};
 
-/// Parts that pulls and their suspension take.
-pub(crate) struct PullParts {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
+/// Declares families by the names and types of their parts. A part is shared by all families that take it.
+macro_rules! families {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $part:ident),* $(,)? })*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name {
+            $(pub(crate) $field: Arc<$part>,)*
+        }
+    )*};
 }
 
-/// Parts that pops, acknowledgements and the revive engine take.
-pub(crate) struct PopParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pulls: Arc<PullParts>,
-}
+families! {
+    /// Parts that pulls and their suspension take.
+    PullParts {
+        tables: Tables, sessions: Sessions, replication: Replication, figures: Figures, runtime: Runtime,
+    }
 
-/// Parts that sends, send-backs and replies take.
-pub(crate) struct SendParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-}
+    /// Parts that pops, acknowledgements and the revive engine take.
+    PopParts {
+        identity: Identity, tables: Tables, delivery: Delivery, replication: Replication, figures: Figures,
+        runtime: Runtime, pulls: PullParts,
+    }
 
-/// Parts that delay levels, the timer, the revive engine and transaction checks take.
-pub(crate) struct DeliveryParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
-}
+    /// Parts that sends, send-backs and replies take.
+    SendParts {
+        identity: Identity, tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication,
+        figures: Figures, runtime: Runtime,
+    }
 
-/// Parts that the small engines that save, sample and expire take.
-pub(crate) struct HousekeepingParts {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
-}
+    /// Parts that delay levels, the timer, the revive engine and transaction checks take.
+    DeliveryParts {
+        identity: Identity, tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication,
+        runtime: Runtime, pops: PopParts,
+    }
 
-/// Parts that metrics read.
-pub(crate) struct MetricsParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) operator: Arc<OperatorParts>,
-}
+    /// Parts that the small engines that save, sample and expire take.
+    HousekeepingParts {
+        tables: Tables, sessions: Sessions, delivery: Delivery, figures: Figures, runtime: Runtime,
+        pops: PopParts,
+    }
 
-/// Parts that replication, registration and acting masters take.
-pub(crate) struct GroupParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
-    pub(crate) engines: Arc<DeliveryParts>,
-}
+    /// Parts that metrics read.
+    MetricsParts {
+        identity: Identity, tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication,
+        figures: Figures, runtime: Runtime, operator: OperatorParts,
+    }
 
-/// Parts that changes of topics and groups, and their copies at slaves take.
-pub(crate) struct MetadataParts {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
-}
+    /// Parts that replication, registration and acting masters take.
+    GroupParts {
+        identity: Identity, tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication,
+        runtime: Runtime, pops: PopParts, engines: DeliveryParts,
+    }
 
-/// Parts that the engine that deletes old messages takes.
-pub(crate) struct RetentionParts {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) runtime: Arc<Runtime>,
-}
+    /// Parts that changes of topics and groups, and their copies at slaves take.
+    MetadataParts {
+        tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication, figures: Figures,
+        runtime: Runtime, pops: PopParts,
+    }
 
-/// Parts that lite topics take.
-pub(crate) struct LiteParts {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
-}
+    /// Parts that the engine that deletes old messages takes.
+    RetentionParts {
+        tables: Tables, sessions: Sessions, delivery: Delivery, runtime: Runtime,
+    }
 
-/// Parts that operations of operators take.
-pub(crate) struct OperatorParts {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) delivery: Arc<Delivery>,
-    pub(crate) replication: Arc<Replication>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pops: Arc<PopParts>,
+    /// Parts that lite topics take.
+    LiteParts {
+        tables: Tables, delivery: Delivery, runtime: Runtime, pops: PopParts,
+    }
+
+    /// Parts that operations of operators take.
+    OperatorParts {
+        identity: Identity, tables: Tables, sessions: Sessions, delivery: Delivery, replication: Replication,
+        figures: Figures, runtime: Runtime, pops: PopParts,
+    }
 }

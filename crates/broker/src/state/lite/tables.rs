@@ -16,6 +16,9 @@ const MUTED_MS: i64 = 10_000;
 /// A full dispatch: group, and client. `None` for all clients of a wildcard group.
 pub(crate) type PassKey = (Arc<str>, Option<Arc<str>>);
 
+/// Groups and events for them.
+type GroupEvents = Vec<(Arc<str>, Arc<str>)>;
+
 /// A client that must be told that it lost a lite queue.
 pub(crate) struct Subscriber {
     /// Id of the client.
@@ -416,11 +419,7 @@ impl Tables {
 
     /// Removes clients that are silent for `timeout_ms`, and takes the events of clients that do not pop. Returns these
     /// events with their groups, and the suspended pops of the removed clients.
-    pub(crate) fn check(
-        &mut self,
-        now_ms: i64,
-        timeout_ms: i64,
-    ) -> (Vec<(Arc<str>, Arc<str>)>, Vec<Arc<Waiters>>) {
+    pub(crate) fn check(&mut self, now_ms: i64, timeout_ms: i64) -> (GroupEvents, Vec<Arc<Waiters>>) {
         let (mut events, mut silent, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
         let mut lacking = Vec::new();
         for (group, of_group) in &mut self.groups {
