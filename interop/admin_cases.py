@@ -81,7 +81,7 @@ def kept(setting):
 
 
 def cases():
-    for part in (topics, clients, messages, offsets, brokers, names, exports, later, refused, ends):
+    for part in (topics, clients, messages, offsets, lite, brokers, names, exports, later, refused, ends):
         yield from part()
 
 
@@ -209,6 +209,20 @@ def offsets():
 SPEED = r" +: [0-9.]+ [0-9.]+ [0-9.]+$"
 
 
+def lite():
+    """A parent topic without lite topics, and a group without members."""
+    yield case("updateTopic -b {b} -t Parent -r 4 -w 4 -a +message.type=LITE,+lite.topic.expiration=60", "^create topic to {b} success", needed=True)
+    yield case("updateSubGroup -b {b} -g LiteG --attributes +lite.bind.topic=Parent", "create subscription group to {b} success", needed=True)
+    yield case("topicRoute -t Parent", '"brokerName":"broker-a"', patient=True, title="topicRoute of a parent topic", needed=True)
+    yield case("getBrokerLiteInfo -b {b} -d", "^{b} .* 0 +0 +", r"Topic Meta: \{.Parent.:60\}", r"Group Meta: \{.Parent.:\[.LiteG.\]\}")
+    yield case("getParentTopicInfo -p Parent", "Parent Topic Info: .Parent.", r"^broker-a +60 +0 +\d+ +\[LiteG\]")
+    yield case("getLiteTopicInfo -p Parent -l a -s", r"Lite Topic Info: .Parent. .a. .%LMQ%\$Parent\$a.", "^broker-a +0 +0 +- +true +0")
+    yield case("getLiteClientInfo -p Parent -g LiteG -c c -s", "Lite Client Info: .Parent. .LiteG. .c.", "^broker-a +N/A +N/A +N/A")
+    yield case("getLiteGroupInfo -p Parent -g LiteG", "Lite Group Info: .LiteG. .Parent.", "Total Lag Count: 0")
+    yield case("getLiteGroupInfo -p Parent -g LiteG -l a", "^broker-a +- +- +- +-")
+    yield case("triggerLiteDispatch -p Parent -g LiteG", "^broker-a +dispatched")
+
+
 def brokers():
     yield case("clusterList", r"^DefaultCluster +broker-a +0 +{b} +V5_5_0 +[0-9.]+\(0,0ms\) +[0-9.]+\(0,0ms\|0,0ms\) +[0-9]+-[0-9]+\(.*\) +0 +[0-9.]+ +0\.[0-9]+ +true")
     yield case("clusterList -m", "^DefaultCluster +broker-a +0 +0 +[0-9]{2,} +[0-9]{2,}")
@@ -277,7 +291,7 @@ def later():
     for words in ("listUser -b {b}", "getUser -b {b} -u someone", "getAcl -b {b} -s User:someone", "listAcl -b {b}"):
         yield case(words, "CODE: 1  DESC: ", fails=True)
     for words in ("switchTimerEngine -b {b} -e R",
-                  "checkRocksdbCqWriteProgress -c DefaultCluster -t One", "getBrokerLiteInfo -b {b}"):
+                  "checkRocksdbCqWriteProgress -c DefaultCluster -t One"):
         yield case(words, "CODE: 3  DESC:  request type [0-9]+ not supported", **more)
 
 
@@ -289,9 +303,6 @@ def refused():
     yield case("exportPopRecord -b {b}", "Export broker records, brokerName=broker-a, brokerAddr={b}, dryRun=false")
     yield case("updateStaticTopic -b broker-a -t Fixed -qn 2", "request type 513 not supported", **more)
     yield case("remappingStaticTopic -b broker-a -t NoSuch", "No topic route to do the remapping", fails=True)
-    for words in ("getParentTopicInfo -p One", "getLiteTopicInfo -p One -l a", "getLiteClientInfo -p One -g G -c c", "getLiteGroupInfo -p One -g G",
-                  "triggerLiteDispatch -p One -g G"):
-        yield case(words, "broker-a.* error|CODE: 3  DESC:  request type [0-9]+ not supported", **more)
     yield case("rocksDBConfigToJson -c DefaultCluster -t topics", "RocksDBConfigToJsonCommand command failed", "request type 355 not supported", **more)
     yield case("exportMetadataInRocksDB -p /no/such -t topics", "RocksDB path is invalid", fails=True)
     yield case("dumpCompactionLog -f /no/such", "file /no/such not exist", fails=True)

@@ -1,15 +1,23 @@
-"""Lite topics: the official Java client of RocketMQ 5.x at a proxy of Vostok (`--roles proxy -n ...`) before two brokers of Apache RocketMQ
-5.5.0, and the refusal of servers that do not serve lite topics: Vostok's broker, and a proxy before that broker.
+"""Lite topics: the official Java client of RocketMQ 5.x in five arrangements of proxy and brokers, and the refusal of servers without lite topics.
 
-    python3 -m interop.lite [--against vostok|java] [--only NAME[,NAME]] [--keep]
+    python3 -m interop.lite [--short] [--arrangement NAME[,NAME]] [--only NAME[,NAME]] [--keep]
 
-Programs: `lite-java/`. With --against java the proxy is that of Apache RocketMQ 5.5.0, which proves the expectations. A line per scenario
-is printed, then `lite: N passed, N failed, N skipped`. There is no short form, because two brokers of Java are needed.
+| arrangement | proxy | brokers |
+|---|---|---|
+| serve | Vostok, in the process of the broker | one of Vostok |
+| vostok | Vostok, `--roles proxy` | two of Vostok |
+| before-java | Vostok, `--roles proxy` | two of Apache RocketMQ 5.5.0 |
+| java-before | Apache RocketMQ 5.5.0 | two of Vostok |
+| java | Apache RocketMQ 5.5.0 | two of Apache RocketMQ 5.5.0: proves the expectations, and runs only when it is named |
+
+Programs: `lite-java/`. With --short some scenarios run at `serve` alone. A line per scenario is printed, then `lite: N passed, N failed,
+N skipped`.
 """
 import argparse
 import contextlib
 import json
 import subprocess
+import threading
 
 from interop import grpc_clients
 from tests.kit import downloads, ports, topics
@@ -17,55 +25,96 @@ from tests.kit.process import Process
 from tests.kit.report import Report, scratch
 from tests.kit.servers import Java, Vostok
 
-# Settings that a broker of 5.5.0 needs for lite topics. Its files are those of the default store.
-LITE = {"enableLmq": "true", "enableMultiDispatch": "true", "maxLiteSubscriptionCount": 100}
-EXCLUSIVE, ORDERED = {"+lite.sub.model": "Exclusive"}, {"across", "again", "dead-letters"}
+# Settings of brokers of both kinds. The files of a broker of 5.5.0 are those of the default store.
+LITE = {"enableLmq": "true", "enableMultiDispatch": "true", "maxLiteSubscriptionCount": 150}
+# Whose proxy and brokers an arrangement has, and the number of brokers.
+ARRANGEMENTS = {"serve": (None, Vostok, 1), "vostok": ("vostok", Vostok, 2), "before-java": ("vostok", Java, 2), "java-before": ("java", Vostok, 2),
+                "java": ("java", Java, 2)}
+ORDERED = {"across", "again", "dead-letters", "exclusive", "offsets", "wildcard", "overflow", "wildcard-overflow", "restart"}
+WILDCARD, FEW_EVENTS = {"+lite.sub.wildcard": "true"}, {"+lite.sub.client.max.event.cnt": "10"}
+ATTRIBUTES = {"exclusive": {"+lite.sub.model": "Exclusive"}, "own-quota": {"+lite.sub.client.quota": "5"}, "wildcard": WILDCARD,
+              "overflow": FEW_EVENTS, "wildcard-overflow": WILDCARD | FEW_EVENTS}
+SHORT = {"across", "again", "exclusive", "offsets", "own-quota", "bound"}
 # The proxy of RocketMQ delivers slow messages twice: it renews a message without the name of the lite topic.
-JAVA_FAILS = {"slow"}
-SECONDS = 900
+FAILS = {"java-before": {"slow"}, "java": {"slow"}}
+SECONDS = 1_800
+
+
+def named(scenario):
+    """The topic and the group of a scenario."""
+    suffix = f"java_{scenario.replace('-', '_')}_1"
+    return f"T_{suffix}", f"G_{suffix}"
 
 
 class Client(grpc_clients.Java):
     """The Java client, with the scenarios of lite topics."""
     main, sources = "Lite", ("grpc-java/Stage.java", "lite-java/Lite.java")
 
-    def run(self, report, home, endpoint, names, where=""):
-        """Runs scenarios at a server of gRPC, and looks in the log of the client for the reasons of refusals."""
+    def run(self, report, home, endpoint, names, where="", restart=None):
+        """Runs scenarios at a server of gRPC, restarts a broker when they ask, and looks in the client's log for the reasons of refusals."""
         home.mkdir()
         words = [self.program[0], f"-Duser.home={home}", *self.program[1:], endpoint, "none", "1", *names]
-        with open(home / "client.out", "w") as log:
-            done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=log, text=True, timeout=SECONDS, cwd=home)
-        results, logs = {}, "".join(log.read_text() for log in home.rglob("*.log"))
-        for outcome, name, text in ([*line.split(" ", 2), ""][:3] for line in done.stdout.splitlines() if line.startswith("@")):
-            if outcome != "@logged":
-                results.setdefault(name, (outcome == "@ok", text))
-            elif text not in logs:
+        results, expected = {}, []
+        with open(home / "client.out", "w") as log, subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                                     stderr=log, text=True, cwd=home) as process:
+            timer = threading.Timer(SECONDS, process.kill)
+            timer.start()
+            for line in process.stdout:
+                outcome, name, text = [*line.rstrip("\n").split(" ", 2), "", ""][:3]
+                if outcome == "@restart":
+                    restart()
+                    print(file=process.stdin, flush=True)
+                elif outcome == "@logged":
+                    expected.append((name, text))
+                elif outcome.startswith("@"):
+                    results.setdefault(name, (outcome == "@ok", text))
+            timer.cancel()
+        logs = "".join(log.read_text() for log in home.rglob("*.log"))
+        for name, text in expected:
+            if text not in logs:
                 results[name] = False, f"not in the log of the client: {text}"
         for name in names:
             report.check(name + where, *results.get(name, (False, "no result")))
 
 
 class Brokers:
-    """Two brokers of Apache RocketMQ with one name server."""
+    """Brokers with one name server."""
 
-    def __init__(self, directory):
-        self.first = Java(directory / "broker-a", LITE | {"brokerName": "broker-a"})
-        self.second = Java(directory / "broker-b", LITE | {"brokerName": "broker-b"}, only="broker", namesrv=self.first.namesrv)
-        self.addresses = [self.first.broker, self.second.broker]
+    def __init__(self, directory, kind, count, **more):
+        self.all = [self._broker(kind, directory / "broker-a", {"brokerName": "broker-a"}, **more)]
+        self.namesrv = self.all[0].namesrv
+        if count == 2:
+            self.all.append(self._broker(kind, directory / "broker-b", {"brokerName": "broker-b"}, self.namesrv))
+        self.addresses = [server.broker for server in self.all]
+
+    @staticmethod
+    def _broker(kind, directory, conf, namesrv=None, **more):
+        if kind is Java:
+            return Java(directory, LITE | conf, only=namesrv and "broker", namesrv=namesrv)
+        return Vostok(directory, LITE | conf, **({"roles": "broker", "namesrv": namesrv} if namesrv else {}), **more)
 
     def prepare(self, names):
-        """Makes the topics and groups of scenarios on both brokers."""
+        """Makes the topics and groups of scenarios on all brokers."""
         for name in names:
-            suffix = f"java_{name.replace('-', '_')}_1"
-            topic, group = f"T_{suffix}", f"G_{suffix}"
-            attributes = {"+lite.bind.topic": topic, **(EXCLUSIVE if name == "exclusive" else {})}
-            for broker in self.addresses:
+            topic, group = named(name)
+            for broker in self.of(name):
                 topics.topic(broker, topic, "LITE")
-                topics.group(broker, group, retryMaxTimes=1, consumeMessageOrderly=name in ORDERED, attributes=attributes)
+            for broker in self.addresses:
+                topics.group(broker, group, retryMaxTimes=1 if name == "dead-letters" else 16, consumeMessageOrderly=name in ORDERED,
+                             attributes={"+lite.bind.topic": topic, **ATTRIBUTES.get(name, {})})
                 topics.group(broker, f"{group}_regular")
-        # A proxy keeps a route for a while, so both brokers have to be in the route first.
+        # A proxy keeps a route for a while, so all brokers have to be in the route first.
         for name in names:
-            topics.await_brokers(self.first.namesrv, f"T_java_{name.replace('-', '_')}_1", 2)
+            topics.await_brokers(self.namesrv, named(name)[0], len(self.of(name)))
+
+    def of(self, scenario):
+        """The brokers of a scenario's topic. While one of two brokers is down, lite topics of it move to the other one, without order."""
+        return self.addresses[-1:] if scenario == "restart" else self.addresses
+
+    def restart(self):
+        """Kills the last broker and starts it again."""
+        self.all[-1].kill()
+        self.all[-1].start()
 
     def lite_topics(self, topic):
         """The number of lite topics that each broker has of a topic (200075 GET_PARENT_TOPIC_INFO)."""
@@ -76,10 +125,10 @@ class Brokers:
         return sum(int(topics.ask(broker, 30, {"topic": f"%DLQ%{group}", "queueId": 0})[0]["offset"]) for broker in self.addresses)
 
 
-def proxy(directory, namesrv, against="vostok"):
+def proxy(directory, namesrv, kind="vostok"):
     """A proxy before brokers, and the address of its gRPC port."""
     port, remoting = ports.free_run(2)
-    if against == "vostok":
+    if kind == "vostok":
         arguments = ["--grpc-port", port, "--proxy-port", remoting]
         return Vostok(directory, roles="proxy", namesrv=namesrv, arguments=arguments, listens=[port]), f"127.0.0.1:{port}"
     directory.mkdir()
@@ -90,27 +139,34 @@ def proxy(directory, namesrv, against="vostok"):
     return Process("proxy", directory, words, [port], {"RMQ_PROXY_HOME": str(directory)}), f"127.0.0.1:{port}"
 
 
-def scenarios(report, client, directory, names, against):
+def scenarios(report, client, directory, names, arrangement):
+    """Runs scenarios in one arrangement of servers."""
+    front, kind, count = ARRANGEMENTS[arrangement]
+    directory, where = directory / arrangement, f" ({arrangement})"
+    directory.mkdir()
     with contextlib.ExitStack() as running:
-        brokers = Brokers(directory)
-        running.enter_context(brokers.first)
-        running.enter_context(brokers.second)
+        port = ports.free_port()
+        own = {"arguments": ["--grpc-port", port], "listens": [port]} if front is None else {}
+        brokers, endpoint = Brokers(directory, kind, count, **own), f"127.0.0.1:{port}"
+        for server in brokers.all:
+            running.enter_context(server)
         brokers.prepare(names)
-        server, endpoint = proxy(directory / "proxy", brokers.first.namesrv, against)
-        running.enter_context(server)
-        client.run(report, directory / "client", endpoint, names)
+        if front:
+            server, endpoint = proxy(directory / "proxy", brokers.namesrv, front)
+            running.enter_context(server)
+        client.run(report, directory / "client", endpoint, names, where, brokers.restart)
         if "across" in names:
-            counts = brokers.lite_topics("T_java_across_1")
-            report.check("both-brokers", all(counts) and sum(counts) == 12, counts)
+            counts = brokers.lite_topics(named("across")[0])
+            report.check("all-brokers" + where, all(counts) and sum(counts) == 12, counts)
         if "dead-letters" in names:
-            count = brokers.dead_letters("G_java_dead_letters_1")
-            report.check("dead-letters-are-kept", count == 1, count)
+            letters = brokers.dead_letters(named("dead-letters")[1])
+            report.check("dead-letters-are-kept" + where, letters == 1, letters)
 
 
 def refused(report, client, directory):
     """The refusal of servers that do not serve lite topics."""
     port = ports.free_port()
-    with Vostok(directory / "vostok", arguments=["--grpc-port", port], listens=[port]) as vostok:
+    with Vostok(directory / "vostok-without", arguments=["--grpc-port", port], listens=[port]) as vostok:
         topics.topic(vostok.broker, "T_java_refused_1", "LITE")
         topics.await_brokers(vostok.namesrv, "T_java_refused_1", 1)
         server, endpoint = proxy(directory / "proxy-before-vostok", vostok.namesrv)
@@ -121,19 +177,23 @@ def refused(report, client, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", choices=["vostok", "java"], default="vostok", help="whose proxy is before the brokers")
+    parser.add_argument("--short", action="store_true", help="some scenarios, at `serve` alone")
+    parser.add_argument("--arrangement", default="", help="arrangements to run")
     parser.add_argument("--only", default="", help="scenarios to run, or refused")
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args()
     report, client = Report("lite"), Client("java", grpc_clients.JAVA)
-    only = {name for name in options.only.split(",") if name}
+    usual = ["serve"] if options.short else [name for name in ARRANGEMENTS if name != "java"]
+    chosen = options.arrangement.split(",") if options.arrangement else usual
+    only = {name for name in options.only.split(",") if name} or (SHORT if options.short else set())
     with scratch(report, options.keep) as directory:
         client.build()
         listed = subprocess.run([str(word) for word in (*client.program, "list")], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-        names = [name for name in listed if (not only or name in only) and not (options.against == "java" and name in JAVA_FAILS)]
-        if names:
-            scenarios(report, client, directory, names, options.against)
-        if options.against == "vostok" and (not only or "refused" in only):
+        for arrangement in chosen:
+            names = [name for name in listed if (not only or name in only) and name not in FAILS.get(arrangement, ())]
+            if names:
+                scenarios(report, client, directory, names, arrangement)
+        if "serve" in chosen and (not only or "refused" in only):
             refused(report, client, directory)
     report.close()
 

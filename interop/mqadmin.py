@@ -127,6 +127,7 @@ def run(report, options, finish):
     with scratch(report, options.keep) as directory:
         comment = "# a comment that stays" if options.against == "vostok" else ""
         conf = {comment: ""} if comment else {"brokerConfigPath": directory / "conf" / "broker.conf", "traceTopicEnable": "true"}
+        conf |= {"enableLmq": "true", "enableMultiDispatch": "true"}
         with kind(directory, conf) as server, Shell(directory, server.namesrv) as shell:
             known = {"n": server.namesrv, "b": server.broker, "dir": str(directory), "conf": str(server.conf), "comment": comment}
             for case in cases():

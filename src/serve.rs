@@ -62,7 +62,7 @@ pub struct Serve {
     /// Stop when the process that started this one ends, which has this id.
     #[arg(long, hide = true, value_name = "PID")]
     stop_with_parent: Option<u32>,
-    /// Serve clients of other machines although there is neither a file (-c) nor users: everybody who reaches the ports may do
+    /// Serve clients of other machines although there is neither a file (-c) nor users: every client that reaches the ports may do
     /// everything.
     #[arg(long)]
     open: bool,

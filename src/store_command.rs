@@ -36,7 +36,7 @@ A broker that cannot tell damage from what a power cut left refuses to start and
   vostok store repair --data DIR --keep-behind OFFSET --apply   the messages behind it stay, those in it are lost
   vostok store repair --data DIR --cut-at OFFSET --apply        the log ends there
 
-What is overwritten or removed is copied to a directory beside the store first.")]
+Overwritten or removed bytes are copied to a directory beside the store first.")]
     Repair(RepairFlags),
     /// Print records, queue units, the checkpoint, the key index, timers and the files of config/.
     #[command(after_help = "Examples:

@@ -1,8 +1,5 @@
 //! Language of the command line.
 
-mod lab;
-mod table;
-
 use std::process::ExitCode;
 
 use ::lab::command::Translation;
@@ -10,7 +7,10 @@ use admin::{Lang, Words, localize, localize_output};
 use clap::Command;
 
 /// Texts of the commands outside of `vostok admin`, `doctor` and `top`.
-pub const TABLE: Words = table::TABLE;
+static PROGRAM: Words = Words::new(include_str!("words/zh/program.tsv"));
+
+/// Texts of the help of `vostok lab`.
+static LAB: Words = Words::new(include_str!("words/zh/lab.tsv"));
 
 /// The language that the arguments or the environment name. Needed before the arguments are parsed, which may print help.
 pub fn language(arguments: impl IntoIterator<Item = String>) -> Lang {
@@ -29,7 +29,7 @@ pub fn language(arguments: impl IntoIterator<Item = String>) -> Lang {
 
 /// The command line with its help in a language.
 pub fn translated(command: Command, lang: Lang) -> Command {
-    let command = localize(command, lang, TABLE);
+    let command = localize(command, lang, &PROGRAM);
     // The settings have no place in the table; docs and `vostok config` explain them.
     match lang {
         Lang::En => command,
@@ -40,7 +40,7 @@ pub fn translated(command: Command, lang: Lang) -> Command {
 /// The arguments of `vostok lab`, with help in a language.
 pub fn lab(arguments: ::lab::command::Lab, lang: Lang) -> ::lab::command::Lab {
     let translation = Translation {
-        command: |command| localize(command, Lang::Zh, lab::LAB),
+        command: |command| localize(command, Lang::Zh, &LAB),
         output: |text| localize_output(text, Lang::Zh),
     };
     if lang == Lang::Zh { arguments.translated(translation) } else { arguments }
@@ -106,9 +106,22 @@ mod tests {
         // The help of `serve` lists the settings, for which the Chinese one has another text.
         let mut tools = ::lab::command::Lab::tools();
         tools.build();
-        let missing = [admin::untranslated(&command, TABLE), admin::untranslated(&tools, lab::LAB)].concat();
+        let missing = [admin::untranslated(&command, &PROGRAM), admin::untranslated(&tools, &LAB)].concat();
         let missing: Vec<_> = missing.iter().filter(|text| !CLAP.contains(&text.as_str())).collect();
         assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn no_translation_of_help_is_left_over() {
+        let mut commands = [crate::Arguments::command(), ::lab::command::Lab::tools()];
+        commands.iter_mut().for_each(Command::build);
+        for (command, words) in commands.iter().zip([&PROGRAM, &LAB]) {
+            // Without the words at hand, their English texts are missing.
+            let needed = admin::untranslated(command, &Words::new(""));
+            let needed: Vec<&str> = needed.iter().flat_map(|text| text.lines().chain([&**text])).collect();
+            let left_over: Vec<_> = words.iter().filter(|(english, _)| !needed.contains(english)).collect();
+            assert!(left_over.is_empty(), "{left_over:#?}");
+        }
     }
 
     /// Texts that `clap` adds, which are replaced in its output.

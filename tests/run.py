@@ -104,7 +104,7 @@ PARTS = (
     Part("transactions", None, f"{TOOLS}/apps transactions"),
     program("interop.metrics", needs=("prometheus:prometheus",)),
     Part("proxy-port", f"{PYTHON} interop.remoting_clients --through-proxy --short", f"{PYTHON} interop.remoting_clients --through-proxy"),
-    program("interop.lite", None),
+    program("interop.lite"),
     program("interop.ha", None),
     program("interop.controller", None),
     program("interop.switch", None),

@@ -5,12 +5,18 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
+import org.apache.rocketmq.client.apis.consumer.LitePushConsumerBuilder;
 import org.apache.rocketmq.client.apis.consumer.MessageListener;
 import org.apache.rocketmq.client.apis.consumer.OffsetOption;
 import org.apache.rocketmq.client.apis.message.MessageView;
+import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.java.exception.LiteSubscriptionQuotaExceededException;
 
 /**
@@ -18,6 +24,8 @@ import org.apache.rocketmq.client.java.exception.LiteSubscriptionQuotaExceededEx
  * {@code refused} is for a server that does not serve them.
  */
 public final class Lite {
+    /** {@code maxLiteSubscriptionCount} of the brokers. */
+    private static final int QUOTA = 150;
     private static final Map<String, Stage.Scenario> ALL = new LinkedHashMap<>();
 
     static {
@@ -27,12 +35,60 @@ public final class Lite {
         ALL.put("dead-letters", Lite::deadLetters);
         ALL.put("exclusive", Lite::exclusive);
         ALL.put("bound", Lite::bound);
+        ALL.put("offsets", Lite::offsets);
+        ALL.put("own-quota", Lite::ownQuota);
+        ALL.put("wildcard", Lite::wildcard);
+        ALL.put("overflow", Lite::overflow);
+        ALL.put("wildcard-overflow", Lite::wildcardOverflow);
+        ALL.put("restart", Lite::restart);
         ALL.put("quota", Lite::quota);
     }
 
+    /** Scenarios that run after the others, each alone. */
+    private static final List<String> ALONE = List.of("restart", "quota");
+
+    private static LitePushConsumerBuilder builder(Stage stage, MessageListener listener) throws Exception {
+        return Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
+            .setConsumerGroup(stage.group).bindTopic(stage.topic).setMessageListener(listener);
+    }
+
     private static LitePushConsumer consumer(Stage stage, MessageListener listener) throws Exception {
-        return stage.started(Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
-            .setConsumerGroup(stage.group).bindTopic(stage.topic).setMessageListener(listener)::build);
+        return stage.started(builder(stage, listener)::build);
+    }
+
+    private static void send(Stage stage, Producer producer, String liteTopic, String body) throws Exception {
+        producer.send(stage.message(body).setLiteTopic(liteTopic).build());
+    }
+
+    /** The bodies that came of each lite topic, in order. */
+    private static final class Received implements MessageListener {
+        final Map<String, List<String>> bodies = new ConcurrentHashMap<>();
+        final CountDownLatch gate = new CountDownLatch(1);
+
+        @Override
+        public ConsumeResult consume(MessageView message) {
+            try {
+                gate.await();
+            } catch (InterruptedException interrupted) {
+                return ConsumeResult.FAILURE;
+            }
+            bodies.computeIfAbsent(message.getLiteTopic().orElse("none"), name -> new CopyOnWriteArrayList<>()).add(Stage.body(message));
+            return ConsumeResult.SUCCESS;
+        }
+
+        Received open() {
+            gate.countDown();
+            return this;
+        }
+
+        int count() {
+            return bodies.values().stream().mapToInt(List::size).sum();
+        }
+
+        /** The first delivery of each body. */
+        List<String> first(String liteTopic) {
+            return bodies.getOrDefault(liteTopic, List.of()).stream().distinct().toList();
+        }
     }
 
     private static String text(MessageView message) {
@@ -160,21 +216,156 @@ public final class Lite {
                 .build());
     }
 
-    /** The brokers have place for a hundred subscriptions, which are free again once their consumer closed. Runs alone. */
+    /** Where a group begins in a lite topic that it adds. */
+    private static void offsets(Stage stage) throws Exception {
+        var producer = stage.producer();
+        for (String topic : List.of("min", "second", "max")) {
+            for (int index = 0; index < 3; index++) {
+                send(stage, producer, topic, "" + index);
+            }
+        }
+        var received = new Received().open();
+        var consumer = consumer(stage, received);
+        consumer.subscribeLite("min", OffsetOption.MIN_OFFSET);
+        consumer.subscribeLite("second", OffsetOption.ofOffset(1));
+        consumer.subscribeLite("max", OffsetOption.MAX_OFFSET);
+        send(stage, producer, "max", "late");
+        Stage.await("delivery of all", () -> received.count() >= 6);
+        Stage.equal(Map.of("min", List.of("0", "1", "2"), "second", List.of("1", "2"), "max", List.of("late")),
+            Map.copyOf(received.bodies), "deliveries by lite topic");
+    }
+
+    /** A group has a quota for each of its consumers, which the consumer gets with its settings. */
+    private static void ownQuota(Stage stage) throws Exception {
+        var consumer = consumer(stage, message -> ConsumeResult.SUCCESS);
+        for (int index = 0; index < 5; index++) {
+            consumer.subscribeLite("lite-" + index);
+        }
+        refuses("quota exceeded 5", () -> consumer.subscribeLite("lite-5"));
+        consumer.unsubscribeLite("lite-0");
+        consumer.subscribeLite("lite-5");
+    }
+
+    /** A group of this kind has all lite topics of its topic, also those that begin while it listens. */
+    private static void wildcard(Stage stage) throws Exception {
+        var producer = stage.producer();
+        send(stage, producer, "before", "0");
+        var received = new Received().open();
+        var consumer = consumer(stage, received);
+        refuses("subscribe lite operation is not supported for this group", () -> consumer.subscribeLite("x"));
+        Stage.await("the message from before the consumer", () -> received.bodies.containsKey("before"));
+        Map<String, List<String>> expected = new LinkedHashMap<>(Map.of("before", List.of("0")));
+        for (int topic = 0; topic < 10; topic++) {
+            send(stage, producer, "fresh-" + topic, "0");
+            send(stage, producer, "fresh-" + topic, "1");
+            expected.put("fresh-" + topic, List.of("0", "1"));
+        }
+        Stage.await("delivery of all", () -> received.count() >= 21);
+        Stage.equal(expected, new LinkedHashMap<>(Map.copyOf(received.bodies)), "deliveries by lite topic");
+    }
+
+    /** More lite topics have messages than the group lets a client have waiting (ten), while the client does not receive. */
+    private static void overflow(Stage stage) throws Exception {
+        overflow(stage, true);
+    }
+
+    private static void wildcardOverflow(Stage stage) throws Exception {
+        overflow(stage, false);
+    }
+
+    private static void overflow(Stage stage, boolean subscribes) throws Exception {
+        var received = new Received();
+        // A full cache of the client ends its receives.
+        var consumer = stage.started(builder(stage, received).setMaxCacheMessageCount(1).setConsumptionThreadCount(1)::build);
+        var producer = stage.producer();
+        Map<String, List<String>> expected = new LinkedHashMap<>();
+        for (int topic = 0; topic < 40; topic++) {
+            String name = "lite-" + topic;
+            if (subscribes) {
+                consumer.subscribeLite(name, OffsetOption.MIN_OFFSET);
+            }
+            send(stage, producer, name, "0");
+            send(stage, producer, name, "1");
+            expected.put(name, List.of("0", "1"));
+        }
+        received.open();
+        Stage.await("delivery of all", () -> expected.keySet().stream().mapToInt(name -> received.first(name).size()).sum() >= 80);
+        for (var topic : expected.entrySet()) {
+            Stage.equal(topic.getValue(), received.first(topic.getKey()), "deliveries of " + topic.getKey());
+        }
+    }
+
+    /**
+     * A broker is killed under load and started again: what was sent comes, each lite topic in its order. Messages may come twice. Runs
+     * alone; the runner of this program restarts the broker when asked.
+     */
+    private static void restart(Stage stage) throws Exception {
+        var received = new Received().open();
+        var consumer = consumer(stage, received);
+        var producer = stage.producer();
+        List<String> names = IntStream.range(0, 12).mapToObj(index -> "lite-" + index).toList();
+        for (String name : names) {
+            consumer.subscribeLite(name, OffsetOption.MIN_OFFSET);
+        }
+        var isOver = new AtomicBoolean();
+        Map<String, Integer> sent = new ConcurrentHashMap<>();
+        List<Thread> senders = new ArrayList<>();
+        for (int part = 0; part < 4; part++) {
+            List<String> own = names.subList(part * 3, part * 3 + 3);
+            senders.add(new Thread(() -> {
+                for (int index = 0; !isOver.get(); index++) {
+                    for (String name : own) {
+                        sendUntilStored(stage, producer, name, index);
+                        sent.put(name, index + 1);
+                    }
+                }
+            }));
+        }
+        senders.forEach(Thread::start);
+        Stage.await("load", () -> sent.size() == names.size() && sent.values().stream().allMatch(count -> count >= 20));
+        System.out.print("@restart\n");
+        System.out.flush();
+        System.in.read();
+        Map<String, Integer> before = Map.copyOf(sent);
+        Stage.await("load after the restart", () -> names.stream().allMatch(name -> sent.get(name) >= before.get(name) + 20));
+        isOver.set(true);
+        for (Thread sender : senders) {
+            sender.join();
+        }
+        Stage.await("delivery of all", () -> names.stream().allMatch(name -> received.first(name).size() >= sent.get(name)));
+        for (String name : names) {
+            Stage.equal(IntStream.range(0, sent.get(name)).mapToObj(String::valueOf).toList(), received.first(name), "first deliveries of " + name);
+        }
+    }
+
+    private static void sendUntilStored(Stage stage, Producer producer, String liteTopic, int index) {
+        while (true) {
+            try {
+                send(stage, producer, liteTopic, "" + index);
+                return;
+            } catch (Exception failure) {
+                System.err.println("send again: " + failure);
+                // A broker that is down refuses at once.
+                LockSupport.parkNanos(100_000_000);
+            }
+        }
+    }
+
+    /** The brokers have place for {@code QUOTA} subscriptions each, which are free again once their consumer closed. Runs alone. */
     private static void quota(Stage stage) throws Exception {
         for (int round = 0; round < 2; round++) {
             var consumer = consumer(stage, message -> ConsumeResult.SUCCESS);
             int count = 0;
             try {
-                while (count < 400) {
+                while (count < 4 * QUOTA) {
                     consumer.subscribeLite("lite-" + count);
                     count++;
                 }
-                throw new AssertionError("400 subscriptions were accepted");
+                throw new AssertionError(count + " subscriptions were accepted");
             } catch (LiteSubscriptionQuotaExceededException expected) {
-                Stage.check(expected.getMessage().contains("lite subscription quota exceeded 100"), expected.getMessage());
+                Stage.check(expected.getMessage().contains("lite subscription quota exceeded " + QUOTA), expected.getMessage());
             }
-            Stage.check(count >= 90, "only " + count + " subscriptions were accepted in round " + round);
+            Stage.check(count >= QUOTA - 10, "only " + count + " subscriptions were accepted in round " + round);
             consumer.close();
         }
     }
@@ -211,7 +402,7 @@ public final class Lite {
         List<Thread> threads = new ArrayList<>();
         List<String> names = List.of(arguments).subList(3, arguments.length);
         for (String name : names) {
-            if (!name.equals("quota")) {
+            if (!ALONE.contains(name)) {
                 threads.add(new Thread(() -> Stage.perform(arguments, name, ALL.getOrDefault(name, Lite::refused))));
                 threads.get(threads.size() - 1).start();
             }
@@ -219,8 +410,10 @@ public final class Lite {
         for (Thread thread : threads) {
             thread.join();
         }
-        if (names.contains("quota")) {
-            Stage.perform(arguments, "quota", Lite::quota);
+        for (String name : ALONE) {
+            if (names.contains(name)) {
+                Stage.perform(arguments, name, ALL.get(name));
+            }
         }
         // Threads of the clients may outlive their shutdown.
         Runtime.getRuntime().halt(0);

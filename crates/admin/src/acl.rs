@@ -1,13 +1,13 @@
 //! Operations on acls (Auth 2.0): what users may do.
 
 use crate::arguments::{BROKER, BROKERS, optional, place, required};
-use crate::copy::Copied;
-use crate::operation::{Operation, Typed, operations};
+use crate::copy::{Copied, change_targets};
+use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
+use crate::text::Table;
 use crate::{Argument, Arguments, Error, Session};
 use client::Reply;
 use serde::Serialize;
-use std::fmt::Write as _;
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
 use wire::codes::request;
 use wire::json;
@@ -86,23 +86,27 @@ pub struct AclEntries {
 
 impl Typed for AclEntries {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let mut line = |[subject, policy, resource, actions, sources, decision]: [&str; 6]| {
-            let _ = writeln!(
-                out,
-                "{subject:<16}  {policy:<10}  {resource:<22}  {actions:<20}  {sources:<24}  {decision:<10}"
-            );
-        };
+        let mut text = String::new();
         for broker in &self.brokers {
-            line(["#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision"]);
+            let mut table = Table::new(
+                "{#Subject:<16}  {#PolicyType:<10}  {#Resource:<22}  {#Actions:<20}  {#SourceIp:<24}  {#Decision:<10}",
+            );
             for entry in self.entries.iter().filter(|entry| entry.broker == *broker) {
                 let list = |items: &[String]| format!("[{}]", items.join(", "));
                 let sources = entry.sources.as_deref().map_or_else(|| "null".to_owned(), list);
                 let actions = list(&entry.actions);
-                line([&entry.subject, &entry.policy, &entry.resource, &actions, &sources, &entry.decision]);
+                table.row(&[
+                    &entry.subject,
+                    &entry.policy,
+                    &entry.resource,
+                    &actions,
+                    &sources,
+                    &entry.decision,
+                ]);
             }
+            text += &table.text;
         }
-        out
+        text
     }
 }
 
@@ -162,22 +166,6 @@ async fn get(session: &Session, arguments: &Arguments) -> Result<AclEntries, Err
     entries_of(session, arguments, &ask, |broker, reply| Ok(vec![body(broker, reply)?])).await
 }
 
-/// An acl that was created, changed or deleted, and where.
-#[derive(Serialize)]
-struct Changed {
-    subject: String,
-    brokers: Vec<String>,
-    #[serde(skip)]
-    verb: &'static str,
-}
-
-impl Typed for Changed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        let verb = self.verb;
-        self.brokers.iter().map(|broker| format!("{verb} {broker} success.\n")).collect()
-    }
-}
-
 /// The acl that the arguments describe: an entry for each resource.
 fn acl(arguments: &Arguments) -> Result<AclInfo, Error> {
     let items = |text: &str| {
@@ -197,31 +185,23 @@ fn acl(arguments: &Arguments) -> Result<AclInfo, Error> {
     Ok(AclInfo { policies: Some(vec![policy]), subject: Some(arguments.need("subject")?.to_owned()) })
 }
 
-async fn addresses(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
-    Ok(session.targets(arguments).await?.into_iter().map(|member| member.address).collect())
-}
-
 async fn change(
     session: &Session,
     arguments: &Arguments,
     code: i32,
     verb: &'static str,
-) -> Result<Changed, Error> {
+) -> Result<Written, Error> {
     let subject = arguments.need("subject")?;
     let ask = Request::new(code).with("subject", subject).body(json::to_vec(&acl(arguments)?));
-    let brokers = addresses(session, arguments).await?;
-    session.change_all(&brokers, &ask).await?;
-    Ok(Changed { subject: subject.to_owned(), brokers, verb })
+    change_targets(session, arguments, &ask, ("subject", subject, verb)).await
 }
 
-async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let subject = arguments.need("subject")?;
     let ask = Request::new(request::AUTH_DELETE_ACL)
         .with("subject", subject)
         .maybe("resource", arguments.get("resources"));
-    let brokers = addresses(session, arguments).await?;
-    session.change_all(&brokers, &ask).await?;
-    Ok(Changed { subject: subject.to_owned(), brokers, verb: "delete acl to" })
+    change_targets(session, arguments, &ask, ("subject", subject, "delete acl to")).await
 }
 
 #[cfg(test)]

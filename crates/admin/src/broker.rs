@@ -10,7 +10,7 @@ mod tune;
 pub use progress::{BrokerProgress, GroupQueue};
 pub use replication::{ReplicaStatus, Replicas};
 pub use settings::{Setting, Settings};
-pub(crate) use settings::{read as settings_of, told as told_settings};
+pub(crate) use settings::{read as settings_of, set_on, told as told_settings};
 pub use status::Figure;
 
 use crate::Argument;

@@ -4,10 +4,10 @@ use crate::arguments::{COUNT, INTERVAL, TEST_SIZE, optional, switch};
 use crate::message::to_clusters;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::for_each;
+use crate::text::Table;
 use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Milliseconds of an hour.
 const HOUR_MS: f64 = 3_600_000.0;
@@ -63,7 +63,7 @@ pub struct BrokerRow {
     pub active: bool,
     /// The runtime information of the broker.
     #[serde(skip)]
-    figures: Figures,
+    pub(crate) figures: Figures,
     /// Reason why the broker told nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -71,7 +71,7 @@ pub struct BrokerRow {
 
 /// The runtime information of a broker, by name.
 #[derive(Clone, Debug, Default)]
-struct Figures(BTreeMap<String, String>);
+pub(crate) struct Figures(BTreeMap<String, String>);
 
 impl Figures {
     fn text<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
@@ -118,64 +118,33 @@ impl Figures {
 
 impl Typed for Vec<BrokerRow> {
     fn mqadmin(&self, arguments: &Arguments) -> String {
-        let mut out = String::new();
         if arguments.is_on("more") {
-            let mut line = |[cluster, broker, a, b, c, d]: [&str; 6]| {
-                let _ = writeln!(out, "{cluster:<16}  {broker:<32} {a:>14} {b:>14} {c:>14} {d:>14}");
-            };
-            let heads = ["#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest"];
-            line([heads[0], heads[1], heads[2], heads[3], "#InTotalToday", "#OutTotalToday"]);
-            for row in self {
-                let [a, b, c, d] = [row.in_yesterday, row.out_yesterday, row.in_today, row.out_today]
-                    .map(|count| count.to_string());
-                line([&row.cluster, &row.broker, &a, &b, &c, &d]);
-            }
-            return out;
-        }
-        let mut line = |cells: [&str; 12]| {
-            let [cluster, broker, id, address, version, load_in, load_out, timer, wait, hour, space, active] =
-                cells;
-            let _ = writeln!(
-                out,
-                "{cluster:<22}  {broker:<22}  {id:<4}  {address:<22} {version:<16}  {load_in:>16}  {load_out:>30}  \
-                 {timer:<22}  {wait:<11}  {hour:<12}  {space:<8}  {active:<10}"
+            let mut table = Table::new(
+                "{#Cluster Name:<16}  {#Broker Name:<32} {#InTotalYest:>14} {#OutTotalYest:>14} {#InTotalToday:>14} \
+                 {#OutTotalToday:>14}",
             );
-        };
-        line([
-            "#Cluster Name",
-            "#Broker Name",
-            "#BID",
-            "#Addr",
-            "#Version",
-            "#InTPS(LOAD)",
-            "#OutTPS(LOAD)",
-            "#Timer(Progress)",
-            "#PCWait(ms)",
-            "#Hour",
-            "#SPACE",
-            "#ACTIVATED",
-        ]);
+            for BrokerRow { cluster, broker, in_yesterday, out_yesterday, in_today, out_today, .. } in self {
+                table.row(&[cluster, broker, in_yesterday, out_yesterday, in_today, out_today]);
+            }
+            return table.text;
+        }
+        let mut table = Table::new(
+            "{#Cluster Name:<22}  {#Broker Name:<22}  {#BID:<4}  {#Addr:<22} {#Version:<16}  {#InTPS(LOAD):>16}  \
+             {#OutTPS(LOAD):>30}  {#Timer(Progress):<22}  {#PCWait(ms):<11}  {#Hour:<12.2}  {#SPACE:<8.4}  {#ACTIVATED:<10}",
+        );
         for row in self {
-            let (id, figures) = (row.id.to_string(), &row.figures);
+            let BrokerRow {
+                cluster, broker, id, address, version, figures, hours, disk_ratio, active, ..
+            } = row;
             let (load_in, load_out) =
                 (figures.load(row.in_tps, &["send"]), figures.load(row.out_tps, &["pull", "ack"]));
-            let (hours, space) = (format!("{:.2}", row.hours), format!("{:.4}", row.disk_ratio));
-            line([
-                &row.cluster,
-                &row.broker,
-                &id,
-                &row.address,
-                &row.version,
-                &load_in,
-                &load_out,
-                &figures.timer(),
-                figures.text("pageCacheLockTimeMills", ""),
-                &hours,
-                &space,
-                if row.active { "true" } else { "false" },
+            let (timer, wait) = (figures.timer(), figures.text("pageCacheLockTimeMills", ""));
+            table.row(&[
+                cluster, broker, id, address, version, &load_in, &load_out, &timer, &wait, hours, disk_ratio,
+                active,
             ]);
         }
-        out
+        table.text
     }
 }
 

@@ -210,7 +210,7 @@ fn common() -> [Arg; 6] {
             .global(true)
             .value_parser(value_parser!(Format))
             .default_value("table")
-            .help("How the answer is printed"),
+            .help("Format of the answer"),
         Arg::new("credentials")
             .long("credentials")
             .global(true)

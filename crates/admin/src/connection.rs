@@ -35,7 +35,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
 };
 
 /// A client that is connected to a broker.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Member {
     /// Id of the client.
     pub client_id: String,
@@ -164,7 +164,7 @@ struct ProducerEntry {
 }
 
 /// A producer that is connected to a broker.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ProducerRow {
     /// Name of the producer group.
     pub group: String,
@@ -176,9 +176,9 @@ pub struct ProducerRow {
     pub language: String,
     /// Version of the client.
     pub version: String,
-    last_heartbeat: String,
+    pub(crate) last_heartbeat: String,
     #[serde(skip)]
-    numbers: (i32, i64),
+    pub(crate) numbers: (i32, i64),
 }
 
 impl Typed for Vec<ProducerRow> {

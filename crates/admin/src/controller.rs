@@ -1,15 +1,14 @@
 //! Operations on controllers, and on what they decide: who is master of a broker set, and who is in its in-sync set.
 
 use crate::arguments::{INTERVAL, optional, place, required, switch};
-use crate::broker::Settings;
-use crate::operation::{Operation, Typed, operations};
+use crate::broker::{Settings, set_on};
+use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use client::Reply;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::{BrokerReplicasInfo, ReplicaIdentity, format_key_values, parse_key_values};
+use wire::body::{BrokerReplicasInfo, ReplicaIdentity};
 use wire::codes::request;
 use wire::json;
 use wire::settings::{CONTROLLER_PORT, with_port};
@@ -151,44 +150,13 @@ impl Typed for ControllerSettings {
 }
 
 async fn config(session: &Session, arguments: &Arguments) -> Result<ControllerSettings, Error> {
-    let mut settings = Settings::default();
-    for controller in controllers(arguments)? {
-        let reply = session.look(&controller, &Request::new(request::GET_CONTROLLER_CONFIG)).await?;
-        let values = parse_key_values(&reply.body).map_err(|why| {
-            Error::from(client::Error::Answer { address: controller.clone(), why: why.to_string() })
-        })?;
-        settings.add(&controller, format!("============{controller}============"), values);
-    }
-    Ok(ControllerSettings(settings))
-}
-
-/// A setting that was changed on controllers.
-#[derive(Serialize)]
-struct Changed {
-    controllers: Vec<String>,
-    key: String,
-    value: String,
-    /// Controllers that have no such setting.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    remarks: Vec<String>,
-}
-
-impl Typed for Changed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        let Self { controllers, key, value, .. } = self;
-        format!("update controller config success![{}]\n{key} : {value}\n", controllers.join(", "))
-    }
-}
-
-async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
-    let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
     let controllers = controllers(arguments)?;
-    let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
-    session.change_all(&controllers, &Request::new(request::UPDATE_CONTROLLER_CONFIG).body(text)).await?;
-    // The change is made, whether or not the settings can be read afterwards.
-    let remarks = config(session, arguments).await.map(|shown| shown.0.remarks(&controllers, &key));
-    let remarks = remarks.unwrap_or_default();
-    Ok(Changed { controllers, key, value, remarks })
+    Settings::of_servers(session, &controllers, request::GET_CONTROLLER_CONFIG).await.map(ControllerSettings)
+}
+
+async fn set(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let codes = (request::GET_CONTROLLER_CONFIG, request::UPDATE_CONTROLLER_CONFIG);
+    set_on(session, arguments, ("controllers", "controller", &controllers(arguments)?), codes).await
 }
 
 /// A broker of a set that has controllers.

@@ -1,4 +1,4 @@
-//! Copying users and acls from one broker to another.
+//! Changes of users and acls on several brokers, and copies from one broker to another.
 
 use crate::operation::Written;
 use crate::request::{Request, body};
@@ -53,4 +53,19 @@ impl<T: Serialize + DeserializeOwned> Copied<T> {
         }
         Ok(Written::new(rows, text))
     }
+}
+
+/// Changes a user or an acl on the brokers that the arguments name. `about` has the name of the member of the answer, its value, and
+/// the beginning of the lines that `mqadmin` prints.
+pub(crate) async fn change_targets(
+    session: &Session,
+    arguments: &Arguments,
+    ask: &Request,
+    (member, name, verb): (&str, &str, &str),
+) -> Result<Written, Error> {
+    let targets = session.targets(arguments).await?;
+    let brokers: Vec<String> = targets.into_iter().map(|member| member.address).collect();
+    session.change_all(&brokers, ask).await?;
+    let text = brokers.iter().map(|broker| format!("{verb} {broker} success.\n")).collect();
+    Ok(Written::new(json!({member: name, "brokers": brokers}), text))
 }

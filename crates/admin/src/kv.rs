@@ -1,10 +1,11 @@
 //! Operations on the key-value settings of name servers, and on the order of topics, which is kept there.
 
 use crate::arguments::{optional, place};
-use crate::operation::{Operation, Typed, operations};
+use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use wire::body::KvTable;
 use wire::codes::request;
@@ -77,47 +78,19 @@ async fn delete_value(session: &Session, namespace: &str, key: &str) -> Result<(
 }
 
 /// A change of a key that was made on all name servers.
-#[derive(Serialize)]
-struct Changed {
-    servers: Vec<String>,
-    #[serde(skip)]
-    text: String,
+fn changed(session: &Session, text: &str) -> Written {
+    Written::new(json!({"servers": session.name_servers}), text.to_owned())
 }
 
-impl Typed for Changed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.text.clone()
-    }
-}
-
-fn changed(session: &Session, text: impl Into<String>) -> Changed {
-    Changed { servers: session.name_servers.clone(), text: text.into() }
-}
-
-async fn put(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+async fn put(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let value = arguments.need("value")?;
     put_value(session, arguments.need("namespace")?, arguments.need("key")?, value).await?;
     Ok(changed(session, "create or update kv config to namespace success.\n"))
 }
 
-async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     delete_value(session, arguments.need("namespace")?, arguments.need("key")?).await?;
     Ok(changed(session, "delete kv config from namespace success.\n"))
-}
-
-/// The order configuration of a topic.
-#[derive(Serialize)]
-struct Order {
-    topic: String,
-    order: Option<String>,
-    #[serde(skip)]
-    text: String,
-}
-
-impl Typed for Order {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.text.clone()
-    }
 }
 
 /// Puts the order configuration of a topic: `queues` for each of the broker sets. That of the other broker sets is kept for a
@@ -142,7 +115,7 @@ fn merged(old: &str, names: &[String], queues: i32) -> String {
     order.iter().map(|(name, queues)| format!("{name}:{queues}")).collect::<Vec<_>>().join(";")
 }
 
-async fn order(session: &Session, arguments: &Arguments) -> Result<Order, Error> {
+async fn order(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let topic = arguments.need("topic")?;
     let named = |text: &str, order: &str| format!("{text}topic=[{topic}], orderConf=[{order}] \n");
     let (order, text) = match arguments.need("method")?.trim() {
@@ -162,7 +135,7 @@ async fn order(session: &Session, arguments: &Arguments) -> Result<Order, Error>
         }
         method => return Err(Error::Usage(format!("expected get, put or delete, found {method}"))),
     };
-    Ok(Order { topic: topic.to_owned(), order, text })
+    Ok(Written::new(json!({"topic": topic, "order": order}), text))
 }
 
 #[cfg(test)]

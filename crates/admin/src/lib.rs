@@ -71,7 +71,7 @@ pub use doctor::{
 };
 pub use error::Error;
 pub use group::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueOwner, QueueState};
-pub use group::{GroupFigures, GroupName, GroupProgress, QueueProgress};
+pub use group::{GroupFigures, GroupName, GroupProgress, GroupSetting, QueueProgress};
 pub use lag::Lag;
 pub use lang::Lang;
 pub use message::{

@@ -44,6 +44,8 @@ struct Question {
     /// Header fields and the arguments that they come from.
     fields: &'static [(&'static str, &'static str)],
     columns: &'static [(&'static str, usize, &'static str)],
+    /// Text of a member that is absent.
+    absent: &'static str,
     /// Members that are shown below the row if details are asked for.
     details: &'static [(&'static str, &'static str)],
 }
@@ -63,6 +65,7 @@ const OF_BROKER: Question = Question {
         ("#OffsetTableSize", 18, "offsetTableSize"),
         ("#eventMapSize", 15, "eventMapSize"),
     ],
+    absent: "-",
     details: &[("Topic Meta: ", "topicMeta"), ("Group Meta: ", "groupMeta")],
 };
 
@@ -77,6 +80,7 @@ const OF_PARENT: Question = Question {
         ("#LMQ NUM", 14, "lmqNum"),
         ("#GROUPS", 100, "groups"),
     ],
+    absent: "-",
     details: &[],
 };
 
@@ -92,6 +96,7 @@ const OF_TOPIC: Question = Question {
         ("#Sharding", 12, "shardingToBroker"),
         ("#SubClientCount", 18, "subscriber"),
     ],
+    absent: "-",
     details: &[("", "subscriber")],
 };
 
@@ -105,6 +110,7 @@ const OF_CLIENT: Question = Question {
         ("#LastAccessTime", 30, "lastAccessTime"),
         ("#LastConsumeTime", 30, "lastConsumeTime"),
     ],
+    absent: "N/A",
     details: &[("Lite Topics: ", "liteTopicSet")],
 };
 
@@ -116,9 +122,10 @@ const OF_GROUP: Question = Question {
         ("#Broker Name", 50, ""),
         ("#BrokerOffset", 16, "/liteTopicOffsetWrapper/brokerOffset"),
         ("#ConsumeOffset", 16, "/liteTopicOffsetWrapper/consumerOffset"),
-        ("#LagCount", 16, "totalLagCount"),
+        ("#LagCount", 16, "/liteTopicOffsetWrapper/lag"),
         ("#LastUpdate", 30, "/liteTopicOffsetWrapper/lastTimestamp"),
     ],
+    absent: "-",
     details: &[],
 };
 
@@ -143,11 +150,15 @@ async fn show(session: &Session, arguments: &Arguments, question: &Question) -> 
             question.columns.iter().map(|column| format!("{:<width$}", cell(column), width = column.1));
         let _ = writeln!(text, "{} ", cells.collect::<Vec<_>>().join(" "));
     };
-    line(&mut text, &|(head, ..)| (*head).to_owned());
+    // The figures of a group without a lite topic are sums and lists.
+    let has_table = question.code != request::GET_LITE_GROUP_INFO || arguments.get("lite").is_some();
+    if has_table {
+        line(&mut text, &|(head, ..)| (*head).to_owned());
+    }
     let (mut rows, mut failure): (Vec<Map<String, Value>>, _) = (Vec::new(), None);
     for (name, address) in servers {
         let reply = session.look(&address, &ask).await;
-        let found: Map<String, Value> = match reply.and_then(|reply| body(&address, &reply)) {
+        let mut found: Map<String, Value> = match reply.and_then(|reply| body(&address, &reply)) {
             Ok(found) => found,
             Err(why) => {
                 let _ = writeln!(text, "[{name}] error.");
@@ -155,11 +166,19 @@ async fn show(session: &Session, arguments: &Arguments, question: &Question) -> 
                 continue;
             }
         };
+        if let Some(offsets) = found.get_mut("liteTopicOffsetWrapper").and_then(Value::as_object_mut) {
+            let offset = |name: &str| offsets.get(name).and_then(Value::as_i64).unwrap_or_default();
+            let lag = offset("brokerOffset") - offset("consumerOffset");
+            offsets.insert("lag".to_owned(), lag.into());
+        }
         let all = Value::Object(found);
-        line(&mut text, &|(_, _, path)| if path.is_empty() { name.clone() } else { cell(&all, path) });
+        let shown = |path: &str| cell(&all, path, question.absent);
+        if has_table {
+            line(&mut text, &|(_, _, path)| if path.is_empty() { name.clone() } else { shown(path) });
+        }
         if arguments.is_on("detail") {
             for (label, member) in question.details {
-                let _ = writeln!(text, "{label}{}", all[member]);
+                let _ = writeln!(text, "{label}{}", detail(&all[member]));
             }
         }
         let Value::Object(mut row) = all else { continue };
@@ -169,31 +188,55 @@ async fn show(session: &Session, arguments: &Arguments, question: &Question) -> 
     match (rows.is_empty(), failure) {
         (true, Some(why)) => Err(why),
         _ => {
-            text.push_str(&lag_text(&rows));
+            if question.code == request::GET_LITE_GROUP_INFO {
+                text.push_str(&sums(&rows, client::now_ms()));
+                text.push_str(&if has_table { String::new() } else { lag_text(&rows) });
+            }
             Ok(Written::new(rows, text))
         }
     }
 }
 
-/// A member of an answer: times as such, sets by their size, and `-` for what is not there.
-fn cell(answer: &Value, path: &str) -> String {
+/// Text of a member of an answer: times as such, lists by their names or their length.
+fn cell(answer: &Value, path: &str, absent: &str) -> String {
     let value = if path.starts_with('/') { answer.pointer(path) } else { answer.get(path) };
     let is_time =
         ["LastUpdateTimestamp", "lastUpdateTimestamp", "lastAccessTime", "lastConsumeTime", "lastTimestamp"];
     match value {
-        None | Some(Value::Null) => "-".to_owned(),
+        None | Some(Value::Null) => absent.to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(items)) if path == "subscriber" => items.len().to_string(),
-        Some(Value::Array(items)) => {
-            let items: Vec<_> = items.iter().map(|item| item.as_str().unwrap_or_default()).collect();
-            format!("[{}]", items.join(", "))
-        }
+        Some(Value::Array(items)) => list(items),
+        // A client without lite topics is unknown.
+        Some(Value::Number(number)) if absent == "N/A" && number.as_i64() <= Some(0) => absent.to_owned(),
         Some(value) if is_time.iter().any(|name| path.ends_with(name)) => match value.as_i64() {
             Some(ms) if ms > 0 => time_to_ms(ms),
-            _ => "-".to_owned(),
+            _ => absent.to_owned(),
         },
         Some(value) => value.to_string(),
     }
+}
+
+/// Names, or members of groups, in brackets.
+fn list(items: &[Value]) -> String {
+    let text = |item: &Value| match item.as_str() {
+        Some(name) => name.to_owned(),
+        None => [&item["clientId"], &item["group"]].map(|it| it.as_str().unwrap_or_default()).join("@"),
+    };
+    format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// Text of a member that is shown below the row.
+fn detail(value: &Value) -> String {
+    value.as_array().map_or_else(|| value.to_string(), |items| list(items))
+}
+
+/// The lag of a group at all brokers, and its oldest unconsumed message.
+fn sums(rows: &[Map<String, Value>], now_ms: i64) -> String {
+    let figures = |member| rows.iter().filter_map(move |row| row.get(member)?.as_i64().filter(|it| *it > 0));
+    let oldest_ms = figures("earliestUnconsumedTimestamp").min().unwrap_or(now_ms).min(now_ms);
+    let (lag, seconds) = (figures("totalLagCount").sum::<i64>(), (now_ms - oldest_ms) / 1000);
+    format!("Total Lag Count: {lag}\nMin Unconsumed Timestamp: {oldest_ms} ({seconds} s ago)\n\n")
 }
 
 /// The lite topics of a group with the most lag, of all brokers.
@@ -209,9 +252,6 @@ fn lag_text(rows: &[Map<String, Value>]) -> String {
         if key == "lagCount" {
             lags.reverse();
         }
-        if lags.is_empty() {
-            continue;
-        }
         let _ = writeln!(
             out,
             "{title}\n{:<6} {:<40} {:<12} {:<30}",
@@ -220,7 +260,7 @@ fn lag_text(rows: &[Map<String, Value>]) -> String {
         for (number, lag) in (1..).zip(lags) {
             let ms = lag["earliestUnconsumedTimestamp"].as_i64().unwrap_or_default();
             let time = if ms > 0 { time_to_ms(ms) } else { "-".to_owned() };
-            let (topic, count) = (cell(lag, "liteTopic"), cell(lag, "lagCount"));
+            let (topic, count) = (cell(lag, "liteTopic", "-"), cell(lag, "lagCount", "-"));
             let _ = writeln!(out, "{number:<6} {topic:<40} {count:<12} {time:<30}");
         }
         out.push('\n');

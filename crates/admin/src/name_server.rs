@@ -1,14 +1,13 @@
 //! Operations on name servers: their settings, and the write permission of brokers.
 
 use crate::arguments::{place, required};
-use crate::broker::Settings;
+use crate::broker::{Settings, set_on};
 use crate::operation::{Operation, Typed, Written, change_each, operations};
 use crate::request::{Request, body, number};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::{ClusterInfo, format_key_values, parse_key_values};
+use wire::body::ClusterInfo;
 use wire::codes::request;
 
 const BROKER_NAME: Argument = place("broker", ("b", "brokerName"), "name of the broker set");
@@ -56,43 +55,12 @@ async fn forget(session: &Session, arguments: &Arguments) -> Result<Written, Err
 }
 
 async fn config(session: &Session) -> Result<Settings, Error> {
-    let mut settings = Settings::default();
-    for server in &session.name_servers {
-        let reply = session.look(server, &Request::new(request::GET_NAMESRV_CONFIG)).await?;
-        let values = parse_key_values(&reply.body).map_err(|why| {
-            Error::from(client::Error::Answer { address: server.clone(), why: why.to_string() })
-        })?;
-        settings.add(server, format!("============{server}============"), values);
-    }
-    Ok(settings)
+    Settings::of_servers(session, &session.name_servers, request::GET_NAMESRV_CONFIG).await
 }
 
-/// A setting that was changed on all name servers.
-#[derive(Serialize)]
-struct Changed {
-    servers: Vec<String>,
-    key: String,
-    value: String,
-    /// Servers that have no such setting.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    remarks: Vec<String>,
-}
-
-impl Typed for Changed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        let Self { servers, key, value, .. } = self;
-        format!("update name server config success![{}]\n{key} : {value}\n", servers.join(", "))
-    }
-}
-
-async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
-    let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
-    let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
-    let servers = session.name_servers.clone();
-    session.change_all(&servers, &Request::new(request::UPDATE_NAMESRV_CONFIG).body(text)).await?;
-    // The change is made, whether or not the settings can be read afterwards.
-    let remarks = config(session).await.map(|shown| shown.remarks(&servers, &key)).unwrap_or_default();
-    Ok(Changed { servers, key, value, remarks })
+async fn set(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let codes = (request::GET_NAMESRV_CONFIG, request::UPDATE_NAMESRV_CONFIG);
+    set_on(session, arguments, ("servers", "name server", &session.name_servers), codes).await
 }
 
 /// Number of topics that a name server changed.

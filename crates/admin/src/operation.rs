@@ -49,6 +49,17 @@ impl Operation {
     pub async fn perform(&self, session: &Session, arguments: &Arguments) -> Result<Box<dyn Answer>, Error> {
         (self.call)(session, arguments).await.map_err(Error::about_groups)
     }
+
+    /// Performs the operation, whose answer is a `T`.
+    ///
+    /// # Errors
+    /// Errors of [`Self::perform`], and [`Error::Usage`] if the answer has another type.
+    pub async fn perform_typed<T: Any>(&self, session: &Session, arguments: &Arguments) -> Result<T, Error> {
+        let answer: Box<dyn Any> = self.perform(session, arguments).await?;
+        let (noun, verb) = (self.noun, self.verb);
+        let other = |_| Error::Usage(format!("{noun} {verb} answers with another type"));
+        answer.downcast().map(|answer| *answer).map_err(other)
+    }
 }
 
 /// The answer of an operation, a value of the operation's own type. Fronts cast it to that type by way of [`Any`].

@@ -1,5 +1,9 @@
 //! Text as `mqadmin` and `vostok admin` print it: times, versions, permissions, indented JSON.
 
+mod table;
+
+pub(crate) use table::Table;
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

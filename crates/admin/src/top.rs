@@ -15,6 +15,7 @@ mod terminal;
 mod view;
 
 pub use command::TopCommand;
+#[cfg(test)]
 pub(crate) use draw::{HELP, HINTS};
 
 /// Names of the screens and titles of their columns.

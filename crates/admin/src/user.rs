@@ -1,13 +1,12 @@
 //! Operations on users (Auth 2.0).
 
 use crate::arguments::{BROKER, BROKERS, optional, place};
-use crate::copy::Copied;
-use crate::operation::{Operation, Typed, operations};
+use crate::copy::{Copied, change_targets};
+use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
-use crate::session::Member;
+use crate::text::Table;
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
-use std::fmt::Write as _;
 use wire::body::UserInfo;
 use wire::codes::request;
 use wire::json;
@@ -81,17 +80,12 @@ impl UserRow {
 impl Typed for Vec<UserRow> {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let Some(first) = self.first() else { return String::new() };
-        let mut out = String::new();
-        let heads = ["#UserName", "#Password", "#UserType", "#UserStatus"];
-        let [user, password, kind, status] = heads;
-        let _ = writeln!(out, "{user:<16}  {password:<22}  {kind:<22}  {status:<22}");
-        for UserRow { user, password, kind, status, .. } in self {
-            let _ = writeln!(out, "{user:<16}  {password:<22}  {kind:<22}  {status:<22}");
-        }
+        let mut table = Table::new("{#UserName:<16}  {#Password:<22}  {#UserType:<22}  {#UserStatus:<22}");
+        self.iter().for_each(|it| table.row(&[&it.user, &it.password, &it.kind, &it.status]));
         if arguments.get("broker").is_none() {
-            let _ = writeln!(out, "get user from {} success.", first.broker);
+            table.text += &format!("get user from {} success.\n", first.broker);
         }
-        out
+        table.text
     }
 }
 
@@ -133,27 +127,6 @@ async fn get(session: &Session, arguments: &Arguments) -> Result<Vec<UserRow>, E
     Ok(vec![UserRow::new(&broker, user)])
 }
 
-/// A user that was created, changed or deleted, and where.
-#[derive(Serialize)]
-struct Changed {
-    user: String,
-    brokers: Vec<String>,
-    #[serde(skip)]
-    verb: &'static str,
-}
-
-impl Typed for Changed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        let verb = self.verb;
-        self.brokers.iter().map(|broker| format!("{verb} {broker} success.\n")).collect()
-    }
-}
-
-async fn addresses(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
-    let members: Vec<Member> = session.targets(arguments).await?;
-    Ok(members.into_iter().map(|member| member.address).collect())
-}
-
 fn password(arguments: &Arguments) -> Result<Option<String>, Error> {
     let Some(file) = arguments.get("password-file") else {
         return Ok(arguments.get("password").map(str::to_owned));
@@ -177,7 +150,7 @@ async fn change(
     arguments: &Arguments,
     code: i32,
     verb: &'static str,
-) -> Result<Changed, Error> {
+) -> Result<Written, Error> {
     let name = arguments.need("user")?;
     let user = UserInfo {
         username: Some(name.to_owned()),
@@ -189,17 +162,14 @@ async fn change(
     if code == request::AUTH_UPDATE_USER && !has_change {
         return Err(Error::Usage("expected a password, a type or a status to change".to_owned()));
     }
-    let brokers = addresses(session, arguments).await?;
     let ask = Request::new(code).with("username", name).secret(json::to_vec(&user));
-    session.change_all(&brokers, &ask).await?;
-    Ok(Changed { user: name.to_owned(), brokers, verb })
+    change_targets(session, arguments, &ask, ("user", name, verb)).await
 }
 
-async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let name = arguments.need("user")?;
-    let brokers = addresses(session, arguments).await?;
-    session.change_all(&brokers, &Request::new(request::AUTH_DELETE_USER).with("username", name)).await?;
-    Ok(Changed { user: name.to_owned(), brokers, verb: "delete user to" })
+    let ask = Request::new(request::AUTH_DELETE_USER).with("username", name);
+    change_targets(session, arguments, &ask, ("user", name, "delete user to")).await
 }
 
 #[cfg(test)]

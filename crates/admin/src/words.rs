@@ -1,78 +1,94 @@
 //! Texts of the command line in Chinese. The English text, as it stands beside its subject, is the key.
 
-mod about;
-mod columns;
-mod errors;
-mod flags;
-mod help;
-mod screen;
-
 use crate::{Argument, Lang, Operation};
 use clap::Command;
 use clap::builder::StyledStr;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
-/// English texts and their Chinese translations.
-pub type Words = &'static [(&'static str, &'static str)];
+/// English texts and their translations, from a file with a text in each line, a tab and the translation. `\n` stands for
+/// the end of a line within a text.
+#[derive(Debug)]
+pub struct Words {
+    file: &'static str,
+    rows: OnceLock<Rows>,
+}
 
+/// Rows of a file in their order, and the number of the row of each English text.
+#[derive(Debug)]
+struct Rows {
+    texts: Vec<[Cow<'static, str>; 2]>,
+    by_english: HashMap<Cow<'static, str>, usize>,
+}
+
+impl Words {
+    /// The texts of a file, which is parsed when the first text is looked up.
+    #[must_use]
+    pub const fn new(file: &'static str) -> Self {
+        Self { file, rows: OnceLock::new() }
+    }
+
+    fn rows(&self) -> &Rows {
+        self.rows.get_or_init(|| {
+            let unescaped = |text: &'static str| match text.contains('\\') {
+                true => Cow::from(text.replace("\\n", "\n")),
+                false => Cow::from(text),
+            };
+            let pairs = self.file.lines().filter_map(|line| line.split_once('\t'));
+            let texts: Vec<_> =
+                pairs.map(|(english, other)| [unescaped(english), unescaped(other)]).collect();
+            let by_english =
+                texts.iter().enumerate().map(|(row, [english, _])| (english.clone(), row)).collect();
+            Rows { texts, by_english }
+        })
+    }
+
+    /// English texts and their translations, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rows().texts.iter().map(|[english, other]| (&**english, &**other))
+    }
+
+    /// The translation of an English text.
+    #[must_use]
+    pub fn get(&self, english: &str) -> Option<&str> {
+        let rows = self.rows();
+        rows.by_english.get(english).map(|row| &*rows.texts[*row][1])
+    }
+}
+
+/// Sentences about operations, by noun and verb.
+static ABOUT: Words = Words::new(include_str!("words/zh/about.tsv"));
+/// Titles of columns, by the name of the member of an answer.
+static COLUMNS: Words = Words::new(include_str!("words/zh/columns.tsv"));
+/// Errors, warnings and questions with `{}` for each value; `{1}`, `{2}` stand for the values in the translation.
+static ERRORS: Words = Words::new(include_str!("words/zh/errors.tsv"));
+/// Help of `vostok admin`, `vostok doctor` and `vostok top`.
+static FLAGS: Words = Words::new(include_str!("words/zh/flags.tsv"));
+/// Help of arguments.
+static HELP: Words = Words::new(include_str!("words/zh/help.tsv"));
+/// Screens of `vostok top`.
+static SCREEN: Words = Words::new(include_str!("words/zh/screen.tsv"));
 /// Texts of `clap` itself, in the order in which they are replaced in its output.
-const CLAP: Words = &[
-    ("[OPTIONS]", "[选项]"),
-    ("<COMMAND>", "<命令>"),
-    ("[COMMAND]", "[命令]"),
-    ("Usage:", "用法："),
-    ("Commands:", "命令："),
-    ("Arguments:", "参数："),
-    ("Options:", "选项："),
-    ("Possible values:", "可选值："),
-    ("[possible values: ", "[可选值："),
-    ("[default: ", "[默认值："),
-    ("Print help (see more with '--help')", "打印帮助（--help 显示更多）"),
-    ("Print help (see a summary with '-h')", "打印帮助（-h 显示摘要）"),
-    ("Print this message or the help of the given subcommand(s)", "打印本帮助或子命令的帮助"),
-    ("Print help", "打印帮助"),
-    ("Print version", "打印版本"),
-    ("error:", "错误："),
-    ("the following required arguments were not provided:", "缺少必需的参数："),
-    ("unexpected argument '", "未知的参数 '"),
-    ("unrecognized subcommand '", "未知的子命令 '"),
-    ("invalid value '", "无效的值 '"),
-    ("a value is required for '", "缺少参数值 '"),
-    ("the argument '", "参数 '"),
-    ("' cannot be used with '", "' 不能同时使用 '"),
-    ("' cannot be used multiple times", "' 只能使用一次"),
-    ("' requires a subcommand but one was not provided", "' 需要子命令"),
-    ("  [subcommands: ", "  [子命令："),
-    ("' but none was supplied", "'"),
-    ("' found", "'"),
-    ("' for '", "'，参数 '"),
-    ("tip: a similar argument exists:", "提示：相近的参数："),
-    ("tip: some similar arguments exist:", "提示：相近的参数："),
-    ("tip: a similar subcommand exists:", "提示：相近的子命令："),
-    ("tip: some similar subcommands exist:", "提示：相近的子命令："),
-    ("tip: a similar value exists:", "提示：相近的值："),
-    ("tip: some similar values exist:", "提示：相近的值："),
-    ("tip: to pass '", "提示：要把 '"),
-    ("' as a value, use '", "' 作为值，请用 '"),
-    ("For more information, try '", "更多信息请用 '"),
-];
+static CLAP: Words = Words::new(include_str!("words/zh/clap.tsv"));
 
 impl Lang {
     /// The sentence about an operation.
     #[must_use]
     pub fn about(self, operation: &Operation) -> &'static str {
         let name = format!("{} {}", operation.noun, operation.verb);
-        self.pick(None, word(about::ABOUT, &name)).unwrap_or(operation.about)
+        self.pick(None, ABOUT.get(&name)).unwrap_or(operation.about)
     }
 
     /// The help of an argument.
     #[must_use]
     pub fn help(self, argument: &Argument) -> &'static str {
-        self.pick(None, word(help::HELP, argument.help)).unwrap_or(argument.help)
+        self.pick(None, HELP.get(argument.help)).unwrap_or(argument.help)
     }
 
     /// The title of a column, from the name of the member of an answer.
     pub(crate) fn title(self, name: &str) -> String {
-        match self.pick(None, word(columns::COLUMNS, name)) {
+        match self.pick(None, COLUMNS.get(name)) {
             Some(title) => title.to_owned(),
             None => name.to_uppercase(),
         }
@@ -80,20 +96,15 @@ impl Lang {
 
     /// A text of a screen of `vostok top`.
     pub(crate) fn say(self, english: &'static str) -> &'static str {
-        self.pick(None, word(screen::SCREEN, english)).unwrap_or(english)
+        self.pick(None, SCREEN.get(english)).unwrap_or(english)
     }
 
     /// The text of an error, warning or question. Texts of servers stay as they are.
     #[must_use]
     pub fn error(self, english: &str) -> String {
-        let translated = || errors::ERRORS.iter().find_map(|(from, to)| fill(english, from, to));
+        let translated = || ERRORS.iter().find_map(|(from, to)| fill(english, from, to));
         self.pick(None, Some(())).and_then(|()| translated()).unwrap_or_else(|| english.to_owned())
     }
-}
-
-/// The translation of a text in a table.
-fn word(words: Words, english: &str) -> Option<&'static str> {
-    words.iter().find(|(key, _)| *key == english).map(|(_, text)| *text)
 }
 
 /// The text of `to` with the values that `english` has at the places `{}` of `from`; `None` if the texts differ elsewhere.
@@ -113,7 +124,7 @@ fn fill(english: &str, from: &str, to: &str) -> Option<String> {
         rest = &rest[end + part.len()..];
     }
     let numbered = (1..).zip(&values);
-    let value = |value: &str| word(flags::FLAGS, value).unwrap_or(value).to_owned();
+    let value = |value: &str| FLAGS.get(value).unwrap_or(value).to_owned();
     rest.is_empty().then(|| {
         numbered.fold(to.to_owned(), |text, (number, it)| text.replace(&format!("{{{number}}}"), &value(it)))
     })
@@ -121,11 +132,11 @@ fn fill(english: &str, from: &str, to: &str) -> Option<String> {
 
 /// Translates the help of a command and of all commands below. `more` are the texts of commands outside of this crate.
 #[must_use]
-pub fn localize(command: Command, lang: Lang, more: Words) -> Command {
+pub fn localize(command: Command, lang: Lang, more: &Words) -> Command {
     if lang == Lang::En { command } else { translated(command, more) }
 }
 
-fn translated(command: Command, more: Words) -> Command {
+fn translated(command: Command, more: &Words) -> Command {
     let find = |text: &StyledStr| find(&text.to_string(), more);
     let about = command.get_about().and_then(find);
     let long_about = command.get_long_about().and_then(find);
@@ -153,8 +164,8 @@ fn translated(command: Command, more: Words) -> Command {
 }
 
 /// The Chinese of a text of the help.
-fn find(english: &str, more: Words) -> Option<String> {
-    let listed = [more, flags::FLAGS, help::HELP].into_iter().find_map(|words| word(words, english));
+fn find(english: &str, more: &Words) -> Option<String> {
+    let listed = [more, &FLAGS, &HELP].into_iter().find_map(|words| words.get(english));
     let of_operation = || {
         let operation = crate::table::operations().find(|it| it.about == english)?;
         Some(Lang::Zh.about(operation))
@@ -182,7 +193,7 @@ pub fn localize_output(output: &str, lang: Lang) -> String {
 
 /// The texts of the help of a command and of all commands below that have no translation.
 #[must_use]
-pub fn untranslated(command: &Command, more: Words) -> Vec<String> {
+pub fn untranslated(command: &Command, more: &Words) -> Vec<String> {
     let mut missing = Vec::new();
     let mut check = |text: Option<&StyledStr>| {
         missing.extend(text.map(StyledStr::to_string).filter(|text| find(text, more).is_none()));

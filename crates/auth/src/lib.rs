@@ -39,8 +39,7 @@ pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, 
 pub use file::{FileError, read as read_file, write as write_file};
 pub use names::{Action, Actions, ResourceType};
 pub use plain::{
-    CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
-    RULE_REQUESTS,
+    PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
 };
 pub use resource::{Needed, Resource};
 pub use seal::Arrival;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
+pub use rules::PlainIdentity;
 pub(crate) use rules::Rules;
-pub use rules::{CHECKED, PlainIdentity, RULE_REQUESTS};
 use yaml::{Node, found_or_added};
 
 use crate::file;

@@ -24,9 +24,9 @@ use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json::{self, JsonError};
 
-use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::offsets::{Generation, ONLY_RAISES};
+use crate::parts::GroupParts;
 use crate::persist;
 use crate::register::Silent;
 use members::{Duty, Members, duty};
@@ -55,7 +55,7 @@ enum GroupError {
 
 /// Task that follows the living brokers of the group, with its connections to name servers.
 struct Group {
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     workers: Workers,
     /// Connections to name servers by their names.
     name_servers: HashMap<String, Arc<ConnectionHandle>>,
@@ -64,10 +64,10 @@ struct Group {
 }
 
 /// Runs until the workers stop.
-pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut notices = broker.replication.acting.notices();
-    let interval = broker.runtime.config.replication.acting.members_interval();
-    let mut group = Group { broker, workers, name_servers: HashMap::new(), handover_from: None };
+pub(crate) async fn run(parts: Arc<GroupParts>, workers: Workers) {
+    let mut notices = parts.replication.acting.notices();
+    let interval = parts.runtime.config.replication.acting.members_interval();
+    let mut group = Group { parts, workers, name_servers: HashMap::new(), handover_from: None };
     group.come_online().await;
     loop {
         group.look().await;
@@ -80,16 +80,16 @@ impl Group {
     /// Asks for the living brokers of the group, and acts on the response.
     async fn look(&mut self) {
         let Some(members) = self.members().await else { return };
-        let own = self.broker.replication.role.id();
-        self.broker.replication.acting.set_alive(members.len().max(1));
-        if !self.broker.runtime.config.is_slave() {
+        let own = self.parts.replication.role.id();
+        self.parts.replication.acting.set_alive(members.len().max(1));
+        if !self.parts.runtime.config.is_slave() {
             return;
         }
         match duty(&members, own) {
             Duty::Act => self.act(),
             Duty::StandBy => {
-                self.broker.replication.acting.set_acting(false);
-                self.broker.replication.replicas.lose_master();
+                self.parts.replication.acting.set_acting(false);
+                self.parts.replication.replicas.lose_master();
             }
             Duty::Follow(master) => self.follow(master).await,
         }
@@ -97,42 +97,42 @@ impl Group {
 
     /// Acts for the master, which is gone.
     fn act(&mut self) {
-        let broker = &self.broker;
+        let parts = &self.parts;
         // First, so that no offset of the master replaces an offset that is committed here from now on.
-        broker.replication.replicas.lose_master();
+        parts.replication.replicas.lose_master();
         if self.handover_from.is_none() {
-            self.handover_from = Some(broker.tables.offsets.begin_acting(broker.now_ms()));
+            self.handover_from = Some(parts.tables.offsets.begin_acting(parts.runtime.now_ms()));
         }
-        if !broker.replication.acting.is_acting() {
-            tracing::warn!(id = broker.replication.role.id(), "the master is gone: this slave acts for it");
-            broker.replication.acting.set_acting(true);
+        if !parts.replication.acting.is_acting() {
+            tracing::warn!(id = parts.replication.role.id(), "the master is gone: this slave acts for it");
+            parts.replication.acting.set_acting(true);
         }
     }
 
     /// Follows the master at this address, after the master has taken over the offsets that were committed here while it was away.
     async fn follow(&mut self, master: String) {
-        let broker = self.broker.clone();
-        let is_known = broker.replication.replicas.master().borrow().broker.as_deref() == Some(&*master);
-        let was_acting = broker.replication.acting.is_acting();
-        if is_known && !was_acting && !broker.replication.replicas.lacks_master() {
+        let parts = self.parts.clone();
+        let is_known = parts.replication.replicas.master().borrow().broker.as_deref() == Some(&*master);
+        let was_acting = parts.replication.acting.is_acting();
+        if is_known && !was_acting && !parts.replication.replicas.lacks_master() {
             return;
         }
         // The slave may have stood by since it acted, because a slave with a smaller id came up.
         let has_acted = self.handover_from.is_some();
         // From here on requests for the master are held until its address is known.
-        broker.replication.acting.set_acting(false);
+        parts.replication.acting.set_acting(false);
         match self.hand_over(&master).await {
             Ok(ha) => {
                 tracing::info!(%master, ha, has_acted, "this slave follows its master");
                 if has_acted {
                     // The master has the offsets now, and pops again what was not acknowledged here.
-                    broker.delivery.pops.forget_all();
+                    parts.delivery.pops.forget_all();
                 }
-                broker.replication.replicas.learn(Some(&master), ha.as_deref());
+                parts.replication.replicas.learn(Some(&master), ha.as_deref());
             }
             Err(error) => {
                 tracing::warn!(%master, %error, "the master cannot be followed; it is tried again");
-                broker.replication.acting.set_acting(was_acting);
+                parts.replication.acting.set_acting(was_acting);
             }
         }
     }
@@ -144,7 +144,7 @@ impl Group {
         let ha = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
         let ha = ha.text("masterHaAddress").map(str::to_owned);
         if let Some(handover_from) = self.handover_from {
-            let ours = self.broker.tables.offsets.changed_after(handover_from, "", usize::MAX).changed.table;
+            let ours = self.parts.tables.offsets.changed_after(handover_from, "", usize::MAX).changed.table;
             if !ours.offset_table.is_empty() {
                 let theirs: ConsumerOffsetTable =
                     self.read(master, &peer, request::GET_ALL_CONSUMER_OFFSET).await?;
@@ -184,7 +184,7 @@ impl Group {
     /// The brokers of the group that any name server knows; `None` when none answers.
     async fn members(&mut self) -> Option<Members> {
         let mut all: Option<Members> = None;
-        for name_server in self.broker.runtime.config.name_servers() {
+        for name_server in self.parts.runtime.config.name_servers() {
             match self.members_at(&name_server).await {
                 Ok(members) => all.get_or_insert_default().extend(members),
                 Err(error) => {
@@ -205,10 +205,10 @@ impl Group {
                 peer
             }
         };
-        let broker = &self.broker;
+        let parts = &self.parts;
         let write = |writer: FrameWriter<'_>| {
-            let writer = writer.text("clusterName", &broker.runtime.config.broker_cluster_name);
-            writer.text("brokerName", &broker.runtime.config.broker_name).finish(b"");
+            let writer = writer.text("clusterName", &parts.runtime.config.broker_cluster_name);
+            writer.text("brokerName", &parts.runtime.config.broker_name).finish(b"");
         };
         let reply = self.ask(name_server, &peer, request::GET_BROKER_MEMBER_GROUP, write).await?;
         let body: BrokerMemberGroupBody = parse(name_server, &reply)?;
@@ -228,7 +228,7 @@ impl Group {
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, GroupError> {
-        match self.broker.call(peer, code, ANSWER_TIMEOUT, write).await {
+        match self.parts.sessions.call(peer, code, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => Ok(reply),
             Ok(reply) => {
                 Err(GroupError::Refused(address.to_owned(), reply.code, reply.remark.unwrap_or_default()))

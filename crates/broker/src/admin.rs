@@ -12,10 +12,10 @@ use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 use wire::pop::Kind;
 
-use crate::broker::Broker;
 use crate::change::Alterations;
 use crate::change::Change;
 use crate::change::TopicChange;
+use crate::parts::{Delivery, Runtime, Sessions, Tables};
 use crate::system_topics::is_system_topic;
 use crate::topics::{QUEUES_MAX, Topic};
 use crate::{FAQ, Refusal, names, retention, stats};
@@ -33,21 +33,22 @@ const FILTER_TYPES: [&str; 2] = ["SINGLE_TAG", "MULTI_TAG"];
 
 /// Creates a topic, or changes it to `config` with these alterations of its attributes.
 pub(crate) fn put_topic(
-    broker: &Broker,
+    delivery: &Delivery,
+    runtime: &Runtime,
     config: TopicConfig,
     alterations: Alterations,
 ) -> Result<(), Refusal> {
-    check_topic(broker, &config)?;
+    check_topic(delivery, runtime, &config)?;
     tracing::info!(topic = config.topic_name, "topic created or changed");
     Err(Refusal::done_after(TopicChange::Put(config, alterations)))
 }
 
 /// Whether a topic may be created with, or changed to, this configuration.
-fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
+fn check_topic(delivery: &Delivery, runtime: &Runtime, config: &TopicConfig) -> Result<(), Refusal> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
     names::check_topic(name)?;
-    refuse_system_topic(broker, name)?;
+    refuse_system_topic(delivery, runtime, name)?;
     for (key, count) in
         [("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums)]
     {
@@ -68,8 +69,8 @@ fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
-    if !is_system_topic(broker, name) {
+fn refuse_system_topic(delivery: &Delivery, runtime: &Runtime, name: &str) -> Result<(), Refusal> {
+    if !is_system_topic(delivery, runtime, name) {
         return Ok(());
     }
     let remark = format!("The topic[{name}] is conflict with system topic.");
@@ -78,15 +79,20 @@ fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
 
 /// Removes a topic, its queues, the pop retry topics of its groups and the groups' offsets in it. The topic's messages stay in
 /// the commit log until their files expire.
-pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
+pub(crate) fn delete_topic(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    name: &str,
+) -> Result<(), Refusal> {
     names::check_not_blank(name)?;
-    refuse_system_topic(broker, name)?;
-    let groups = broker.tables.offsets.groups_of(name);
+    refuse_system_topic(delivery, runtime, name)?;
+    let groups = tables.offsets.groups_of(name);
     // Offsets of groups in a topic that does not exist: a crash interrupted an earlier deletion of the topic.
-    if broker.tables.topics.find(name).is_none() && groups.is_empty() {
+    if tables.topics.find(name).is_none() && groups.is_empty() {
         return Ok(());
     }
-    let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
+    let retries = groups.iter().flat_map(|group| pop_retry_topics(tables, name, group));
     let names = std::iter::once(name.to_owned()).chain(retries);
     let change = Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() };
     // The request is answered, not served again: a topic made under the name meanwhile is another topic.
@@ -95,27 +101,33 @@ pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
 
 /// Returns the retry topics by which popped messages of `topic` return to `group`. The older name may also be the
 /// retry topic of a group called `<group>_<topic>`. If that group exists, its topic stays, unlike in Java.
-fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
-    let is_shared = broker.tables.groups.find(&format!("{group}_{topic}")).is_some();
+fn pop_retry_topics(tables: &Tables, topic: &str, group: &str) -> impl Iterator<Item = String> {
+    let is_shared = tables.groups.find(&format!("{group}_{topic}")).is_some();
     let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));
     let names = [Some(Kind::RetryV2.topic(topic, group)), older];
-    names.into_iter().flatten().filter(move |name| broker.tables.topics.find(name).is_some())
+    names.into_iter().flatten().filter(move |name| tables.topics.find(name).is_some())
 }
 
 /// Finds a topic that was created.
-pub(crate) fn topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.tables.topics.find(name).ok_or_else(|| {
+pub(crate) fn topic(tables: &Tables, name: &str) -> Result<Arc<Topic>, Refusal> {
+    tables.topics.find(name).ok_or_else(|| {
         let remark = format!("No topic in this broker. topic: {name}{FAQ}");
         Refusal::new(response::TOPIC_NOT_EXIST, remark)
     })
 }
 
 /// The runtime table: figures of the broker by name, all as text.
-pub(crate) fn runtime(broker: &Broker) -> BTreeMap<String, String> {
-    let mut table = stats::table(broker);
-    table.extend(retention::status(broker));
-    table.extend(replicas::status(broker));
-    table.extend(stats::status(broker).into_iter().map(|(key, value)| (key.to_owned(), value)));
+pub(crate) fn runtime(
+    sessions: &Sessions,
+    delivery: &Delivery,
+    runtime: &Runtime,
+) -> BTreeMap<String, String> {
+    let mut table = stats::table(&delivery.tables, delivery, runtime);
+    table.extend(retention::status(&delivery.tables.store, runtime));
+    table.extend(replicas::status(&delivery.replication, runtime));
+    table.extend(
+        stats::status(sessions, delivery, runtime).into_iter().map(|(key, value)| (key.to_owned(), value)),
+    );
     table
 }
 

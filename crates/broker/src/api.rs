@@ -5,6 +5,7 @@
 
 mod entry;
 mod frames;
+mod lite;
 mod pops;
 mod sends;
 mod waits;
@@ -19,7 +20,7 @@ pub use crate::client_link::{AskError, Asked, ClientAnswer, ClientLink, Notice, 
 pub use crate::clients::Member;
 pub use crate::gate::Need;
 pub use crate::names::{CLIENT_ID_BYTES_MAX, DERIVED_TOPIC_LENGTH_MAX, check_length};
-pub use crate::pop::{Invisible, Polling, PopRequest, PopTarget, PoppedMessage};
+pub use crate::pop::{Invisible, InvisibleTimeChange, Polling, PopRequest, PopTarget, PoppedMessage};
 pub use crate::remoting::{RouteForm, link, needs_of_request, no_route, served_by_proxy};
 pub use crate::reply_sink::PopStatus;
 pub use crate::reply_sink::Popped;
@@ -27,6 +28,7 @@ pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
 pub use auth::{Identity, Metadata};
 pub use entry::Refused;
+pub use lite::{LitePopRequest, lite_queue};
 pub use pops::Held;
 pub use sends::{Sends, Sent};
 
@@ -62,7 +64,7 @@ impl Api {
 
     /// The wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {
-        self.broker.now_ms()
+        self.broker.runtime.now_ms()
     }
 
     /// The name of the broker in routes and message queues (`brokerName`).
@@ -114,7 +116,7 @@ impl Api {
         let broker = &self.broker;
         let retry_topic = |group: &str, queues| {
             let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(group);
-            if is_light { None } else { broker.retry_topic_missing(group, queues) }
+            if is_light { None } else { broker.tables.retry_topic_missing(group, queues) }
         };
         self.until_stored(|| {
             clients::heartbeat(&self.context(), member, data, |consumer, queues| {
@@ -132,7 +134,9 @@ impl Api {
 
     /// Removes the client with this link from all its groups.
     pub fn closed(&self, link_id: u64) {
-        self.broker.announce(&self.broker.sessions.clients.closed(link_id));
+        self.broker
+            .tables
+            .announce(&self.broker.runtime.config, &self.broker.sessions.clients.closed(link_id));
     }
 
     fn context(&self) -> RequestContext<'_> {

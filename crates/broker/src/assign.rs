@@ -12,50 +12,58 @@ use wire::body::{
 };
 use wire::codes::response;
 
-use crate::broker::Broker;
 use crate::config::Mode;
+use crate::parts::{Runtime, Sessions, Tables};
 use crate::state::Question;
 use crate::{Refusal, names, topics};
 pub(crate) use routes::run;
 
 /// Answers a question, given the queues of its topic on all brokers.
-fn answer(broker: &Broker, question: Question, queues: Option<&[MessageQueue]>) {
-    (question.later)(&assignments(broker, &question.body, queues));
+fn answer(
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
+    question: Question,
+    queues: Option<&[MessageQueue]>,
+) {
+    (question.later)(&assignments(tables, sessions, runtime, &question.body, queues));
 }
 
 /// Returns the queues that a client must consume. `None` if a name server has to be asked first, and then `later`
 /// gets the queues.
 pub(crate) fn query(
-    broker: &Broker,
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
     body: QueryAssignmentBody,
     later: impl FnOnce(&QueryAssignmentResponseBody) + Send + 'static,
 ) -> Result<Option<QueryAssignmentResponseBody>, Refusal> {
     names::check_length("topic", &body.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
     let known = if names::is_light(&body.topic) {
-        Some(vec![MessageQueue::new(&*body.topic, &*broker.runtime.config.broker_name, 0)])
-    } else if broker.runtime.config.name_servers().is_empty() {
-        own_queues(broker, &body.topic)
+        Some(vec![MessageQueue::new(&*body.topic, &*runtime.config.broker_name, 0)])
+    } else if runtime.config.name_servers().is_empty() {
+        own_queues(tables, runtime, &body.topic)
     } else {
-        match routes::find(broker, &body.topic) {
+        match routes::find(tables, runtime, &body.topic) {
             Some(queues) => queues.as_deref().cloned(),
             None => {
-                broker.tables.routes.ask(Question { body, later: Box::new(later) })?;
+                tables.routes.ask(Question { body, later: Box::new(later) })?;
                 return Ok(None);
             }
         }
     };
-    Ok(Some(assignments(broker, &body, known.as_deref())))
+    Ok(Some(assignments(tables, sessions, runtime, &body, known.as_deref())))
 }
 
 /// Sets whether a group pulls or pops a topic. The mode is on disk before this function returns.
-pub(crate) fn set_mode(broker: &Broker, mode: RequestMode) -> Result<(), Refusal> {
+pub(crate) fn set_mode(tables: &Tables, runtime: &Runtime, mode: RequestMode) -> Result<(), Refusal> {
     if names::is_retry_topic(&mode.topic) {
         return Err(Refusal::new(response::NO_PERMISSION, "retry topic is not allowed to set mode"));
     }
-    if broker.topic(&mode.topic).is_none() {
+    if tables.topic(&mode.topic).is_none() {
         return Err(topics::not_exist(&mode.topic));
     }
-    if broker.group(&mode.consumer_group)?.is_none() {
+    if tables.group(&runtime.config, &mode.consumer_group)?.is_none() {
         let remark = "subscription group does not exist";
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
@@ -63,41 +71,39 @@ pub(crate) fn set_mode(broker: &Broker, mode: RequestMode) -> Result<(), Refusal
         let remark = format!("mode is {:?}, expected PULL or POP", mode.mode);
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    Ok(broker.tables.modes.set(mode)?)
+    Ok(tables.modes.set(mode)?)
 }
 
 /// The queues that this broker alone has of a topic.
-fn own_queues(broker: &Broker, name: &str) -> Option<Vec<MessageQueue>> {
-    let topic = broker.tables.topics.find(name).filter(|topic| topic.is_readable())?;
+fn own_queues(tables: &Tables, runtime: &Runtime, name: &str) -> Option<Vec<MessageQueue>> {
+    let topic = tables.topics.find(name).filter(|topic| topic.is_readable())?;
     let queues = 0..topic.config.read_queue_nums;
-    Some(
-        queues
-            .map(|queue_id| MessageQueue::new(name, &*broker.runtime.config.broker_name, queue_id))
-            .collect(),
-    )
+    Some(queues.map(|queue_id| MessageQueue::new(name, &*runtime.config.broker_name, queue_id)).collect())
 }
 
 /// Whether a group pulls or pops a topic, and its pop share count (`MessageRequestModeManager`, `BrokerConfig`).
-fn mode_of(broker: &Broker, topic: &str, group: &str) -> (Mode, i32) {
-    if let Some(set) = broker.tables.modes.find(topic, group) {
+fn mode_of(tables: &Tables, runtime: &Runtime, topic: &str, group: &str) -> (Mode, i32) {
+    if let Some(set) = tables.modes.find(topic, group) {
         let mode = Mode::WORDS.iter().find(|(word, _)| *word == set.mode);
         return (mode.map_or(Mode::Pull, |(_, mode)| *mode), set.pop_share_queue_num);
     }
     // The default mode applies to no retry topic: those are always pulled.
-    let settings = &broker.runtime.config.pop;
+    let settings = &runtime.config.pop;
     let mode = if names::is_retry_topic(topic) { Mode::Pull } else { settings.default_mode };
     (mode, settings.default_share)
 }
 
 fn assignments(
-    broker: &Broker,
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
     body: &QueryAssignmentBody,
     queues: Option<&[MessageQueue]>,
 ) -> QueryAssignmentResponseBody {
-    let (mode, share) = mode_of(broker, &body.topic, &body.consumer_group);
+    let (mode, share) = mode_of(tables, runtime, &body.topic, &body.consumer_group);
     let mut queues = queues.map(<[_]>::to_vec);
-    if body.message_model == MessageModel::Clustering && broker.runtime.config.pop.balances {
-        let clients: Vec<String> = broker.sessions.clients.client_ids(&body.consumer_group);
+    if body.message_model == MessageModel::Clustering && runtime.config.pop.balances {
+        let clients: Vec<String> = sessions.clients.client_ids(&body.consumer_group);
         let strategy = body.strategy_name.as_deref().and_then(share::Strategy::parse);
         queues = queues.zip(strategy).and_then(|(queues, strategy)| {
             let asked = share::Asked { strategy, client: &body.client_id, clients: &clients, queues };

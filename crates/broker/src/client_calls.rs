@@ -10,8 +10,8 @@ use std::time::Duration;
 use wire::codes::response;
 
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::client_link::{AskError, ClientAnswer, ClientLink, Question};
+use crate::parts::Sessions;
 
 /// Most broker-to-client calls that wait for an answer.
 const PENDING_MAX: usize = 10_000;
@@ -20,12 +20,12 @@ const PENDING_MAX: usize = 10_000;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Place of a call among [`PENDING_MAX`] calls. Dropping it frees the place.
-struct PendingCall(Arc<Broker>);
+struct PendingCall(Arc<Sessions>);
 
 impl PendingCall {
-    fn take(broker: &Broker) -> Result<Self, Refusal> {
-        let place = Self(broker.handle());
-        if broker.sessions.client_calls.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
+    fn take(sessions: &Arc<Sessions>) -> Result<Self, Refusal> {
+        let place = Self(sessions.clone());
+        if sessions.client_calls.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
             let remark = format!("{PENDING_MAX} requests to clients wait for their answers; try again");
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
@@ -35,7 +35,7 @@ impl PendingCall {
 
 impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.0.sessions.client_calls.pending.fetch_sub(1, Ordering::Relaxed);
+        self.0.client_calls.pending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -44,14 +44,15 @@ impl Drop for PendingCall {
 /// # Errors
 /// `SYSTEM_BUSY` when too many calls wait for answers, `SERVICE_NOT_AVAILABLE` while the broker starts or stops.
 pub(crate) fn ask(
-    broker: &Broker,
+    sessions: &Arc<Sessions>,
     client: Arc<dyn ClientLink>,
     question: Question,
-    then: impl FnOnce(&Arc<Broker>, Result<ClientAnswer, AskError>) + Send + 'static,
+    then: impl FnOnce(Result<ClientAnswer, AskError>) + Send + 'static,
 ) -> Result<(), Refusal> {
-    let pending = PendingCall::take(broker)?;
-    broker.sessions.client_calls.spawn(move || async move {
+    let pending = PendingCall::take(sessions)?;
+    sessions.client_calls.spawn(move || async move {
         let answer = client.ask(question, PATIENCE).await;
-        then(&pending.0, answer);
+        then(answer);
+        drop(pending);
     })
 }

@@ -42,6 +42,15 @@ pub enum Notice<'a> {
         /// The offsets go in the form of clients in C++; as in Java, the operator's tool decides that.
         for_cpp: bool,
     },
+    /// Removes a lite topic from the client's own list: 200073 `NOTIFY_UNSUBSCRIBE_LITE`.
+    UnsubscribeLite {
+        /// Id of the client.
+        client_id: &'a str,
+        /// Consumer group.
+        group: &'a str,
+        /// Name of the lite topic.
+        lite_topic: &'a str,
+    },
 }
 
 /// Request to a client.

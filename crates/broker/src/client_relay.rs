@@ -12,10 +12,10 @@ use wire::id::OffsetId;
 use wire::json;
 
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::client_calls::ask;
 use crate::client_link::{AskError, ClientAnswer, Notice, Question};
 use crate::clients::Member;
+use crate::parts::{OperatorParts, Sessions};
 
 /// `V3_1_8_SNAPSHOT`: clients of older versions do not know the requests that are forwarded.
 const RELAYED_SINCE: i32 = 62;
@@ -37,12 +37,12 @@ pub(crate) type Answered = Box<dyn FnOnce(ClientAnswer) + Send + Sync>;
 /// # Errors
 /// `SYSTEM_ERROR`: the consumer is not connected, or its version does not know the request.
 pub(crate) fn running_info(
-    broker: &Broker,
+    sessions: &Arc<Sessions>,
     consumer: &Consumer<'_>,
     fields: Vec<(String, String)>,
     answered: Answered,
 ) -> Result<(), Refusal> {
-    relay(broker, consumer, Question::RunningInfo { fields }, answered)
+    relay(sessions, consumer, Question::RunningInfo { fields }, answered)
 }
 
 /// Sends a message to a consumer, whatever the group's offsets are. May read the disk.
@@ -50,7 +50,7 @@ pub(crate) fn running_info(
 /// # Errors
 /// `SYSTEM_ERROR`: there is no such message, the consumer is not connected, or its version does not know the request.
 pub(crate) fn consume(
-    broker: &Broker,
+    parts: &OperatorParts,
     consumer: &Consumer<'_>,
     (id, topic): (&str, Option<&str>),
     mut fields: Vec<(String, String)>,
@@ -60,30 +60,29 @@ pub(crate) fn consume(
         || Refusal::error(format!("no message has the id {id}, expected the offset id of one in this log"));
     let place = OffsetId::parse(id).ok_or_else(unknown)?;
     let mut record = Vec::new();
-    broker.store.record_at(place.log_offset, &mut record).map_err(|_| unknown())?;
+    parts.tables.store.record_at(place.log_offset, &mut record).map_err(|_| unknown())?;
     let mut put = |name: &str, value: String| {
         fields.retain(|(key, _)| key != name);
         fields.push((name.to_owned(), value));
     };
-    put("brokerName", broker.runtime.config.broker_name.clone());
-    if let Some(topic) = topic.and_then(|topic| broker.tables.topics.find(topic)) {
+    put("brokerName", parts.runtime.config.broker_name.clone());
+    if let Some(topic) = topic.and_then(|topic| parts.tables.topics.find(topic)) {
         put("topicSysFlag", topic.config.topic_sys_flag.to_string());
     }
-    if let Some(group) = broker.tables.groups.find(consumer.group) {
+    if let Some(group) = parts.tables.groups.find(consumer.group) {
         put("groupSysFlag", group.group_sys_flag.to_string());
     }
-    relay(broker, consumer, Question::Consume { fields, record }, answered)
+    relay(&parts.sessions, consumer, Question::Consume { fields, record }, answered)
 }
 
 fn relay(
-    broker: &Broker,
+    sessions: &Arc<Sessions>,
     consumer: &Consumer<'_>,
     question: Question,
     answered: Answered,
 ) -> Result<(), Refusal> {
     let &Consumer { group, client_id: client } = consumer;
-    let member = broker
-        .sessions
+    let member = sessions
         .clients
         .member(group, client)
         .ok_or_else(|| Refusal::error(format!("The Consumer <{group}> <{client}> not online")))?;
@@ -95,7 +94,7 @@ fn relay(
         return Err(Refusal::error(remark));
     }
     let (group, client) = (group.to_owned(), client.to_owned());
-    ask(broker, member.link, question, move |_, answer| {
+    ask(sessions, member.link, question, move |answer| {
         let failed = |code, remark| ClientAnswer { code, remark: Some(remark), body: Vec::new() };
         answered(match answer {
             Ok(answer) => answer,
@@ -134,12 +133,12 @@ impl Drop for MemberAnswers {
 /// # Errors
 /// `SYSTEM_ERROR`: no member is connected, or a member's version does not know the request.
 pub(crate) fn status(
-    broker: &Broker,
+    sessions: &Arc<Sessions>,
     (topic, group): (&str, &str),
     client_id: &str,
     answered: Answered,
 ) -> Result<(), Refusal> {
-    let members = broker.sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
+    let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     let chosen = |member: &Member| client_id.is_empty() || member.client_id == client_id;
     let members: Vec<Member> = members.into_iter().filter(chosen).collect();
     if members.is_empty() {
@@ -151,14 +150,14 @@ pub(crate) fn status(
     for member in members {
         let question = Question::Status { topic: topic.to_owned(), group: group.to_owned() };
         let answers = answers.clone();
-        let then = move |_: &Arc<Broker>, answer: Result<ClientAnswer, AskError>| {
+        let then = move |answer: Result<ClientAnswer, AskError>| {
             let answer = answer.ok().filter(|answer| answer.code == response::SUCCESS);
             let status = answer.and_then(|answer| json::from_slice::<ConsumerStatus>(&answer.body).ok());
             let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out, like a member that does not answer.
-        let _ = ask(broker, member.link, question, then);
+        let _ = ask(sessions, member.link, question, then);
     }
     Ok(())
 }
@@ -169,13 +168,13 @@ pub(crate) fn status(
 /// # Errors
 /// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: a member's version does not know the request.
 pub(crate) fn push_reset(
-    broker: &Broker,
+    sessions: &Sessions,
     (topic, group): (&str, &str),
     timestamp_ms: i64,
     targets: &ResetOffsetBody,
     for_cpp: bool,
 ) -> Result<(), Refusal> {
-    let members = broker.sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
+    let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     if members.is_empty() {
         let remark = format!(
             "Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {timestamp_ms}"

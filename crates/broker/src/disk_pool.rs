@@ -10,7 +10,7 @@ use wire::codes::response;
 
 use crate::Refusal;
 use crate::refused::{Cause, Refused};
-use crate::reply_sink::ReplySink;
+use crate::reply_sink::{PullSink, ReplySink};
 
 /// Most waiting jobs of each kind. Further jobs are refused as busy.
 const WAITING_MAX: usize = 4096;
@@ -47,10 +47,10 @@ impl Reservation {
 
     /// Answers a pull or pop on a thread of the disk pool: `read` reads the messages and writes the response. If the
     /// caller is gone, `read` does not run. `after` always runs at the end.
-    pub(crate) fn answer(
+    pub(crate) fn answer<S: ReplySink + ?Sized + 'static>(
         self,
-        sink: Arc<dyn ReplySink>,
-        read: impl FnOnce(&Arc<dyn ReplySink>) + Send + 'static,
+        sink: Arc<S>,
+        read: impl FnOnce(&Arc<S>) + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) {
         let charge = sink.charge();
@@ -169,8 +169,8 @@ impl DiskPool {
     pub(crate) fn answer(
         &self,
         refused: &Refused,
-        sink: Arc<dyn ReplySink>,
-        read: impl FnOnce(&Arc<dyn ReplySink>) + Send + 'static,
+        sink: Arc<dyn PullSink>,
+        read: impl FnOnce(&Arc<dyn PullSink>) + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) {
         match self.reserve(Kind::Consumers, 0) {
@@ -277,7 +277,7 @@ mod tests {
         let (reads, ends) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let answer = || {
             let (read, ended) = (reads.clone(), ends.clone());
-            let read = move |_: &Arc<dyn ReplySink>| {
+            let read = move |_: &Arc<dyn PullSink>| {
                 read.fetch_add(1, Ordering::Relaxed);
             };
             let after = move || {

@@ -284,29 +284,35 @@ impl Gate {
         self.log.write(now_ms, &audit::refusal(user, origin, request, reason));
     }
 
-    /// Decides whether a verified request is served, and returns its sender.
+    /// Decides whether the request of an account of ACL 1.0 is served: the account is an administrator's, or has all
+    /// permissions.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`] with RocketMQ's text.
+    pub fn authorize_account(
+        &self,
+        account: &PlainIdentity,
+        code: i32,
+        demands_administrator: bool,
+        needs: &[Need<'_>],
+    ) -> Result<(), AuthError> {
+        let Some(plain) = &self.plain else { return Err(AuthError::NoSubject) };
+        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
+        match demands_administrator {
+            true => plain.check_administrator(account, code),
+            false => plain.decide(account, &needed),
+        }
+    }
+
+    /// Decides whether the request of a verified user is served, and returns the user.
     pub fn authorize(
         &self,
         now_ms: i64,
-        (verified, request): (Verified, Request<'_>),
+        (user, request): (Identity, Request<'_>),
         origin: Origin,
         needs: &[Need<'_>],
     ) -> Result<Identity, Denied> {
         let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        let user = match (verified, &self.plain, request) {
-            (Verified::User(user), _, _) => user,
-            (Verified::Account(account), Some(plain), Request::Code(code)) => {
-                let user = identity(&account);
-                return match plain.decide(&account, code, &needed) {
-                    Ok(()) => Ok(user),
-                    Err(error) => {
-                        self.log_refusal(now_ms, (&user, request), origin, &error.to_string());
-                        Err(error.into())
-                    }
-                };
-            }
-            (Verified::Account(_), _, _) => return Err(AuthError::NoSubject.into()),
-        };
         let ruling = self.auth.decide(&user, request, origin.address, &needed);
         let audited: &[_] = match ruling.is_allowed() {
             true if AuditLog::is_detailed() => &needed,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::broker::Broker;
 use crate::engine::{Engine, Every, Next};
+use crate::parts::{HousekeepingParts, PullParts, Replication, Runtime, Sessions};
 use crate::save::save;
 use crate::state::{DISK_LOOK_MS, SAMPLE_MS};
 use crate::{pull, stats};
@@ -13,30 +13,30 @@ use crate::{pull, stats};
 const CLIENT_SWEEP_MS: i64 = 10_000;
 
 /// Answers the suspended pulls whose long-polling timeout has passed.
-pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
-    pull::expire(broker, now_ms);
-    broker.sessions.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
+pub(crate) fn answer_expired(sessions: &Sessions, pulls: &Arc<PullParts>, now_ms: i64) -> Next {
+    pull::expire(pulls, now_ms);
+    sessions.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
 }
 
 /// Saves the offsets of groups every `flushConsumerOffsetInterval`.
 pub(crate) struct Saving {
-    broker: Arc<Broker>,
+    parts: Arc<HousekeepingParts>,
     saved: Every,
 }
 
 impl Saving {
     /// Saving that begins one interval after its first round.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, saved: Every::default() }
+    pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
+        Self { parts, saved: Every::default() }
     }
 }
 
 impl Engine for Saving {
     fn round(&mut self, now_ms: i64) -> Next {
         let interval_ms =
-            i64::try_from(self.broker.runtime.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
+            i64::try_from(self.parts.runtime.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
         if self.saved.is_due(now_ms, interval_ms) {
-            save(&self.broker);
+            save(&self.parts.delivery, &self.parts.runtime, &self.parts.pops);
         }
         self.saved.next(interval_ms)
     }
@@ -44,26 +44,26 @@ impl Engine for Saving {
 
 /// Samples statistics, and removes clients without heartbeats.
 pub(crate) struct Housekeeping {
-    broker: Arc<Broker>,
+    parts: Arc<HousekeepingParts>,
     sampled: Every,
     swept: Every,
 }
 
 impl Housekeeping {
     /// Housekeeping that begins with its first round.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, sampled: Every::at_once(), swept: Every::at_once() }
+    pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
+        Self { parts, sampled: Every::at_once(), swept: Every::at_once() }
     }
 }
 
 impl Engine for Housekeeping {
     fn round(&mut self, now_ms: i64) -> Next {
-        let broker = &self.broker;
+        let parts = &self.parts;
         if self.sampled.is_due(now_ms, SAMPLE_MS) {
-            stats::sample(broker, now_ms);
+            stats::sample(&parts.tables, &parts.figures, &parts.runtime, now_ms);
         }
         if self.swept.is_due(now_ms, CLIENT_SWEEP_MS) {
-            broker.announce(&broker.sessions.clients.expire(now_ms));
+            parts.tables.announce(&parts.runtime.config, &parts.sessions.clients.expire(now_ms));
         }
         self.sampled.next(SAMPLE_MS).or(self.swept.next(CLIENT_SWEEP_MS))
     }
@@ -71,14 +71,14 @@ impl Engine for Housekeeping {
 
 /// Checks the files of ACL 1.0 every five seconds (`AclFileWatchService`).
 pub(crate) struct Rereading {
-    broker: Arc<Broker>,
+    parts: Arc<HousekeepingParts>,
     read: Every,
 }
 
 impl Rereading {
     /// The first look is one interval after the first round, since the start has just read the files.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, read: Every::default() }
+    pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
+        Self { parts, read: Every::default() }
     }
 }
 
@@ -86,21 +86,20 @@ impl Engine for Rereading {
     fn round(&mut self, now_ms: i64) -> Next {
         let interval_ms = i64::try_from(auth::RELOAD_INTERVAL.as_millis()).unwrap_or(i64::MAX);
         if self.read.is_due(now_ms, interval_ms) {
-            self.broker.sessions.gate.reload();
+            self.parts.sessions.gate.reload();
         }
         self.read.next(interval_ms)
     }
 }
 
 /// Checks the disk of the log, and logs an operation that takes too long.
-pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
-    let bound = broker.runtime.config.replication.controller.disk_stall_timeout();
-    let what =
-        broker.runtime.disk_watch.look(broker.runtime.clock.steady(), broker.store.unfinished(), bound);
-    if let Some(what) = what.filter(|_| !broker.replication.role.is_slave()) {
+pub(crate) fn watch_disk(replication: &Replication, runtime: &Runtime, now_ms: i64) -> Next {
+    let bound = runtime.config.replication.controller.disk_stall_timeout();
+    let what = runtime.disk_watch.look(runtime.clock.steady(), replication.store.unfinished(), bound);
+    if let Some(what) = what.filter(|_| !replication.role.is_slave()) {
         tracing::warn!(
-            disk = %broker.runtime.config.store.commit_log.display(),
-            pending = ?broker.runtime.disk_watch.pending(broker.store.unfinished()),
+            disk = %runtime.config.store.commit_log.display(),
+            pending = ?runtime.disk_watch.pending(replication.store.unfinished()),
             "the disk does not finish a {what} of the log: sends wait for the disk"
         );
     }

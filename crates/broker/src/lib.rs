@@ -22,6 +22,7 @@ mod engine;
 mod gate;
 mod groups;
 mod housekeeping;
+mod lite;
 mod locks;
 mod long_polling;
 mod lookup;

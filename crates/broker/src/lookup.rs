@@ -6,31 +6,31 @@ mod span;
 use store::Boundary;
 use wire::body::ResetOffsetBody;
 
-use crate::broker::Broker;
 use crate::offsets::{self, ResetContext, ResetOffset};
+use crate::parts::{OperatorParts, Replication, Tables};
 use crate::topics::Queue;
 use crate::{Refusal, client_relay};
 pub(crate) use query::{query, record};
 pub(crate) use span::{QueueRange, TimeSpan, consume_queue, consume_time_span};
 
 /// The offset that the next message of a queue gets; 0 for a queue without messages.
-pub(crate) fn max_offset(broker: &Broker, topic: &str, queue_id: i32) -> i64 {
-    broker.log_queue(topic, queue_id).map_or(0, |queue| broker.visible_end(&queue))
+pub(crate) fn max_offset(tables: &Tables, replication: &Replication, topic: &str, queue_id: i32) -> i64 {
+    tables.log_queue(topic, queue_id).map_or(0, |queue| replication.visible_end(&queue))
 }
 
 /// The offset of the first message of a queue; -1 for a batch queue that was never written to
 /// (`BatchConsumeQueue.getMinOffsetInQueue`).
-pub(crate) fn min_offset(broker: &Broker, topic: &str, queue_id: i32) -> i64 {
-    broker.log_queue(topic, queue_id).map_or(0, |queue| match queue.index.max().get() {
+pub(crate) fn min_offset(tables: &Tables, topic: &str, queue_id: i32) -> i64 {
+    tables.log_queue(topic, queue_id).map_or(0, |queue| match queue.index.max().get() {
         0 if queue.index.is_batched() => -1,
         _ => queue.index.min().to_i64(),
     })
 }
 
 /// The store time of a queue's first message in milliseconds since the epoch; `None` without messages.
-pub(crate) fn earliest_time(broker: &Broker, topic: &str, queue_id: i32) -> Option<i64> {
-    let queue = broker.log_queue(topic, queue_id)?;
-    broker.store.store_time(&queue.index, queue.index.min()).ok().flatten()
+pub(crate) fn earliest_time(tables: &Tables, topic: &str, queue_id: i32) -> Option<i64> {
+    let queue = tables.log_queue(topic, queue_id)?;
+    tables.store.store_time(&queue.index, queue.index.min()).ok().flatten()
 }
 
 /// Query of the offset in a queue for a store time.
@@ -44,32 +44,36 @@ pub(crate) struct SearchOffset<'a> {
 }
 
 /// The offset of a queue at a store time; 0 for a queue that does not exist.
-pub(crate) fn search(broker: &Broker, wanted: &SearchOffset<'_>) -> Result<i64, Refusal> {
-    let queue = broker.log_queue(wanted.topic, wanted.queue_id);
-    queue.map_or(Ok(0), |queue| by_time(broker, &queue, wanted.timestamp_ms, wanted.boundary))
+pub(crate) fn search(
+    tables: &Tables,
+    replication: &Replication,
+    wanted: &SearchOffset<'_>,
+) -> Result<i64, Refusal> {
+    let queue = tables.log_queue(wanted.topic, wanted.queue_id);
+    queue.map_or(Ok(0), |queue| by_time(replication, &queue, wanted.timestamp_ms, wanted.boundary))
 }
 
 /// Moves a group to other offsets, from its next pull on, and returns them. If the broker does not reset offsets
 /// itself, the group's members get a notice.
-pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody, Refusal> {
+pub(crate) fn reset(parts: &OperatorParts, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody, Refusal> {
     let context = ResetContext {
-        offsets: &broker.tables.offsets,
-        groups: &broker.tables.groups,
-        broker_name: &broker.runtime.config.broker_name,
-        read_queues: &|topic| Some(broker.tables.topics.find(topic)?.config.read_queue_nums),
-        bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
-            Some(queue) => (queue.index.min().to_i64(), broker.visible_end(&queue)),
+        offsets: &parts.tables.offsets,
+        groups: &parts.tables.groups,
+        broker_name: &parts.runtime.config.broker_name,
+        read_queues: &|topic| Some(parts.tables.topics.find(topic)?.config.read_queue_nums),
+        bounds: &|topic, queue_id| match parts.tables.log_queue(topic, queue_id) {
+            Some(queue) => (queue.index.min().to_i64(), parts.replication.visible_end(&queue)),
             None => (0, 0),
         },
         search: &|topic, queue_id, time| {
-            let queue = broker.log_queue(topic, queue_id);
-            queue.map_or(Ok(0), |queue| by_time(broker, &queue, time, Boundary::Lower))
+            let queue = parts.tables.log_queue(topic, queue_id);
+            queue.map_or(Ok(0), |queue| by_time(&parts.replication, &queue, time, Boundary::Lower))
         },
     };
-    if broker.runtime.config.server_side_reset {
+    if parts.runtime.config.server_side_reset {
         let targets = offsets::reset(&context, wanted)?;
         // Saved before the answer, because a reset that was answered must survive a kill.
-        crate::save::save(broker);
+        crate::save::save(&parts.delivery, &parts.runtime, &parts.pops);
         return Ok(targets);
     }
     let mut targets = offsets::reset_targets(&context, wanted)?;
@@ -77,19 +81,19 @@ pub(crate) fn reset(broker: &Broker, wanted: &ResetOffset<'_>) -> Result<ResetOf
         // As `Broker2Client.resetOffset` does.
         for (queue, offset) in &mut targets.offset_table {
             let committed =
-                broker.tables.offsets.offsets_of(wanted.group, wanted.topic, queue.queue_id).committed;
+                parts.tables.offsets.offsets_of(wanted.group, wanted.topic, queue.queue_id).committed;
             *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
         }
     }
     let names = (wanted.topic, wanted.group);
-    client_relay::push_reset(broker, names, wanted.timestamp_ms, &targets, wanted.for_cpp)?;
+    client_relay::push_reset(&parts.sessions, names, wanted.timestamp_ms, &targets, wanted.for_cpp)?;
     Ok(targets)
 }
 
-fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
-    let found = broker.store.offset_by_time(&queue.index, time, boundary);
+fn by_time(replication: &Replication, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
+    let found = replication.store.offset_by_time(&queue.index, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
-    let end = broker.visible_end(queue);
+    let end = replication.visible_end(queue);
     let last = match boundary {
         Boundary::Lower => end,
         // The last message that consumers may see, or the minimum when there is none.

@@ -12,9 +12,9 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
 use crate::caller::Caller;
-use crate::gate::{Need, Verified};
+use crate::gate::Need;
+use crate::parts::{Runtime, Sessions};
 use crate::{Refusal, names};
 
 /// Refuses a request for the message at `at` when its caller may do none of `actions` on the message's topic. A place without a
@@ -23,21 +23,23 @@ use crate::{Refusal, names};
 /// # Errors
 /// `NO_PERMISSION` with RocketMQ's text.
 pub(crate) fn authorize(
-    broker: &Broker,
+    store: &store::Store,
+    sessions: &Sessions,
+    runtime: &Runtime,
     (caller, request): (&Caller, Request<'_>),
     at: LogOffset,
     actions: Actions,
 ) -> Result<(), Refusal> {
-    if !is_strict(broker) {
+    if !is_strict(sessions) {
         return Ok(());
     }
     let mut bytes = Vec::new();
-    if broker.store.record_at(at, &mut bytes).is_err() {
+    if store.record_at(at, &mut bytes).is_err() {
         return Ok(());
     }
     let Ok(record) = RecordView::parse(&bytes) else { return Ok(()) };
     let topic = topic_of(&record);
-    decide(broker, (caller, request), &[Need::new(Resource::topic(&topic), actions)])
+    decide(sessions, runtime, (caller, request), &[Need::new(Resource::topic(&topic), actions)])
 }
 
 /// Refuses a message if its sender may not send to a topic in its `INNER_MULTI_DISPATCH`.
@@ -45,31 +47,32 @@ pub(crate) fn authorize(
 /// # Errors
 /// `NO_PERMISSION` with RocketMQ's text.
 pub(crate) fn publish<'a>(
-    broker: &Broker,
+    sessions: &Sessions,
+    runtime: &Runtime,
     caller: &Caller,
     topics: impl Iterator<Item = &'a str>,
 ) -> Result<(), Refusal> {
-    if !is_strict(broker) {
+    if !is_strict(sessions) {
         return Ok(());
     }
     let publishes = Actions::of(&[Action::Pub]);
     let needs: Vec<_> = topics.map(|topic| Need::new(Resource::topic(topic), publishes)).collect();
-    decide(broker, (caller, Request::Code(request::SEND_MESSAGE_V2)), &needs)
+    decide(sessions, runtime, (caller, Request::Code(request::SEND_MESSAGE_V2)), &needs)
 }
 
-fn is_strict(broker: &Broker) -> bool {
-    broker.sessions.gate.is_authorizing() && broker.sessions.gate.auth().settings().is_strict
+fn is_strict(sessions: &Sessions) -> bool {
+    sessions.gate.is_authorizing() && sessions.gate.auth().settings().is_strict
 }
 
 fn decide(
-    broker: &Broker,
+    sessions: &Sessions,
+    runtime: &Runtime,
     (caller, request): (&Caller, Request<'_>),
     needs: &[Need<'_>],
 ) -> Result<(), Refusal> {
-    let verified = Verified::User(caller.user.clone());
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = broker.sessions.gate.authorize(broker.now_ms(), (verified, request), origin, needs);
+    let decided = sessions.gate.authorize(runtime.now_ms(), (caller.user.clone(), request), origin, needs);
     decided.map(drop).map_err(|denied| denied.error.into())
 }
 

@@ -19,12 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use store::AppendError;
-
-use crate::broker::Broker;
 use crate::change::{Change, GroupChange, TopicChange};
 use crate::engine::{Engine, Next};
 use crate::names::is_light;
+use crate::parts::MetadataParts;
 use crate::save::save;
 use crate::state::{WAITING_BYTES_MAX, Waiting, abandoned};
 use crate::{Refusal, pop, table_changes};
@@ -35,53 +33,57 @@ const NAME_SERVER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The engine that stores the changes of topics and groups.
 pub(crate) struct MetadataWriter {
-    broker: Arc<Broker>,
+    parts: Arc<MetadataParts>,
 }
 
 impl MetadataWriter {
     /// The engine that works off the broker's queue of changes.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker }
+    pub(crate) fn new(parts: Arc<MetadataParts>) -> Self {
+        Self { parts }
     }
 }
 
 impl Engine for MetadataWriter {
     fn round(&mut self, _now_ms: i64) -> Next {
         loop {
-            let waiting = self.broker.runtime.metadata_queue.take();
+            let waiting = self.parts.runtime.metadata_queue.take();
             if waiting.is_empty() {
                 return Next::Woken;
             }
-            round(&self.broker, waiting);
+            round(&self.parts, waiting);
         }
     }
 
     /// Stores the waiting changes. Later requests are refused.
     fn stop(&mut self) {
-        let waiting = self.broker.runtime.metadata_queue.close();
-        round(&self.broker, waiting);
+        let waiting = self.parts.runtime.metadata_queue.close();
+        round(&self.parts, waiting);
     }
 }
 
 /// Refuses waiting and later requests, even after a panic.
 impl Drop for MetadataWriter {
     fn drop(&mut self) {
-        for waiting in self.broker.runtime.metadata_queue.abandon() {
+        for waiting in self.parts.runtime.metadata_queue.abandon() {
             waiting.go_on(Err(abandoned()));
         }
     }
 }
 
 /// Stores the changes of these requests and continues the requests.
-fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
+fn round(parts: &Arc<MetadataParts>, mut waiting: Vec<Waiting>) {
     while !waiting.is_empty() {
         let rest = waiting.split_off(written_together(&waiting));
         let are_topics: Vec<bool> = waiting.iter().map(|waiting| !waiting.change.topics.is_empty()).collect();
         let changes = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change));
-        let outcomes = broker.store_changes(changes);
-        let generation = broker.tables.topics.generation();
-        let is_known = broker.replication.registration_acks.is_known(generation);
-        let is_copied = table_changes::are_copied(broker, &table_changes::topics_and_groups(broker));
+        let outcomes = parts.store_changes(changes);
+        let generation = parts.tables.topics.generation();
+        let is_known = parts.replication.registration_acks.is_known(generation);
+        let is_copied = table_changes::are_copied(
+            &parts.replication,
+            &parts.runtime,
+            &table_changes::topics_and_groups(&parts.tables),
+        );
         let mut unacknowledged = Vec::new();
         for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
             if outcome.is_ok() && (are_topics && !is_known || !is_copied) {
@@ -91,7 +93,7 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
             }
         }
         if !unacknowledged.is_empty() {
-            go_on_acknowledged(broker, unacknowledged, generation);
+            go_on_acknowledged(parts, unacknowledged, generation);
         }
         waiting = rest;
     }
@@ -101,19 +103,19 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 /// (`registerIncrementBrokerData`). In controller mode the slaves of the in-sync set must have topics and groups too.
 /// Unlike in Java, this includes requests that delete topics, because a registration in flight must not restore a
 /// deleted topic at a name server.
-fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
+fn go_on_acknowledged(parts: &Arc<MetadataParts>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
-    let unacknowledged_bytes = &broker.runtime.metadata_queue.unacknowledged_bytes;
+    let unacknowledged_bytes = &parts.runtime.metadata_queue.unacknowledged_bytes;
     if unacknowledged_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
         return stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
     }
     unacknowledged_bytes.fetch_add(bytes, Ordering::Relaxed);
-    let tables = table_changes::topics_and_groups(broker);
-    let handle = broker.clone();
+    let tables = table_changes::topics_and_groups(&parts.tables);
+    let handle = parts.clone();
     let wait = move || async move {
         let ((), copied) = tokio::join!(
             handle.replication.registration_acks.wait(generation, NAME_SERVER_PATIENCE),
-            table_changes::wait(&handle, tables),
+            table_changes::wait(&handle.replication, &handle.runtime, tables),
         );
         handle.runtime.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
         // A slave that took too long may still get them; the master has them.
@@ -122,7 +124,7 @@ fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u6
         stored.into_iter().for_each(|waiting| waiting.go_on(outcome.clone()));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
-    if broker.sessions.client_calls.spawn(wait).is_err() {
+    if parts.sessions.client_calls.spawn(wait).is_err() {
         unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -142,10 +144,13 @@ fn written_together(waiting: &[Waiting]) -> usize {
     waiting.len()
 }
 
-impl Broker {
+impl MetadataParts {
     /// Applies changes with at most one write of each file. Each change is made whole or not at all.
-    pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
-        let now_ms = self.now_ms();
+    pub(crate) fn store_changes(
+        self: &Arc<Self>,
+        changes: impl Iterator<Item = Change>,
+    ) -> Vec<Result<(), Refusal>> {
+        let now_ms = self.runtime.now_ms();
         let (topics, groups): (Vec<Vec<TopicChange>>, Vec<Vec<GroupChange>>) =
             changes.map(|change| (change.topics, change.groups)).unzip();
         let removed = topics.iter().flatten().filter_map(TopicChange::removed);
@@ -160,8 +165,8 @@ impl Broker {
         self.clear_away(&gone);
         // A re-created topic gets new queues, so requests that wait at the old queues must be woken.
         for topic in old {
-            topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
-            pop::gone(&self.handle(), &topic);
+            topic.opened().iter().for_each(|(_, queue)| self.delivery.wake(queue));
+            pop::gone(&self.pops, &topic);
         }
         let groups = self.tables.groups.commit(groups, now_ms);
         let made = cleaned.iter().zip(&groups).filter(|(_, outcome)| outcome.is_ok());
@@ -178,7 +183,7 @@ impl Broker {
             is_any = true;
         }
         if is_any {
-            save(self);
+            save(&self.delivery, &self.runtime, &self.pops);
         }
     }
 
@@ -196,24 +201,16 @@ impl Broker {
         }
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.
-        save(self);
+        save(&self.delivery, &self.runtime, &self.pops);
         for name in gone {
             // A light queue has no topic: only the offsets of its groups are removed.
             if !is_light(name)
-                && let Err(error) = self.remove_queues(name)
+                && let Err(error) = self.tables.remove_queues(name)
             {
                 tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
             }
             tracing::info!(topic = name, "topic deleted");
         }
-    }
-
-    /// Removes the queues of a deleted topic and returns their number. A topic created under the name meanwhile may
-    /// hold the removed queues, and opens new queues.
-    pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
-        let removed = self.store.remove_topic(topic);
-        self.tables.topics.reopen(topic);
-        removed
     }
 
     /// Does the metadata writer's work, in tests without that thread.

@@ -11,7 +11,7 @@ use store::Queue;
 use wire::codes::response;
 
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::{Figures, OperatorParts, Runtime, Sessions, Tables};
 use crate::state::Name;
 use crate::topics::attributes::MESSAGE_TYPE;
 
@@ -49,11 +49,11 @@ pub(crate) struct Page<'a> {
 ///
 /// # Errors
 /// `INVALID_PARAMETER`: there is no such table, it is not sorted so, or `after` is given beside a figure.
-pub(crate) fn page(broker: &Broker, table: &str, page: Page<'_>) -> Result<Value, Refusal> {
+pub(crate) fn page(parts: &OperatorParts, table: &str, page: Page<'_>) -> Result<Value, Refusal> {
     let figure = match table {
         "topics" => "messages",
         "groups" => "lag",
-        "locks" => return Ok(locks(broker, page)),
+        "locks" => return Ok(locks(&parts.tables, &parts.runtime, page)),
         _ => return Err(invalid(format!("expected topics, groups or locks as table, found {table}"))),
     };
     let by_figure = page.sort == figure;
@@ -63,7 +63,11 @@ pub(crate) fn page(broker: &Broker, table: &str, page: Page<'_>) -> Result<Value
     if by_figure && !page.after.is_empty() {
         return Err(invalid("expected after only together with sort=name".to_owned()));
     }
-    Ok(if table == "topics" { topics(broker, page, by_figure) } else { groups(broker, page, by_figure) })
+    Ok(if table == "topics" {
+        topics(&parts.tables, &parts.figures, page, by_figure)
+    } else {
+        groups(&parts.tables, &parts.sessions, page, by_figure)
+    })
 }
 
 fn invalid(remark: String) -> Refusal {
@@ -122,18 +126,16 @@ impl Page<'_> {
     }
 }
 
-fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
-    let messages = |name: &str| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX);
+fn topics(tables: &Tables, figures: &Figures, page: Page<'_>, by_messages: bool) -> Value {
+    let messages = |name: &str| i64::try_from(messages_of(&tables.store, name)).unwrap_or(i64::MAX);
     let (names, next) = match by_messages {
-        true if page.contains.is_empty() && is_ranked(broker) => (largest_topics(broker, page.limit()), None),
-        true => (topics_by_messages(broker, page, page.limit()), None),
-        false => {
-            page.by_name(&|after, count, each| broker.tables.topics.search(after, page.contains, count, each))
-        }
+        true if page.contains.is_empty() && is_ranked(tables) => (largest_topics(tables, page.limit()), None),
+        true => (topics_by_messages(tables, page, page.limit()), None),
+        false => page.by_name(&|after, count, each| tables.topics.search(after, page.contains, count, each)),
     };
-    let delivered = delivered_per_second(broker, &names);
+    let delivered = delivered_per_second(figures, &names);
     let rows = names.iter().filter_map(|name| {
-        let config = &broker.tables.topics.find(name)?.config;
+        let config = &tables.topics.find(name)?.config;
         let message_type = config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str);
         Some(json!({
             "topic": name,
@@ -142,7 +144,7 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
             "perm": config.perm,
             "messages": messages(name),
             "messageType": message_type,
-            "inTps": broker.figures.stats.tps(Name::TopicPutNums, name),
+            "inTps": figures.stats.tps(Name::TopicPutNums, name),
             "outTps": delivered.get(name.as_str()).copied().unwrap_or_default(),
         }))
     });
@@ -150,8 +152,8 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
 }
 
 /// Messages of topics that are delivered to all groups per second, by topic.
-fn delivered_per_second<'a>(broker: &Broker, names: &'a [String]) -> HashMap<&'a str, f64> {
-    let tables = broker.figures.stats.tables();
+fn delivered_per_second<'a>(figures: &Figures, names: &'a [String]) -> HashMap<&'a str, f64> {
+    let tables = figures.stats.tables();
     let mut rates: HashMap<&str, f64> = names.iter().map(|name| (name.as_str(), 0.0)).collect();
     for key in tables.got.keys() {
         // A read copies the samples of a counter, so only those of the page are read.
@@ -162,33 +164,35 @@ fn delivered_per_second<'a>(broker: &Broker, names: &'a [String]) -> HashMap<&'a
 }
 
 /// The number of messages that a topic ever got.
-fn messages_of(broker: &Broker, topic: &str) -> u64 {
-    broker.store.topic_end(topic).unwrap_or_default()
+fn messages_of(store: &store::Store, topic: &str) -> u64 {
+    store.topic_end(topic).unwrap_or_default()
 }
 
 /// Returns `count` topics for a page by their number of messages. Reads the ends of all their queues.
-fn topics_by_messages(broker: &Broker, page: Page<'_>, count: usize) -> Vec<String> {
+fn topics_by_messages(tables: &Tables, page: Page<'_>, count: usize) -> Vec<String> {
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
-        broker.tables.topics.search(after, page.contains, count, each)
+        tables.topics.search(after, page.contains, count, each)
     };
-    page.by_figure(count, &read_part, |name| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX))
+    page.by_figure(count, &read_part, |name| {
+        i64::try_from(messages_of(&tables.store, name)).unwrap_or(i64::MAX)
+    })
 }
 
-fn is_ranked(broker: &Broker) -> bool {
-    broker.tables.topics.count() >= RANKED_MIN
+fn is_ranked(tables: &Tables) -> bool {
+    tables.topics.count() >= RANKED_MIN
 }
 
 /// The names of so many topics with the most messages, the largest first.
-fn largest_topics(broker: &Broker, count: usize) -> Vec<String> {
-    let messages = |name: &str| broker.tables.topics.find(name).map(|_| messages_of(broker, name));
+fn largest_topics(tables: &Tables, count: usize) -> Vec<String> {
+    let messages = |name: &str| tables.topics.find(name).map(|_| messages_of(&tables.store, name));
     let all = Page { contains: "", after: "", limit: None, sort: "messages" };
-    broker.tables.ranking.names(count, messages, |most| topics_by_messages(broker, all, most))
+    tables.ranking.names(count, messages, |most| topics_by_messages(tables, all, most))
 }
 
 /// Finds out which topics have the most messages, where there are so many that the first page by messages would wait for it.
-pub(crate) fn rank_topics(broker: &Broker) {
-    if is_ranked(broker) && !broker.tables.ranking.is_known() {
-        largest_topics(broker, 0);
+pub(crate) fn rank_topics(tables: &Tables) {
+    if is_ranked(tables) && !tables.ranking.is_known() {
+        largest_topics(tables, 0);
     }
 }
 
@@ -203,10 +207,10 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
 
 /// Number of messages that a group has not consumed. Calls `behind` with each queue with unconsumed messages, the committed offset and
 /// the end of the queue.
-fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64, i64))) -> i64 {
+fn lag_of(tables: &Tables, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64, i64))) -> i64 {
     let mut sum = 0;
-    broker.tables.offsets.each_committed(group, |topic, queue_id, offset| {
-        let Some(queue) = broker.store.find_queue(topic, queue_id) else { return };
+    tables.offsets.each_committed(group, |topic, queue_id, offset| {
+        let Some(queue) = tables.store.find_queue(topic, queue_id) else { return };
         let end = queue.max().to_i64();
         if end > offset {
             behind(&queue, (offset, end));
@@ -218,21 +222,21 @@ fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64
 
 /// Store time of the oldest unconsumed message of a group, in ms since the epoch. The flag tells whether the message that the group
 /// selects may be newer. `None` if no message waits, or if the time of a queue with messages is unknown. May read the disk.
-fn unconsumed(broker: &Broker, group: &str) -> Option<(i64, bool)> {
+fn unconsumed(tables: &Tables, sessions: &Sessions, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
-    lag_of(broker, group, |queue, range| places.push((queue.clone(), range)));
+    lag_of(tables, group, |queue, range| places.push((queue.clone(), range)));
     let times = places.iter().map(|(queue, range)| {
-        let (ms, is_bound) = broker.unconsumed_time(group, queue, *range);
+        let (ms, is_bound) = sessions.unconsumed_time(&tables.store, group, queue, *range);
         (ms >= 0).then_some((ms, is_bound))
     });
     times.collect::<Option<Vec<_>>>()?.into_iter().filter(|(ms, _)| *ms > 0).min()
 }
 
-fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
-    let lag = |group: &str| lag_of(broker, group, |_, _| {});
+fn groups(tables: &Tables, sessions: &Sessions, page: Page<'_>, by_lag: bool) -> Value {
+    let lag = |group: &str| lag_of(tables, group, |_, _| {});
     // The names are copied, so that the table is not locked while offsets are read.
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
-        let (names, last) = broker.tables.groups.search(after, page.contains, count);
+        let (names, last) = tables.groups.search(after, page.contains, count);
         names.iter().all(|name| each(name)).then_some(last).flatten()
     };
     let (names, next) =
@@ -240,11 +244,11 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     let rows = names.iter().map(|group| {
         let mut row = json!({
             "group": group,
-            "members": broker.sessions.clients.client_ids(group).len(),
-            "topics": broker.tables.offsets.topics_of(group).len(),
+            "members": sessions.clients.client_ids(group).len(),
+            "topics": tables.offsets.topics_of(group).len(),
             "lag": lag(group),
         });
-        if let Some((ms, is_bound)) = by_lag.then(|| unconsumed(broker, group)).flatten() {
+        if let Some((ms, is_bound)) = by_lag.then(|| unconsumed(tables, sessions, group)).flatten() {
             row["unconsumedTimestamp"] = ms.into();
             row["unconsumedIsBound"] = is_bound.into();
         }
@@ -254,8 +258,8 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
 }
 
 /// Returns the queue locks of groups. The names are those of groups, and a group may have more rows than a page.
-fn locks(broker: &Broker, page: Page<'_>) -> Value {
-    let held = broker.tables.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
+fn locks(tables: &Tables, runtime: &Runtime, page: Page<'_>) -> Value {
+    let held = tables.locks.held(page.contains, page.after, page.limit(), runtime.now_ms());
     let rows = held.into_iter().map(|held| {
         json!({
             "group": held.group,
@@ -299,7 +303,7 @@ mod tests {
 
     /// The names of a page.
     fn names(fixture: &Fixture, table: &str, wanted: Page<'_>) -> Vec<String> {
-        let found = page(&fixture.broker, table, wanted).unwrap();
+        let found = page(&fixture.broker.operator_parts(), table, wanted).unwrap();
         let key = table.trim_end_matches('s');
         found["rows"].as_array().unwrap().iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
     }
@@ -332,18 +336,20 @@ mod tests {
         assert_eq!(names(&fixture, "topics", Page { limit: Some(0), ..busiest }), [""; 0]);
         let behind = Page { sort: "lag", limit: Some(1), ..ALL };
         assert_eq!(names(&fixture, "groups", behind), ["Slow"]);
-        let found = page(&fixture.broker, "groups", behind).unwrap();
+        let found = page(&fixture.broker.operator_parts(), "groups", behind).unwrap();
         let queue = fixture.broker.store.find_queue("Orders", 1).unwrap();
         let waiting_ms = fixture.broker.store.store_time(&queue, QueueOffset::new(1)).unwrap().unwrap();
         let slow = json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2, "unconsumedTimestamp": waiting_ms,
             "unconsumedIsBound": false});
         assert_eq!(found["rows"][0], slow);
-        let by_name = page(&fixture.broker, "groups", Page { contains: "Slow", ..ALL }).unwrap();
+        let by_name =
+            page(&fixture.broker.operator_parts(), "groups", Page { contains: "Slow", ..ALL }).unwrap();
         assert!(
             by_name["rows"][0]["unconsumedTimestamp"].is_null(),
             "the log is not read for rows in order of names"
         );
-        let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
+        let found =
+            page(&fixture.broker.operator_parts(), "topics", Page { contains: "Audit", ..ALL }).unwrap();
         let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1,
             "messageType": "NORMAL", "inTps": 0.0, "outTps": 0.0});
         assert_eq!(found["rows"][0], audit);
@@ -352,14 +358,20 @@ mod tests {
     #[test]
     fn topics_have_their_type_and_rates() {
         let fixture = fixture();
-        stats::sample(&fixture.broker, 0);
+        stats::sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, 0);
         let ordered = attributes::parse("+message.type=FIFO").unwrap();
         let change = TopicChange::Put(TopicConfig::new("Ordered", 1, 6), ordered);
         fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
         (0..30).for_each(|_| fixture.put("Ordered", 0, b"body", b""));
-        stats::sample(&fixture.broker, SAMPLE_MS);
-        stats::sample(&fixture.broker, 2 * SAMPLE_MS);
-        let found = page(&fixture.broker, "topics", Page { contains: "Ordered", ..ALL }).unwrap();
+        stats::sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, SAMPLE_MS);
+        stats::sample(
+            &fixture.broker.tables,
+            &fixture.broker.figures,
+            &fixture.broker.runtime,
+            2 * SAMPLE_MS,
+        );
+        let found =
+            page(&fixture.broker.operator_parts(), "topics", Page { contains: "Ordered", ..ALL }).unwrap();
         let row = &found["rows"][0];
         assert_eq!(row["messageType"], "FIFO");
         assert!(row["inTps"].as_f64().unwrap() > 0.0 && row["outTps"] == 0.0, "{row}");
@@ -368,7 +380,7 @@ mod tests {
     #[test]
     fn the_order_of_very_many_topics_is_kept() {
         let fixture = Fixture::new();
-        stats::sample(&fixture.broker, 0);
+        stats::sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, 0);
         let names_of = |count| (0..count).map(|number| format!("T{number}"));
         for name in names_of(RANKED_MIN) {
             fixture.broker.tables.topics.put(TopicConfig::new(name, 1, 6), 0).unwrap();
@@ -377,14 +389,19 @@ mod tests {
         let most = |limit| names(&fixture, "topics", Page { sort: "messages", limit: Some(limit), ..ALL });
         assert_eq!(most(1), ["T1"]);
         (0..2).for_each(|_| fixture.put("T2", 0, b"body", b""));
-        stats::sample(&fixture.broker, SAMPLE_MS);
+        stats::sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, SAMPLE_MS);
         assert_eq!(most(2), ["T2", "T1"], "topics that grew are known with the next sample");
         (0..2).for_each(|_| fixture.put("T1", 0, b"body", b""));
         assert_eq!(most(2), ["T1", "T2"], "the figures of rows are the present ones");
         fixture.broker.tables.topics.put(TopicConfig::new("New", 1, 6), 0).unwrap();
         (0..4).for_each(|_| fixture.put("New", 0, b"body", b""));
         assert_eq!(most(1), ["T1"]);
-        stats::sample(&fixture.broker, 2 * SAMPLE_MS);
+        stats::sample(
+            &fixture.broker.tables,
+            &fixture.broker.figures,
+            &fixture.broker.runtime,
+            2 * SAMPLE_MS,
+        );
         assert_eq!(most(1), ["New"]);
         fixture.broker.tables.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 1);
         assert_eq!(most(1), ["T1"]);
@@ -398,7 +415,7 @@ mod tests {
         });
         let ask = |after, limit| {
             let wanted = Page { contains: "8", after, limit: Some(limit), ..ALL };
-            let found = page(&fixture.broker, "topics", wanted).unwrap();
+            let found = page(&fixture.broker.operator_parts(), "topics", wanted).unwrap();
             (found["rows"].as_array().unwrap().len(), found["next"].as_str().map(str::to_owned))
         };
         let next = |name: &str| Some(name.to_owned());
@@ -414,15 +431,16 @@ mod tests {
     fn locks_are_told_by_group_with_their_holders() {
         let fixture = fixture();
         let queue = wire::body::MessageQueue::new("Orders", "a", 1);
-        fixture.broker.tables.locks.lock("Slow", "client-1", vec![queue], fixture.broker.now_ms());
-        let found = page(&fixture.broker, "locks", Page { contains: "Slow", ..ALL }).unwrap();
+        fixture.broker.tables.locks.lock("Slow", "client-1", vec![queue], fixture.broker.runtime.now_ms());
+        let found =
+            page(&fixture.broker.operator_parts(), "locks", Page { contains: "Slow", ..ALL }).unwrap();
         let row = &found["rows"][0];
         assert_eq!(
             (&row["client"], &row["topic"], &row["queue"]),
             (&json!("client-1"), &json!("Orders"), &json!(1))
         );
         assert_eq!(names_of_locks(&found), ["Slow"]);
-        let others = page(&fixture.broker, "locks", Page { after: "Slow", ..ALL }).unwrap();
+        let others = page(&fixture.broker.operator_parts(), "locks", Page { after: "Slow", ..ALL }).unwrap();
         assert_eq!(names_of_locks(&others), [""; 0]);
     }
 
@@ -433,7 +451,9 @@ mod tests {
     #[test]
     fn what_cannot_be_paged_is_refused() {
         let fixture = fixture();
-        let refused = |table, wanted| page(&fixture.broker, table, wanted).unwrap_err().remark.into_owned();
+        let refused = |table, wanted| {
+            page(&fixture.broker.operator_parts(), table, wanted).unwrap_err().remark.into_owned()
+        };
         assert_eq!(refused("queues", ALL), "expected topics, groups or locks as table, found queues");
         assert_eq!(
             refused("groups", Page { sort: "messages", ..ALL }),

@@ -2,6 +2,7 @@
 //! part knows the broker, and an operation takes only the parts that it needs.
 
 mod delivery;
+mod families;
 mod figures;
 mod identity;
 mod replication;
@@ -9,7 +10,11 @@ mod runtime;
 mod sessions;
 mod tables;
 
-pub(crate) use delivery::Delivery;
+pub(crate) use delivery::{Arrivals, Delivery};
+pub(crate) use families::{
+    DeliveryParts, GroupParts, HousekeepingParts, MetadataParts, MetricsParts, OperatorParts, PopParts,
+    PullParts, RetentionParts, SendParts,
+};
 pub(crate) use figures::Figures;
 pub(crate) use identity::Identity;
 pub(crate) use replication::Replication;

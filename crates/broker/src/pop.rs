@@ -44,10 +44,10 @@ use std::sync::atomic::Ordering;
 use wire::body::Checkpoint;
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
+use crate::parts::{PopParts, Replication, Runtime, Tables};
 use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
-pub use ack::{Invisible, PoppedMessage};
+pub use ack::{Invisible, InvisibleTimeChange, PoppedMessage};
 pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
@@ -67,9 +67,9 @@ const FLUSH_LOOK_MS: i64 = 500;
 impl Pops {
     /// Records that a checkpoint of the log is pending, because its messages may have to be revived. Ignores a
     /// missing group, which has no consumers for the messages.
-    fn add_pending(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
+    fn add_pending(&self, tables: &Tables, checkpoint: &Checkpoint, now_ms: i64) {
         let Checkpoint { group, topic, queue_id, .. } = checkpoint;
-        if broker.tables.groups.find(group).is_some() {
+        if tables.groups.find(group).is_some() {
             let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
             self.in_flight_queues
                 .make(group, topic, *queue_id)
@@ -79,51 +79,53 @@ impl Pops {
     }
 
     /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
-    pub(crate) fn save(&self, broker: &Broker) {
-        let now_ms = broker.now_ms();
+    pub(crate) fn save(&self, parts: &PopParts) {
+        let now_ms = parts.runtime.now_ms();
         for cell in self.in_flight_queues.all() {
             if !cell.in_flight().is_empty() {
-                self.advance(broker, &cell, now_ms);
+                self.advance(parts, &cell, now_ms);
             }
         }
-        if let Err(error) = self.save_order(broker.now_ms(), &broker.tables.files) {
+        if let Err(error) = self.save_order(parts.runtime.now_ms(), &parts.tables.files) {
             tracing::error!(%error, "the state of ordered pops could not be written; it is tried again");
         }
     }
 
     /// Appends all checkpoints in memory to the log. Called when the broker stops.
-    pub(crate) fn store_all(&self, broker: &Broker) {
+    pub(crate) fn store_all(&self, parts: &PopParts) {
         for cell in self.in_flight_queues.all() {
             let left = cell.in_flight().leave_all();
-            self.store_left(broker, &cell, left);
+            self.store_left(parts, &cell, left);
         }
     }
 
     /// Whether a checkpoint stays in memory. An acting slave appends nothing and holds every checkpoint in memory. A
     /// slave that does not act holds none, because it would never store the checkpoint.
-    fn may_hold(&self, broker: &Broker, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
-        let settings = &broker.runtime.config.pop;
-        let keeps = if broker.replication.role.is_slave() {
-            broker.replication.acting.is_acting()
+    fn may_hold(&self, parts: &PopParts, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
+        let settings = &parts.runtime.config.pop;
+        let keeps = if parts.replication.role.is_slave() {
+            parts.replication.acting.is_acting()
         } else {
             settings.buffer_merge
         };
         keeps
-            && patience(broker).holds(checkpoint, now_ms)
+            && patience(&parts.replication, &parts.runtime).holds(checkpoint, now_ms)
             && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
             && cell.in_flight().len() < settings.in_flight_max
     }
 
     /// Advances the group's offset past the settled pops at the head of the in-flight queue, and sets the time of its next check.
-    fn advance(&self, broker: &Broker, cell: &Arc<Cell>, now_ms: i64) {
+    fn advance(&self, parts: &PopParts, cell: &Arc<Cell>, now_ms: i64) {
         let mut in_flight = cell.in_flight();
-        if let Some(next) = in_flight.commit(broker.store.flushed())
+        if let Some(next) = in_flight.commit(parts.tables.store.flushed())
             && !in_flight.gone
         {
             // Under the lock of the in-flight queue, so that the offset does not go back.
-            broker.tables.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
+            parts.tables.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
         }
-        if let Some(due_ms) = in_flight.due_ms(patience(broker), now_ms + FLUSH_LOOK_MS) {
+        if let Some(due_ms) =
+            in_flight.due_ms(patience(&parts.replication, &parts.runtime), now_ms + FLUSH_LOOK_MS)
+        {
             // A time that has passed means a checkpoint could not be stored in time; it is tried again.
             let due_ms = if due_ms <= now_ms { now_ms + FLUSH_LOOK_MS } else { due_ms };
             self.look_at(cell, &mut in_flight, due_ms);
@@ -132,11 +134,11 @@ impl Pops {
 
     /// Appends checkpoints that were removed from an in-flight queue to the log. On failure, and on a slave, which
     /// appends nothing, they return to the queue.
-    fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<HeldCheckpoint>) {
+    fn store_left(&self, parts: &PopParts, cell: &Arc<Cell>, left: Vec<HeldCheckpoint>) {
         if left.is_empty() {
             return;
         }
-        let end = if broker.replication.role.is_slave() { None } else { append_left(broker, &left) };
+        let end = if parts.replication.role.is_slave() { None } else { append_left(parts, &left) };
         let mut in_flight = cell.in_flight();
         for held in left {
             let is_kept = in_flight.left(held, end) && end.is_none();
@@ -148,14 +150,14 @@ impl Pops {
 }
 
 /// Appends checkpoints to the log and returns the log position behind them; `None` when they cannot be stored.
-fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
-    let now_ms = broker.now_ms();
-    let mut records = ReviveRecords::new(&broker.store);
+fn append_left(parts: &PopParts, left: &[HeldCheckpoint]) -> Option<LogOffset> {
+    let now_ms = parts.runtime.now_ms();
+    let mut records = ReviveRecords::new(&parts.tables.store);
     // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
     let pushed = left
         .iter()
-        .try_for_each(|held| records.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
-    let end = pushed.and_then(|()| records.append(broker, now_ms));
+        .try_for_each(|held| records.checkpoint(parts, held.revive_queue, &held.checkpoint, now_ms));
+    let end = pushed.and_then(|()| records.append(&parts.tables.store, &parts.delivery, now_ms));
     let warn = |error: &PutError| {
         tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
     };
@@ -164,10 +166,10 @@ fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
 
 /// Duration for which checkpoints stay in memory, by the broker's settings. A slave that acts, or has acted, keeps them until its master
 /// is back.
-fn patience(broker: &Broker) -> InFlightPatience {
-    if broker.replication.role.is_slave() {
+fn patience(replication: &Replication, runtime: &Runtime) -> InFlightPatience {
+    if replication.role.is_slave() {
         return InFlightPatience { stay_ms: ACTING_MS, rest_ms: -ACTING_MS };
     }
-    let settings = &broker.runtime.config.pop;
+    let settings = &runtime.config.pop;
     InFlightPatience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }
 }

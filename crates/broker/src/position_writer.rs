@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use store::{FlushOutcome, Store};
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
 use crate::engine::{Engine, Next, Wakeup};
+use crate::parts::{Delivery, Runtime};
 use crate::state::DeliveryNote;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -56,20 +56,20 @@ impl Engine for PositionWrites {
 }
 
 /// Returns this master's delivery progress, and the end of its log, which contains the delivered copies.
-pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
-    let timers = *broker.delivery.timer.checkpoint();
-    let delays = broker.delivery.schedule.offsets();
+pub(crate) fn delivered(store: &Store, delivery: &Delivery, now_ms: i64) -> DeliveryNote {
+    let timers = *delivery.timer.checkpoint();
+    let delays = delivery.schedule.offsets();
     // Read last: copies are in the log before the positions behind their messages are published.
-    DeliveryNote::new(broker.store.appended(), now_ms, timers, delays)
+    DeliveryNote::new(store.appended(), now_ms, timers, delays)
 }
 
 /// Saves this master's delivery progress, in case it is deposed and the end of its log is cut. The log must be on
 /// disk up to the note's end.
-pub(crate) fn keep(broker: &Broker, note: DeliveryNote) {
-    if !broker.runtime.config.is_controlled() {
+pub(crate) fn keep(delivery: &Delivery, runtime: &Runtime, note: DeliveryNote) {
+    if !runtime.config.is_controlled() {
         return;
     }
-    let kept = broker.delivery.delivery_notes.add(&mut broker.delivery.delivery_notes.lock(), note);
+    let kept = delivery.delivery_notes.add(&mut delivery.delivery_notes.lock(), note);
     if let Err(error) = kept {
         tracing::warn!(%error, "positions of delayed and timed messages are kept in memory only");
     }

@@ -6,26 +6,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::body::{
     ConsumeStats, ConsumeStatsList, MessageQueue, OffsetWrapper, TopicConfig, TopicOffset, TopicStats,
 };
-use wire::units::QueueOffset;
 
-use crate::broker::Broker;
+use crate::parts::{OperatorParts, Replication, Sessions, Tables};
 use crate::state::Name;
 use crate::{Refusal, offsets, topics};
 
 /// The first and next offset of every queue of a topic, and when its last message was stored.
-pub(crate) fn topic_stats(broker: &Broker, name: &str) -> Result<TopicStats, Refusal> {
-    let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
+pub(crate) fn topic_stats(parts: &OperatorParts, name: &str) -> Result<TopicStats, Refusal> {
+    let topic = parts.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
-        .map(|queue_id| (broker.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
+        .map(|queue_id| {
+            (
+                parts.runtime.message_queue(name, queue_id),
+                queue_range(&parts.tables, &parts.replication, name, queue_id),
+            )
+        })
         .collect();
-    Ok(TopicStats { offset_table, topic_put_tps: broker.figures.stats.tps(Name::TopicPutNums, name) })
+    Ok(TopicStats { offset_table, topic_put_tps: parts.figures.stats.tps(Name::TopicPutNums, name) })
 }
 
-fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
-    let Some(queue) = broker.log_queue(topic, queue_id) else { return TopicOffset::default() };
-    let max_offset = broker.visible_end(&queue);
+fn queue_range(tables: &Tables, replication: &Replication, topic: &str, queue_id: i32) -> TopicOffset {
+    let Some(queue) = tables.log_queue(topic, queue_id) else { return TopicOffset::default() };
+    let max_offset = replication.visible_end(&queue);
     TopicOffset {
-        last_update_timestamp: broker.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
+        last_update_timestamp: tables.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
         max_offset,
         min_offset: queue.index.min().to_i64(),
     }
@@ -42,78 +46,79 @@ pub(crate) enum TopicsOfGroup {
 }
 
 /// The offsets of a group in some topics.
-pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup) -> ConsumeStats {
+pub(crate) fn consume_stats(parts: &OperatorParts, group: &str, topics: TopicsOfGroup) -> ConsumeStats {
     let topics = match topics {
         TopicsOfGroup::Listed(topics) => topics,
-        TopicsOfGroup::One(topic) => read(broker, group, BTreeSet::from([topic])),
-        TopicsOfGroup::Committed => read(broker, group, broker.tables.offsets.topics_of(group)),
+        TopicsOfGroup::One(topic) => read(&parts.sessions, group, BTreeSet::from([topic])),
+        TopicsOfGroup::Committed => read(&parts.sessions, group, parts.tables.offsets.topics_of(group)),
     };
     let mut stats = ConsumeStats::default();
     for topic in topics {
-        let Some(found) = broker.tables.topics.find(&topic) else { continue };
-        stats.consume_tps += broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
-        stats.offset_table.extend(progress(broker, group, &found.config, found.config.read_queue_nums));
+        let Some(found) = parts.tables.topics.find(&topic) else { continue };
+        stats.consume_tps += parts.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+        stats.offset_table.extend(progress(parts, group, &found.config, found.config.read_queue_nums));
     }
     stats
 }
 
 /// Returns the topics among `topics` that a group reads.
-fn read(broker: &Broker, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
-    topics.retain(|topic| broker.sessions.clients.is_current(group, topic));
+fn read(sessions: &Sessions, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
+    topics.retain(|topic| sessions.clients.is_current(group, topic));
     topics
 }
 
 /// The offsets of a group in the first `queues` queues of a topic.
 fn progress<'b>(
-    broker: &'b Broker,
+    parts: &'b OperatorParts,
     group: &'b str,
     topic: &'b TopicConfig,
     queues: i32,
 ) -> impl Iterator<Item = (MessageQueue, OffsetWrapper)> + 'b {
     let name = topic.topic_name.as_str();
     (0..queues).map(move |queue_id| {
-        let offsets = broker.tables.offsets.offsets_of(group, name, queue_id);
+        let offsets = parts.tables.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
-        let queue = broker.log_queue(name, queue_id);
-        let broker_offset = queue.as_ref().map_or(0, |queue| broker.visible_end(queue));
+        let queue = parts.tables.log_queue(name, queue_id);
+        let broker_offset = queue.as_ref().map_or(0, |queue| parts.replication.visible_end(queue));
         let range = (consumer_offset, broker_offset);
-        let (unconsumed_timestamp, unconsumed_is_bound) =
-            queue.map_or((0, false), |queue| broker.unconsumed_time(group, &queue.index, range));
+        let (unconsumed_timestamp, unconsumed_is_bound) = queue.map_or((0, false), |queue| {
+            parts.sessions.unconsumed_time(&parts.tables.store, group, &queue.index, range)
+        });
         let wrapper = OffsetWrapper {
             broker_offset,
             consumer_offset,
-            last_timestamp: broker.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
+            last_timestamp: parts.tables.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
             pull_offset: offsets.pulled.max(consumer_offset),
             unconsumed_timestamp: Some(unconsumed_timestamp),
             unconsumed_is_bound,
         };
-        (broker.message_queue(name, queue_id), wrapper)
+        (parts.runtime.message_queue(name, queue_id), wrapper)
     })
 }
 
 /// The offsets of all groups in all topics, or in all ordered topics, that they committed offsets in.
-pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> ConsumeStatsList {
+pub(crate) fn broker_consume_stats(parts: &OperatorParts, only_ordered: bool) -> ConsumeStatsList {
     let mut list = Vec::new();
     let (mut behind, mut in_flight) = (0, 0);
-    for group in broker.tables.groups.names() {
+    for group in parts.tables.groups.names() {
         let mut stats = Vec::new();
-        for topic in broker.tables.offsets.topics_of(&group) {
-            let Some(found) = broker.tables.topics.find(&topic) else { continue };
-            if only_ordered && !found.config.order || !broker.sessions.clients.is_current(&group, &topic) {
+        for topic in parts.tables.offsets.topics_of(&group) {
+            let Some(found) = parts.tables.topics.find(&topic) else { continue };
+            if only_ordered && !found.config.order || !parts.sessions.clients.is_current(&group, &topic) {
                 continue;
             }
             let offset_table: BTreeMap<_, _> =
-                progress(broker, &group, &found.config, found.config.write_queue_nums).collect();
+                progress(parts, &group, &found.config, found.config.write_queue_nums).collect();
             let each = || offset_table.values();
             behind += each().map(|queue| queue.broker_offset - queue.consumer_offset).sum::<i64>();
             in_flight += each().map(|queue| queue.pull_offset - queue.consumer_offset).sum::<i64>();
-            let consume_tps = broker.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
+            let consume_tps = parts.figures.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
             stats.push(ConsumeStats { consume_tps, offset_table });
         }
         list.push(BTreeMap::from([(group, stats)]));
     }
     ConsumeStatsList {
-        broker_addr: broker.address(),
+        broker_addr: parts.identity.address(),
         consume_stats_list: list,
         total_diff: behind,
         total_inflight_diff: in_flight,
@@ -121,9 +126,9 @@ pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> Consu
 }
 
 /// The groups that subscribe to a topic or committed offsets in it.
-pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> {
-    let mut groups = broker.tables.offsets.groups_of(topic);
-    groups.extend(broker.sessions.clients.subscribers(topic));
+pub(crate) fn groups_of_topic(tables: &Tables, sessions: &Sessions, topic: &str) -> BTreeSet<String> {
+    let mut groups = tables.offsets.groups_of(topic);
+    groups.extend(sessions.clients.subscribers(topic));
     groups
 }
 
@@ -131,24 +136,22 @@ pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> 
 /// the offset of the group `compared` is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java
 /// removes the filtered groups from its table for good. Vostok only leaves them out of the result.
 pub(crate) fn correction(
-    broker: &Broker,
+    tables: &Tables,
     topic: &str,
     compared: &str,
     filtered: &BTreeSet<&str>,
 ) -> BTreeMap<i32, i64> {
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
-    for group in
-        broker.tables.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str()))
-    {
-        for (queue_id, offset) in broker.tables.offsets.places(group, topic) {
-            let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
+    for group in tables.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str())) {
+        for (queue_id, offset) in tables.offsets.places(group, topic) {
+            let min = tables.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
             if offset >= min {
                 let known = smallest.entry(queue_id).or_insert(i64::MAX);
                 *known = offset.min(*known);
             }
         }
     }
-    for (queue_id, offset) in broker.tables.offsets.places(compared, topic) {
+    for (queue_id, offset) in tables.offsets.places(compared, topic) {
         let known = smallest.entry(queue_id).or_insert(i64::MAX);
         *known = if *known > offset { i64::MAX } else { *known };
     }
@@ -168,37 +171,24 @@ pub(crate) struct CloneOffsets<'a> {
 }
 
 /// Copies the offsets of a group to another group. Waits for the disk.
-pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
+pub(crate) fn clone_offsets(parts: &OperatorParts, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
     let CloneOffsets { source, target, topic, is_offline } = *wanted;
-    if broker.group(target)?.is_none() {
+    if parts.tables.group(&parts.runtime.config, target)?.is_none() {
         return Err(offsets::no_group(target));
     }
     let topics = match topic {
         Some(topic) => BTreeSet::from([topic.to_owned()]),
-        None => broker.tables.offsets.topics_of(source),
+        None => parts.tables.offsets.topics_of(source),
     };
-    for topic in topics.iter().filter(|topic| broker.tables.topics.find(topic).is_some()) {
-        if is_offline || broker.sessions.clients.is_current(source, topic) {
-            broker.tables.offsets.clone_topic(source, target, topic);
+    for topic in topics.iter().filter(|topic| parts.tables.topics.find(topic).is_some()) {
+        if is_offline || parts.sessions.clients.is_current(source, topic) {
+            parts.tables.offsets.clone_topic(source, target, topic);
         }
     }
     // Saved before the answer, so that the copied offsets survive a kill.
-    crate::save::save(broker);
+    crate::save::save(&parts.delivery, &parts.runtime, &parts.pops);
     tracing::info!(source, target, ?topics, "offsets are cloned");
     Ok(())
-}
-
-impl Broker {
-    /// The full name of a queue of this broker.
-    pub(crate) fn message_queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
-        MessageQueue::new(topic, &self.runtime.config.broker_name, queue_id)
-    }
-
-    /// When a message was stored, in milliseconds since the epoch. May read the disk.
-    pub(crate) fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
-        let offset = QueueOffset::new(u64::try_from(offset).ok()?);
-        self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
-    }
 }
 
 #[cfg(test)]

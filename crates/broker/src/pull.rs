@@ -17,11 +17,11 @@ use wire::codes::response;
 use wire::header::{PullHeader, PullReply, pull_flag};
 
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
+use crate::parts::{PullParts, Runtime, Tables};
 use crate::refused::Cause;
-use crate::reply_sink::{PullAnswer, ReplySink, ReplyWriter};
+use crate::reply_sink::{PullAnswer, PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 pub(crate) use scan::Scan;
@@ -65,16 +65,16 @@ pub(crate) enum Source {
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PullMessageProcessor.processRequest`; `SYSTEM_BUSY` when too many pulls wait.
 pub(crate) fn pull(
-    broker: &Arc<Broker>,
+    parts: &Arc<PullParts>,
     scratch: &mut PullScratch,
     request: &PullRequest<'_>,
-    out: &mut dyn ReplyWriter,
-    later: &dyn Fn() -> Arc<dyn ReplySink>,
+    out: &mut dyn PullWriter,
+    later: &dyn Fn() -> Arc<dyn PullSink>,
 ) -> Result<(), Refusal> {
     let header = &request.header;
-    let (mut pull, group) = check::check(broker, request)?;
+    let (mut pull, group) = check::check(&parts.tables, &parts.sessions, &parts.runtime, request)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
-        broker.tables.offsets.commit(
+        parts.tables.offsets.commit(
             header.consumer_group,
             header.topic,
             header.queue_id,
@@ -82,20 +82,20 @@ pub(crate) fn pull(
         );
     }
     if let Some(offset) =
-        broker.tables.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+        parts.tables.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
     {
-        let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
-        write_empty(broker, &pull, &scan, out);
+        let scan = Scan::moved(&parts.replication, &pull, offset, "OFFSET_RESET");
+        write_empty(&parts.tables, &parts.runtime, &pull, &scan, out);
         return Ok(());
     }
-    let mut scan = Scan::find_messages(broker, &pull, Source::Memory, &mut scratch.units);
+    let mut scan = Scan::find_messages(parts, &pull, Source::Memory, &mut scratch.units);
     let suspends = header.sys_flag & pull_flag::SUSPEND != 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
         // Java's broker answers a client that names no time within five seconds (`PullRequestHoldService`).
-        let suspend_ms = if broker.runtime.config.long_polling_enable && header.suspend_timeout_ms > 0 {
+        let suspend_ms = if parts.runtime.config.long_polling_enable && header.suspend_timeout_ms > 0 {
             header.suspend_timeout_ms
         } else {
-            broker.runtime.config.short_polling_time_ms
+            parts.runtime.config.short_polling_time_ms
         };
         let sink = later();
         sink.suspend();
@@ -104,10 +104,10 @@ pub(crate) fn pull(
             ask: pull.ask.clone(),
             group,
             brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,
-            deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
+            deadline_ms: parts.runtime.now_ms() + suspend_ms.min(HOLD_MAX_MS),
             id: 0,
         };
-        match hold(broker, &pull.queue, held) {
+        match hold(&parts.sessions, &parts.replication, &pull.queue, held) {
             Suspension::Waits => return Ok(()),
             Suspension::Full => {
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
@@ -116,22 +116,22 @@ pub(crate) fn pull(
             // A message came while the pull was put into the list of its queue.
             Suspension::Ready(held) => {
                 pull.ask = held.ask;
-                scan = Scan::find_messages(broker, &pull, Source::Memory, &mut scratch.units);
+                scan = Scan::find_messages(parts, &pull, Source::Memory, &mut scratch.units);
             }
         }
     }
-    let answered = scan.is_some_and(|scan| answer(broker, &pull, &scan, &scratch.units, Source::Memory, out));
+    let answered = scan.is_some_and(|scan| answer(parts, &pull, &scan, &scratch.units, Source::Memory, out));
     if !answered {
-        read_from_disk(broker, later(), pull);
+        read_from_disk(parts, later(), pull);
     }
     Ok(())
 }
 
 /// Answers a pull from the disk pool, because its messages are not in memory.
-fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
-    let (reader, queued) = (broker.clone(), broker.runtime.clock.steady());
-    let read = move |sink: &Arc<dyn ReplySink>| {
-        reader.note_slow("pull", WaitCause::DiskPool, queued);
+fn read_from_disk(parts: &Arc<PullParts>, sink: Arc<dyn PullSink>, pull: Pull) {
+    let (reader, queued) = (parts.clone(), parts.runtime.clock.steady());
+    let read = move |sink: &Arc<dyn PullSink>| {
+        reader.figures.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         if let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) {
             sink.write(&mut |out| {
@@ -139,37 +139,38 @@ fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
             });
         }
     };
-    broker.runtime.disk_pool.answer(&broker.figures.refused, sink, read, || ());
+    parts.runtime.disk_pool.answer(&parts.figures.refused, sink, read, || ());
 }
 
 /// Writes the response of a pull with the messages that its scan found. Returns false if they are not in memory and
 /// `source` forbids reading the disk. Then the response is empty.
 pub(crate) fn answer(
-    broker: &Broker,
+    parts: &PullParts,
     pull: &Pull,
     scan: &Scan,
     units: &[Numbered],
     source: Source,
-    out: &mut dyn ReplyWriter,
+    out: &mut dyn PullWriter,
 ) -> bool {
     if scan.code != response::SUCCESS {
-        write_empty(broker, pull, scan, out);
+        write_empty(&parts.tables, &parts.runtime, pull, scan, out);
         return true;
     }
     let body_len = units.iter().map(|message| message.unit.size as usize).sum();
-    let answered = PullAnswer { code: response::SUCCESS, remark: "FOUND", header: scan.header(broker, pull) };
+    let answered =
+        PullAnswer { code: response::SUCCESS, remark: "FOUND", header: scan.header(&parts.runtime, pull) };
     let records = out.pull(&answered, body_len);
     let queue = &pull.queue.index;
-    let begin = broker.runtime.clock.steady();
+    let begin = parts.runtime.clock.steady();
     let read = match source {
-        Source::Memory => broker.store.read_messages(queue, units, records),
-        Source::Disk => broker.store.read_messages_blocking(queue, units, records).map(|()| Read::Done),
+        Source::Memory => parts.tables.store.read_messages(queue, units, records),
+        Source::Disk => parts.tables.store.read_messages_blocking(queue, units, records).map(|()| Read::Done),
     };
     let cause = match source {
         Source::Memory => WaitCause::MemoryRead,
         Source::Disk => WaitCause::DiskRead,
     };
-    broker.figures.stats.puts.get_took(broker.note_slow("pull", cause, begin));
+    parts.figures.stats.puts.get_took(parts.figures.note_slow("pull", cause, begin));
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {
@@ -179,13 +180,7 @@ pub(crate) fn answer(
                 }
                 _ => units.len(),
             };
-            broker.tables.offsets.note_pull(
-                &pull.ask.reader,
-                queue.queue_id(),
-                scan.next,
-                messages,
-                body_len,
-            );
+            parts.tables.offsets.note_pull(&pull.ask.reader, queue.queue_id(), scan.next, messages, body_len);
             true
         }
         Ok(Read::NotResident) => {
@@ -198,15 +193,15 @@ pub(crate) fn answer(
             if rest.is_empty() {
                 let passed =
                     Scan { code: response::PULL_RETRY_IMMEDIATELY, status: "NO_MATCHED_MESSAGE", ..*scan };
-                write_empty(broker, pull, &passed, out);
+                write_empty(&parts.tables, &parts.runtime, pull, &passed, out);
                 return true;
             }
             // The recursion ends because each time fewer messages are left.
-            answer(broker, pull, scan, &rest, source, out)
+            answer(parts, pull, scan, &rest, source, out)
         }
         Err(error) => {
             out.take_back();
-            unreadable(broker, pull, scan, &error, out);
+            unreadable(parts, pull, scan, &error, out);
             true
         }
     }
@@ -220,15 +215,16 @@ pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered
 
 /// Answers a pull whose messages cannot be read, because the log was deleted meanwhile or the disk cannot read that
 /// range.
-fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn ReplyWriter) {
+fn unreadable(parts: &PullParts, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn PullWriter) {
     let queue_min = pull.queue.index.min().to_i64();
     let (code, remark) = match error {
         // The client continues at the first offset of the queue, not behind all messages found: the newer ones may still exist.
         ReadError::Range { from, min, .. } if from < min && queue_min > pull.ask.offset => {
             return write_empty(
-                broker,
+                &parts.tables,
+                &parts.runtime,
                 pull,
-                &Scan::moved(broker, pull, queue_min, "MESSAGE_WAS_REMOVING"),
+                &Scan::moved(&parts.replication, pull, queue_min, "MESSAGE_WAS_REMOVING"),
                 out,
             );
         }
@@ -240,18 +236,18 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
             (response::SYSTEM_ERROR, format!("queue offset {} cannot be read: {error}", pull.ask.offset))
         }
     };
-    out.pull(&PullAnswer { code, remark: &remark, header: scan.header(broker, pull) }, 0);
+    out.pull(&PullAnswer { code, remark: &remark, header: scan.header(&parts.runtime, pull) }, 0);
 }
 
-fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut dyn ReplyWriter) {
-    broker.tables.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
-    out.pull(&PullAnswer { code: scan.code, remark: scan.status, header: scan.header(broker, pull) }, 0);
+fn write_empty(tables: &Tables, runtime: &Runtime, pull: &Pull, scan: &Scan, out: &mut dyn PullWriter) {
+    tables.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
+    out.pull(&PullAnswer { code: scan.code, remark: scan.status, header: scan.header(runtime, pull) }, 0);
 }
 
 impl Scan {
-    fn header(&self, broker: &Broker, pull: &Pull) -> PullReply {
+    fn header(&self, runtime: &Runtime, pull: &Pull) -> PullReply {
         let (usual, slow) = pull.ask.read_from;
-        let suggest_broker_id = match (broker.runtime.config.slave_read_enable, self.is_far_behind) {
+        let suggest_broker_id = match (runtime.config.slave_read_enable, self.is_far_behind) {
             (false, _) => 0,
             (true, false) => usual,
             (true, true) => slow,

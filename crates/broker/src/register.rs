@@ -24,10 +24,10 @@ use wire::codes::{request, response};
 use wire::frame::{Command, FrameWriter};
 use wire::{hash, json};
 
-use crate::broker::Broker;
 use crate::change::TopicChange;
 use crate::clock::pause;
 use crate::engine::{BLOCKING, Every};
+use crate::parts::{GroupParts, Identity, Replication, Runtime, Tables};
 use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
@@ -73,15 +73,15 @@ impl Service for Silent {
 }
 
 /// Keeps the broker registered with the name servers of `namesrvAddr`, which may change, until the workers stop.
-pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
-    let mut changes = broker.replication.registration_acks.name_servers();
+pub(crate) async fn run_all(parts: Arc<GroupParts>, workers: Workers) {
+    let mut changes = parts.replication.registration_acks.name_servers();
     let (mut tasks, mut running) = (JoinSet::new(), BTreeSet::new());
     loop {
-        for name_server in broker.runtime.config.name_servers() {
+        for name_server in parts.runtime.config.name_servers() {
             if running.insert(name_server.clone()) {
-                let (broker, workers) = (broker.clone(), workers.clone());
+                let (parts, workers) = (parts.clone(), workers.clone());
                 tasks.spawn_local(async move {
-                    run(broker, workers, name_server.clone()).await;
+                    run(parts, workers, name_server.clone()).await;
                     name_server
                 });
             }
@@ -98,19 +98,19 @@ pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
 }
 
 /// Keeps the broker registered with a name server until `namesrvAddr` no longer names it, or the workers stop.
-async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
-    let mut roles = broker.replication.role.changes();
-    let mut changes = broker.replication.registration_acks.name_servers();
-    while broker.runtime.config.name_servers().contains(&name_server) {
+async fn run(parts: Arc<GroupParts>, workers: Workers, name_server: String) {
+    let mut roles = parts.replication.role.changes();
+    let mut changes = parts.replication.registration_acks.name_servers();
+    while parts.runtime.config.name_servers().contains(&name_server) {
         // A broker without a role from the controllers serves no client.
-        while broker.replication.role.current() == BrokerRole::Fenced {
+        while parts.replication.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
         }
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
             Ok(peer) => {
-                let link = Link { broker: &broker, peer: &peer, tasks: &workers };
+                let link = Link { parts: &parts, peer: &peer, tasks: &workers };
                 keep_registered(&link, &name_server).await;
-                broker.replication.registration_acks.lose(&name_server);
+                parts.replication.registration_acks.lose(&name_server);
             }
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
@@ -125,19 +125,19 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
 
 /// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
-    let Link { broker, peer, .. } = link;
-    let mut changes = broker.tables.topics.watch();
-    let mut roles = broker.replication.role.changes();
-    let mut masters = broker.replication.replicas.master();
-    let mut name_servers = broker.replication.registration_acks.name_servers();
+    let Link { parts, peer, .. } = link;
+    let mut changes = parts.tables.topics.watch();
+    let mut roles = parts.replication.role.changes();
+    let mut masters = parts.replication.replicas.master();
+    let mut name_servers = parts.replication.registration_acks.name_servers();
     let mut registered = None;
     let mut reminder = Reminder::default();
     let mut periods = Every::at_once();
     let mut heartbeats = Every::at_once();
-    let heartbeat_ms = broker.runtime.config.replication.controller.heartbeat_interval_ms;
+    let heartbeat_ms = parts.runtime.config.replication.controller.heartbeat_interval_ms;
     while !peer.is_closed() {
-        if !broker.runtime.config.name_servers().iter().any(|named| named == name_server) {
-            return unregister_from(broker, peer, name_server).await;
+        if !parts.runtime.config.name_servers().iter().any(|named| named == name_server) {
+            return unregister_from(parts, peer, name_server).await;
         }
         if roles.has_changed().unwrap_or(false) {
             roles.mark_unchanged();
@@ -145,29 +145,31 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
         }
         // Only the answer to a registration says where the master's slaves connect to.
         masters.mark_unchanged();
-        let lacks_master = broker.runtime.config.is_controlled()
-            && broker.replication.role.current() == BrokerRole::Slave
-            && broker.replication.replicas.lacks_master();
+        let lacks_master = parts.runtime.config.is_controlled()
+            && parts.replication.role.current() == BrokerRole::Slave
+            && parts.replication.replicas.lacks_master();
         if lacks_master {
             registered = None;
         }
         let generation = *changes.borrow_and_update();
-        let period_ms = broker.runtime.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
-        let is_due = periods.is_due(broker.now_ms(), period_ms.cast_signed());
+        let period_ms = parts.runtime.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
+        let is_due = periods.is_due(parts.runtime.now_ms(), period_ms.cast_signed());
         let reminder = is_due.then_some(&mut reminder);
-        let known = || broker.replication.registration_acks.note(name_server, generation);
+        let known = || parts.replication.registration_acks.note(name_server, generation);
         if let Err(error) = bring_up_to_date(link, registered, known, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
         }
         registered = Some(generation);
         let mut rest = if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE };
-        if broker.runtime.config.has_acting_master() {
+        if parts.runtime.config.has_acting_master() {
             rest = rest.min(Duration::from_millis(heartbeat_ms));
-            if heartbeats.is_due(broker.now_ms(), heartbeat_ms.cast_signed()) {
-                let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
+            if heartbeats.is_due(parts.runtime.now_ms(), heartbeat_ms.cast_signed()) {
+                let write = |writer: FrameWriter<'_>| {
+                    identify(&parts.identity, &parts.replication, &parts.runtime, writer).finish(b"")
+                };
                 // A connection that has ended is noticed above.
-                let _ = broker.send_one_way(peer, request::BROKER_HEARTBEAT, write);
+                let _ = parts.sessions.send_one_way(peer, request::BROKER_HEARTBEAT, write);
             }
         }
         // The end of the connection is noticed at the latest after one pause.
@@ -184,7 +186,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
 
 /// Connection to a name server, and the state for registering over it.
 struct Link<'a> {
-    broker: &'a Arc<Broker>,
+    parts: &'a Arc<GroupParts>,
     peer: &'a ConnectionHandle,
     /// The task threads of the broker, for work that may wait for the disk.
     tasks: &'a Workers,
@@ -199,11 +201,11 @@ async fn bring_up_to_date(
     known: impl Fn(),
     reminder: Option<&mut Reminder>,
 ) -> Result<(), RegisterError> {
-    let broker = link.broker;
-    if let Some((version, topics)) = registered.and_then(|known| broker.tables.topics.changed_after(known)) {
-        let is_up_to_date = topics.is_empty() && registered == Some(broker.tables.topics.generation());
+    let parts = link.parts;
+    if let Some((version, topics)) = registered.and_then(|known| parts.tables.topics.changed_after(known)) {
+        let is_up_to_date = topics.is_empty() && registered == Some(parts.tables.topics.generation());
         if !is_up_to_date {
-            if broker.runtime.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
+            if parts.runtime.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(link, &topics).await?;
             } else {
                 // Needed even if topics were only removed, because the version of the table has changed.
@@ -216,7 +218,7 @@ async fn bring_up_to_date(
             return remind(link, version, reminder).await;
         }
     }
-    let (version, topics) = broker.tables.topics.snapshot();
+    let (version, topics) = parts.tables.topics.snapshot();
     register(link, version, &topics).await?;
     known();
     Ok(())
@@ -225,11 +227,11 @@ async fn bring_up_to_date(
 /// Registers topics singly with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. So the
 /// next query of the version leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
 async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
-    let Link { broker, peer, .. } = link;
+    let Link { parts, peer, .. } = link;
     for topic in topics {
-        let config = masked(broker.runtime.config.broker_permission, &topic.config);
+        let config = masked(parts.runtime.config.broker_permission, &topic.config);
         let queues = QueueData {
-            broker_name: broker.runtime.config.broker_name.clone(),
+            broker_name: parts.runtime.config.broker_name.clone(),
             perm: config.perm,
             read_queue_nums: config.read_queue_nums,
             topic_sys_flag: config.topic_sys_flag,
@@ -238,7 +240,7 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
         let body = json::to_vec(&TopicRouteData { queue_datas: vec![queues], ..TopicRouteData::default() });
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic.name()).finish(&body);
         let code = request::REGISTER_TOPIC_IN_NAMESRV;
-        accepted(broker.call(peer, code, ANSWER_TIMEOUT, write).await?)?;
+        accepted(parts.sessions.call(peer, code, ANSWER_TIMEOUT, write).await?)?;
     }
     Ok(())
 }
@@ -266,13 +268,13 @@ impl Reminder {
 
 /// Registers the next topics again with a name server that has `version` of the table.
 async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
-    let broker = link.broker;
-    let (now, topics) = reminder.take(&broker.tables.topics);
+    let parts = link.parts;
+    let (now, topics) = reminder.take(&parts.tables.topics);
     // Under a version that it does not have, the name server would take these topics for all that changed.
-    if !broker.runtime.config.force_register || now != version {
+    if !parts.runtime.config.force_register || now != version {
         return Ok(());
     }
-    for part in topics.chunks(part_size(broker)) {
+    for part in topics.chunks(part_size(&parts.runtime)) {
         register_part(link, version, part).await?;
     }
     Ok(())
@@ -281,10 +283,12 @@ async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) 
 /// Asks a name server whether it has this version of the table (`QUERY_DATA_VERSION`, 322). The request also counts
 /// as a heartbeat of the broker.
 async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, RegisterError> {
-    let Link { broker, peer, .. } = link;
+    let Link { parts, peer, .. } = link;
     let body = json::to_vec(&version);
-    let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(&body);
-    let reply = broker.call(peer, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
+    let write = |writer: FrameWriter<'_>| {
+        identify(&parts.identity, &parts.replication, &parts.runtime, writer).finish(&body)
+    };
+    let reply = parts.sessions.call(peer, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
     // An answer without `changed` counts as no, so that the whole table is sent.
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
@@ -306,8 +310,8 @@ fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
 }
 
 async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
-    let broker = link.broker;
-    let size = part_size(broker);
+    let parts = link.parts;
+    let size = part_size(&parts.runtime);
     // At least one part, so that an empty table is registered as well.
     let count = topics.len().div_ceil(size).max(1);
     for (index, part_version) in part_versions(version, count).enumerate() {
@@ -319,8 +323,8 @@ async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) 
 }
 
 /// Returns the most topics in a registration request.
-fn part_size(broker: &Broker) -> usize {
-    let config = &broker.runtime.config;
+fn part_size(runtime: &Runtime) -> usize {
+    let config = &runtime.config;
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
@@ -364,54 +368,56 @@ async fn register_part(
     data_version: DataVersion,
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
-    let Link { broker, peer, .. } = link;
-    let permission = broker.runtime.config.broker_permission;
+    let Link { parts, peer, .. } = link;
+    let permission = parts.runtime.config.broker_permission;
     let table = topics.iter().map(|topic| (topic.name(), masked(permission, &topic.config))).collect();
     let wrapper = TopicsBody { data_version, topic_config_table: table, ..TopicsBody::default() };
     let body = json::to_vec(&Body { topic_config_serialize_wrapper: wrapper });
-    let acting = &broker.runtime.config.replication.acting;
+    let acting = &parts.runtime.config.replication.acting;
     let write = |writer: FrameWriter<'_>| {
-        let writer = identify(broker, writer)
-            .text("haServerAddr", &broker.ha_address())
-            .flag("enableActingMaster", broker.runtime.config.has_acting_master())
+        let writer = identify(&parts.identity, &parts.replication, &parts.runtime, writer)
+            .text("haServerAddr", &parts.identity.ha_address())
+            .flag("enableActingMaster", parts.runtime.config.has_acting_master())
             .flag("compressed", false)
-            .flag(PART_OF_TABLE, topics.len() < broker.tables.topics.count())
+            .flag(PART_OF_TABLE, topics.len() < parts.tables.topics.count())
             .number("bodyCrc32", hash::crc32(&body));
         // Without it name servers wait for two minutes until they take a silent broker for gone.
-        match broker.runtime.config.has_acting_master() {
+        match parts.runtime.config.has_acting_master() {
             true => writer.number("heartbeatTimeoutMillis", acting.not_active_timeout_ms).finish(&body),
             false => writer.finish(&body),
         }
     };
-    let reply = accepted(broker.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
-    if broker.replication.role.is_slave() {
-        learn_master(broker, &reply);
+    let reply = accepted(parts.sessions.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
+    if parts.replication.role.is_slave() {
+        learn_master(&parts.replication, &parts.runtime, &reply);
     }
     if !reply.body.is_empty() {
-        let (broker, body) = (Arc::clone(broker), reply.body);
+        let (parts, body) = (Arc::clone(parts), reply.body);
         // On the thread that may block: the table of topics may be written, and this task must not wait for the disk. The
         // threads end only when the broker stops.
-        let _ = link.tasks.spawn(BLOCKING, move || async move { take_order(&broker, &body) });
+        let _ = link.tasks.spawn(BLOCKING, move || async move {
+            take_order(&parts.tables, &parts.replication, &parts.runtime, &body)
+        });
     }
     Ok(())
 }
 
 /// Takes the master from a name server's response. In controller mode a name server may still name the former master.
-fn learn_master(broker: &Broker, reply: &Reply) {
+fn learn_master(replication: &Replication, runtime: &Runtime, reply: &Reply) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
-    if broker.runtime.config.has_acting_master() {
+    if runtime.config.has_acting_master() {
         // The task `acting-master` says from when on the master's tables are taken.
-        return broker.replication.replicas.learn(None, ha);
+        return replication.replicas.learn(None, ha);
     }
-    match broker.runtime.config.is_controlled() {
-        true => broker.replication.replicas.learn_of_elected(address, ha),
-        false => broker.replication.replicas.learn(address, ha),
+    match runtime.config.is_controlled() {
+        true => replication.replicas.learn_of_elected(address, ha),
+        false => replication.replicas.learn(address, ha),
     }
 }
 
 /// Marks topics as ordered for which a name server has an order configuration (`TopicConfigManager.updateOrderTopicConfig`).
-fn take_order(broker: &Broker, body: &[u8]) {
-    if broker.replication.role.is_slave() {
+fn take_order(tables: &Tables, replication: &Replication, runtime: &Runtime, body: &[u8]) {
+    if replication.role.is_slave() {
         // A slave takes its topics from its master.
         return;
     }
@@ -421,38 +427,45 @@ fn take_order(broker: &Broker, body: &[u8]) {
             return tracing::warn!(%error, "the order configuration of a name server cannot be read");
         }
     };
-    let is_new = |name: &String| broker.tables.topics.find(name).is_some_and(|topic| !topic.config.order);
+    let is_new = |name: &String| tables.topics.find(name).is_some_and(|topic| !topic.config.order);
     let changes: Vec<_> = table.into_keys().filter(is_new).map(TopicChange::Order).collect();
     if changes.is_empty() {
         return;
     }
     tracing::info!(?changes, "topics are ordered from now on");
-    if let Err(error) = broker.tables.topics.commit(vec![changes], broker.now_ms()).remove(0) {
+    if let Err(error) = tables.topics.commit(vec![changes], runtime.now_ms()).remove(0) {
         tracing::error!(%error, "the order of topics could not be stored; it is tried again");
     }
 }
 
 /// Writes the fields that identify the broker in requests to name servers.
-fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
-    let config = &broker.runtime.config;
+fn identify<'b>(
+    identity: &Identity,
+    replication: &Replication,
+    runtime: &Runtime,
+    writer: FrameWriter<'b>,
+) -> FrameWriter<'b> {
+    let config = &runtime.config;
     writer
         .text("brokerName", &config.broker_name)
-        .text("brokerAddr", &broker.address())
+        .text("brokerAddr", &identity.address())
         .text("clusterName", &config.broker_cluster_name)
-        .number("brokerId", broker.replication.role.id())
+        .number("brokerId", replication.role.id())
 }
 
 /// Unregisters the broker from a name server.
-pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: &str) {
+pub(crate) async fn unregister(parts: &GroupParts, workers: &Workers, name_server: &str) {
     let Ok(peer) = workers.dial_name(name_server, Arc::new(Silent)).await else { return };
-    unregister_from(broker, &peer, name_server).await;
+    unregister_from(parts, &peer, name_server).await;
 }
 
 /// Unregisters the broker over a connection, and closes the connection.
-async fn unregister_from(broker: &Broker, peer: &ConnectionHandle, name_server: &str) {
-    let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
+async fn unregister_from(parts: &GroupParts, peer: &ConnectionHandle, name_server: &str) {
+    let write = |writer: FrameWriter<'_>| {
+        identify(&parts.identity, &parts.replication, &parts.runtime, writer).finish(b"")
+    };
     let timeout = Duration::from_secs(3);
-    match broker.call(peer, request::UNREGISTER_BROKER, timeout, write).await {
+    match parts.sessions.call(peer, request::UNREGISTER_BROKER, timeout, write).await {
         Ok(_) => tracing::info!(%name_server, "unregistered"),
         Err(error) => {
             tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves")

@@ -21,9 +21,9 @@ mod pops;
 mod port;
 mod pulls;
 mod relay;
+mod request_frame;
 #[cfg(test)]
 mod request_page;
-
 mod request_table;
 mod route;
 mod sends;
@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Service};
-use wire::codes::{VERSION_5_3_1, request, response};
+use wire::codes::{VERSION_5_3_1, response};
 use wire::frame::{Command, Encoding, Head};
 
 use crate::broker::Broker;
@@ -49,13 +49,15 @@ use crate::rpc_latency::{Answered, Tally, Written};
 use crate::send::StagedSends;
 use crate::{Refusal, pop, send};
 pub(crate) use answer::Answer;
+use answer::not_supported;
 pub(crate) use forward::{Forwards, run as forward_taken};
 pub(crate) use incoming::Request;
 pub use link::link;
-pub use needs::{Named, needs_of_code, needs_of_request};
+pub use needs::Named;
 pub(crate) use port::Port;
-pub use port::served_by_proxy;
+pub(crate) use request_frame::RequestFrame;
 use request_table::Serve;
+pub use request_table::{needs_of_code, needs_of_request, served_by_proxy};
 pub use route::{RouteForm, no_route};
 use sink::Form;
 #[cfg(test)]
@@ -122,29 +124,28 @@ impl Service for Dispatcher {
         if broker.runtime.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
-        let Some(caller) = self.admit(peer, &command, out) else { return };
-        if broker.replication.role.is_slave() && self.leave_to_master((peer, &caller), &command, out) {
+        let frame = RequestFrame::new(command);
+        let command = &frame.command;
+        let Some(caller) = self.admit(peer, &frame, out) else { return };
+        if broker.replication.role.is_slave() && self.leave_to_master((peer, &caller), &frame, out) {
             return;
         }
         let begin = *read_batch.begin.get_or_insert_with(|| broker.figures.rpc_latency.begin());
-        let request = Request { begin, ..self.request(peer, &command, &caller) };
+        let request = Request { begin, ..self.request(peer, &frame, &caller) };
         if command.is_one_way() {
             let (written, response) = (Written::OneWay, response::SUCCESS);
             let answered = Answered { request: command.code, response, is_long_polling: false, written };
             broker.figures.rpc_latency.count(answered, begin, 1);
         }
-        if let Some(route) = request_table::find(command.code, &self.port)
-            .filter(|route| route.needs_disk_pool(command.body.len()))
-        {
-            if let Err(refusal) = detached::serve_from_disk(self, &request, route.keeps_body) {
-                self.refuse_measured(&request, &refusal, out);
-            }
-            return;
-        }
-        if let Err(refusal) = self.try_serve(read_batch, &request, out)
-            && let Err(refusal) = detached::postpone(self, &request, refusal)
-        {
-            self.refuse_measured(&request, &refusal, out);
+        let route = frame.route_on(&self.port);
+        let served = match route.filter(|route| route.needs_disk_pool(command.body.len())) {
+            Some(route) => detached::serve_from_disk(self, &frame, &request, route.keeps_body),
+            None => self
+                .try_serve(read_batch, &frame, &request, out)
+                .or_else(|refusal| detached::postpone(self, &frame, &request, refusal)),
+        };
+        if let Err(refusal) = served {
+            self.refuse_measured(&frame, &request, &refusal, out);
         }
     }
 
@@ -157,7 +158,7 @@ impl Service for Dispatcher {
     }
 
     fn answered(&self, read_batch: &mut ReadBatch) {
-        send::wake(&self.broker, &mut read_batch.send);
+        send::wake(&self.broker.delivery, &mut read_batch.send);
     }
 
     fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
@@ -170,7 +171,9 @@ impl Service for Dispatcher {
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
         self.broker.delivery.pops.closed(peer.id());
-        self.broker.announce(&self.broker.sessions.clients.closed(peer.id()));
+        self.broker
+            .tables
+            .announce(&self.broker.runtime.config, &self.broker.sessions.clients.closed(peer.id()));
     }
 }
 
@@ -198,10 +201,10 @@ impl Acks {
     /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         let (answers, tally) = (std::mem::take(&mut self.answers), std::mem::take(&mut self.tally));
-        match self.records.append(broker, broker.now_ms()) {
+        match self.records.append(&broker.store, &broker.delivery, broker.runtime.now_ms()) {
             Ok(end) => pending_answers::answer_when_flushed(broker, peer, (answers, tally), end, out),
             Err(error) => {
-                let refusal = send::not_put(broker, error);
+                let refusal = send::not_put(&broker.store, error);
                 tally.answered(&broker.figures.rpc_latency, refusal.code, Written::Success);
                 if let Some(cause) = refusal.cause {
                     broker.figures.refused.count(cause, self.waiting.len());
@@ -232,25 +235,24 @@ impl Dispatcher {
     fn leave_to_master(
         &self,
         (peer, caller): (&Arc<ConnectionHandle>, &Caller),
-        command: &Command<'_>,
+        frame: &RequestFrame<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let refusal = slave::refusal(&self.broker, command.code);
-        if command.remark.is_some_and(|remark| remark.starts_with(forward::FORWARDED)) {
-            if !forward::needs_master(command.code) {
+        let refusal = frame.route.and_then(|route| (route.at_slave)(&self.broker));
+        let needs_master = frame.route.is_some_and(|route| route.needs_master);
+        if frame.command.remark.is_some_and(|remark| remark.starts_with(forward::FORWARDED)) {
+            if !needs_master {
                 return false;
             }
             // Another broker takes this one for the master. It asks again when it knows better.
             let refusal =
                 Refusal { remark: forward::NOT_MASTER.into(), ..refusal.unwrap_or_else(slave::rejected) };
-            self.refuse(command, &refusal, out);
+            self.refuse(frame, &refusal, out);
             return true;
         }
         let forwarded = match &self.forwards {
-            Some(forwards)
-                if forward::needs_master(command.code) && !self.broker.replication.acting.is_acting() =>
-            {
-                forwards.forward((peer, caller), command, &self.port, self.broker.now_ms())
+            Some(forwards) if needs_master && !self.broker.replication.acting.is_acting() => {
+                forwards.forward((peer, caller), frame, &self.port, self.broker.runtime.now_ms())
             }
             _ => match refusal {
                 Some(refusal) => Err(refusal),
@@ -258,7 +260,7 @@ impl Dispatcher {
             },
         };
         if let Err(refusal) = forwarded {
-            self.refuse(command, &refusal, out);
+            self.refuse(frame, &refusal, out);
         }
         true
     }
@@ -267,20 +269,23 @@ impl Dispatcher {
     pub(crate) fn request<'a>(
         &'a self,
         peer: &'a Arc<ConnectionHandle>,
-        command: &'a Command<'a>,
+        frame: &'a RequestFrame<'a>,
         caller: &'a Caller,
     ) -> Request<'a> {
-        Request { broker: &self.broker, peer, command, caller, port: &self.port, begin: Duration::ZERO }
+        let (command, heartbeat) = (&frame.command, &frame.heartbeat);
+        let begin = Duration::ZERO;
+        Request { broker: &self.broker, peer, command, heartbeat, caller, port: &self.port, begin }
     }
 
     fn try_serve(
         &self,
         read_batch: &mut ReadBatch,
+        frame: &RequestFrame<'_>,
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        let (code, start) = (request.command.code, out.len());
-        let route = request_table::find(code, &self.port).ok_or_else(|| not_supported(code))?;
+        let start = out.len();
+        let route = frame.route_on(&self.port).ok_or_else(|| not_supported(frame.command.code))?;
         match route.serve {
             Serve::Send(serve) => return serve(request, &mut read_batch.send, out),
             Serve::Ack(serve) => {
@@ -298,23 +303,35 @@ impl Dispatcher {
     }
 
     /// Serves a request in a read batch of its own.
-    pub(crate) fn serve_alone(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(crate) fn serve_alone(
+        &self,
+        frame: &RequestFrame<'_>,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
         let mut read_batch = self.read_batch();
-        let served = self.try_serve(&mut read_batch, request, out);
+        let served = self.try_serve(&mut read_batch, frame, request, out);
         self.end(&mut read_batch, request.peer, out);
         self.answered(&mut read_batch);
         served
     }
 
     /// Refuses a measured request, like [`Self::refuse`].
-    fn refuse_measured(&self, request: &Request<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+    fn refuse_measured(
+        &self,
+        frame: &RequestFrame<'_>,
+        request: &Request<'_>,
+        refusal: &Refusal,
+        out: &mut Vec<u8>,
+    ) {
         let start = out.len();
-        self.refuse(request.command, refusal, out);
+        self.refuse(frame, refusal, out);
         self.broker.figures.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
     }
 
     /// Answers a request that is refused, in the form that answers to its code have, and counts the refusal.
-    pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+    pub(crate) fn refuse(&self, frame: &RequestFrame<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+        let command = &frame.command;
         if let Some(cause) = refusal.cause {
             self.broker.figures.refused.count(cause, 1);
         }
@@ -322,21 +339,12 @@ impl Dispatcher {
             return;
         }
         let head = command.reply(refusal.code).remark(&refusal.remark);
-        match request_table::find(command.code, &self.port).map(|route| route.serve) {
+        match frame.route_on(&self.port).map(|route| route.serve) {
             Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
             Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),
             _ => head.write(out, b""),
         }
     }
-}
-
-/// Code 3 with Java's text; for a request that Vostok knows but does not serve, with the request's name.
-fn not_supported(code: i32) -> Refusal {
-    let remark = match request::name(code) {
-        Some(name) => format!(" request type {code} not supported: {name} is not served here"),
-        None => format!(" request type {code} not supported"),
-    };
-    Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark)
 }
 
 #[cfg(test)]

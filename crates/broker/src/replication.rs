@@ -6,7 +6,7 @@
 //! ([`roles`]) starts and ends these threads when the task `controller-agent` ([`controller`]) learns of a new
 //! master.
 //!
-//! `replica::classic` and `replica::switch` decide what is sent, appended, reported and closed, and when.
+//! `replica::master` and `replica::slave` decide what is sent, appended, reported and closed, and when.
 //! `replica::agent` decides the requests to controllers. This module contains sockets, files, the clock, and the
 //! calls of the store.
 
@@ -26,9 +26,11 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use replica::agent::Identity;
+use replica::master::Master;
+use replica::slave::Slave;
 use tokio::sync::watch;
 
-use crate::broker::Broker;
+use crate::parts::{GroupParts, Runtime};
 use crate::supervisor::SupervisedWork;
 pub(crate) use files::{FilesError, load_epochs, load_identity, load_may_have_lost, note_flushed_later};
 use net::Workers;
@@ -46,15 +48,15 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a supervised thread with a runtime of its own, which runs the future until the thread is stopped.
     fn start<F: Future<Output = ()>>(
-        broker: &Arc<Broker>,
+        parts: &Arc<GroupParts>,
         (work, name): (SupervisedWork, &'static str),
         make: impl FnOnce(watch::Receiver<bool>) -> F + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().max_blocking_threads(READERS).thread_name("ha-read").build()?;
-        broker.runtime.supervisor.employ(work);
-        let supervisor = broker.runtime.supervisor.clone();
+        parts.runtime.supervisor.employ(work);
+        let supervisor = parts.runtime.supervisor.clone();
         let run = move || {
             let has_stopped = stopped.clone();
             runtime.block_on(make(stopped));
@@ -62,7 +64,7 @@ impl Worker {
                 supervisor.dismiss(work);
             }
         };
-        Ok(Self { stop, thread: Some(broker.runtime.supervisor.spawn(work, name, run)?) })
+        Ok(Self { stop, thread: Some(parts.runtime.supervisor.spawn(work, name, run)?) })
     }
 }
 
@@ -89,16 +91,16 @@ impl Replication {
     ///
     /// # Errors
     /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.
-    pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Self> {
-        let config = &broker.runtime.config.replication;
-        if broker.runtime.config.is_slave() {
-            let (end, flushed) = (broker.store.followed(), broker.store.flushed());
-            let config = config.of_slave(&broker.runtime.config.store, broker.replication.durability.mode());
-            let slave = replica::classic::Slave::new(config, end, flushed.min(end));
-            let shell = slave::Shell::new(broker.clone(), slave::Machine::Classic(slave));
+    pub(crate) fn start(parts: &Arc<GroupParts>) -> io::Result<Self> {
+        let config = &parts.runtime.config.replication;
+        if parts.runtime.config.is_slave() {
+            let (end, flushed) = (parts.tables.store.followed(), parts.tables.store.flushed());
+            let config = config.of_slave(&parts.runtime.config.store, parts.replication.durability.mode());
+            let slave = Slave::classic(config, end, flushed.min(end));
+            let shell = slave::Shell::new(parts.clone(), slave);
             let run = move |stopped| shell.run(stopped);
             return Ok(Self::Classic {
-                _worker: Some(Worker::start(broker, (SupervisedWork::Follow, "ha-slave"), run)?),
+                _worker: Some(Worker::start(parts, (SupervisedWork::Follow, "ha-slave"), run)?),
             });
         }
         if config.role == crate::config::Role::SyncMaster && !config.waits_for_slaves() {
@@ -106,7 +108,7 @@ impl Replication {
                 "brokerRole=SYNC_MASTER waits for no slave as long as inSyncReplicas is 1, as in RocketMQ 5"
             );
         }
-        let listener = match listen(broker) {
+        let listener = match listen(&parts.identity, &parts.runtime) {
             Ok(listener) => listener,
             Err(error) if config.port != 0 || config.waits_for_slaves() => return Err(error),
             Err(error) => {
@@ -115,16 +117,14 @@ impl Replication {
             }
         };
         if config.waits_for_slaves() {
-            broker.replication.durability.wait_for_slaves();
+            parts.replication.durability.wait_for_slaves();
         }
-        let master = replica::classic::Master::new(
-            config.of_master(&broker.runtime.config.store),
-            master::range(&broker.store, false),
-        );
-        let (serving, machine) = (broker.clone(), master::Machine::Classic(master));
+        let range = master::range(&parts.tables.store, false);
+        let machine = Master::classic(config.of_master(&parts.runtime.config.store), range);
+        let serving = parts.clone();
         let run = move |stopped| master::run(serving, listener, machine, None, stopped);
         Ok(Self::Classic {
-            _worker: Some(Worker::start(broker, (SupervisedWork::Replicate, "ha-master"), run)?),
+            _worker: Some(Worker::start(parts, (SupervisedWork::Replicate, "ha-master"), run)?),
         })
     }
 
@@ -133,14 +133,14 @@ impl Replication {
     /// # Errors
     /// An error of the operating system when the thread cannot be started.
     pub(crate) fn start_controlled(
-        broker: &Arc<Broker>,
+        parts: &Arc<GroupParts>,
         identity: Option<Identity>,
     ) -> io::Result<(Self, controller::Links)> {
         let (orders, received) = std::sync::mpsc::channel();
         let (proposer, proposals) = tokio::sync::mpsc::unbounded_channel();
-        let roles = Roles::new(broker.clone(), proposer);
+        let roles = Roles::new(parts.clone(), proposer);
         let run = move || roles.run(&received);
-        let thread = Some(broker.runtime.supervisor.spawn(SupervisedWork::Role, "role", run)?);
+        let thread = Some(parts.runtime.supervisor.spawn(SupervisedWork::Role, "role", run)?);
         let links = controller::Links { identity, orders: orders.clone(), proposals };
         Ok((Self::Controlled { orders, thread }, links))
     }
@@ -164,14 +164,14 @@ impl Drop for Replication {
 }
 
 /// Copies the master's state beside the log to this slave, until the workers stop.
-pub(crate) async fn sync_metadata(broker: Arc<Broker>, workers: Workers) {
-    tokio::join!(metadata::run(broker.clone(), workers.clone()), positions::run(broker, workers));
+pub(crate) async fn sync_metadata(parts: Arc<GroupParts>, workers: Workers) {
+    tokio::join!(metadata::run(parts.clone(), workers.clone()), positions::run(parts, workers));
 }
 
-fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {
+fn listen(identity: &crate::parts::Identity, runtime: &Runtime) -> io::Result<std::net::TcpListener> {
     // The port knows no users, so it is this machine's where only this machine is served.
-    let bind = broker.runtime.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let address = SocketAddr::new(bind.unwrap_or(broker.runtime.config.bind_address), broker.ha_port());
+    let bind = runtime.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address = SocketAddr::new(bind.unwrap_or(runtime.config.bind_address), identity.ha_port());
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -203,9 +203,14 @@ impl Clock {
 
 /// Cuts the log of a store that follows off at `to`, as the thread `ha-slave` does.
 #[cfg(test)]
-pub(crate) fn cut_log(broker: &Broker, to: wire::units::LogOffset) {
-    positions::lower(broker, to).unwrap();
-    broker.store.truncate(to).unwrap();
+pub(crate) fn cut_log(
+    tables: &crate::parts::Tables,
+    delivery: &crate::parts::Delivery,
+    runtime: &Runtime,
+    to: wire::units::LogOffset,
+) {
+    positions::lower(tables, delivery, runtime, to).unwrap();
+    tables.store.truncate(to).unwrap();
 }
 
 #[cfg(test)]

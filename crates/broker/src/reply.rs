@@ -11,8 +11,8 @@ use store::{Message, Placed};
 use wire::codes::response;
 use wire::properties::{self, key};
 
-use crate::broker::Broker;
 use crate::client_link::{ClientLink, Question};
+use crate::parts::{Delivery, Identity, Runtime, SendParts};
 use crate::send::SendRequest;
 use crate::{Refusal, client_calls, send};
 
@@ -41,41 +41,46 @@ pub(crate) struct Replied {
 }
 
 /// Takes the outcome of a reply.
-pub(crate) type OnReplied = Box<dyn FnOnce(&Broker, Replied) + Send>;
+pub(crate) type OnReplied = Box<dyn FnOnce(Replied) + Send>;
 
 /// Pushes a reply to the requester that its properties name. `replied` runs when the requester has responded or timed
 /// out, or at once if it is not connected.
 ///
 /// # Errors
 /// The refusal of any send that fails its checks. `SYSTEM_BUSY` when too many client calls wait.
-pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnReplied) -> Result<(), Refusal> {
-    let queue_id = send::check_reply(broker, request)?;
-    let reply = Reply::new(broker, request, queue_id);
+pub(crate) fn reply(
+    parts: &Arc<SendParts>,
+    request: &SendRequest<'_>,
+    replied: OnReplied,
+) -> Result<(), Refusal> {
+    let queue_id = send::check_reply(parts, request)?;
+    let reply = Reply::new(&parts.identity, &parts.runtime, request, queue_id);
     let client_id = properties::get_str(request.header.properties, key::REPLY_TO_CLIENT);
     let Some(client_id) = client_id else {
         let remark = format!("reply message properties[{}] is null", key::REPLY_TO_CLIENT);
-        replied(broker, reply.ended(broker, Some(remark)));
+        replied(reply.ended(&parts.identity, &parts.delivery, &parts.runtime, Some(remark)));
         return Ok(());
     };
-    let Some(requester) = broker.sessions.clients.producer_by_id(client_id) else {
+    let Some(requester) = parts.sessions.clients.producer_by_id(client_id) else {
         let remark = format!("push reply message fail, channel of <{client_id}> not found.");
-        replied(broker, reply.ended(broker, Some(remark)));
+        replied(reply.ended(&parts.identity, &parts.delivery, &parts.runtime, Some(remark)));
         return Ok(());
     };
-    push(broker, requester, client_id, reply, replied)
+    push(parts, requester, client_id, reply, replied)
 }
 
 /// Sends a reply to its requester, and reports the result when the requester has responded or timed out.
 fn push(
-    broker: &Broker,
+    parts: &Arc<SendParts>,
     requester: Arc<dyn ClientLink>,
     client_id: &str,
     reply: Reply,
     replied: OnReplied,
 ) -> Result<(), Refusal> {
-    let question = reply.question(broker.now_ms());
+    let question = reply.question(parts.runtime.now_ms());
     let failed = format!("push reply message to {client_id}fail.");
-    client_calls::ask(broker, requester, question, move |broker, answer| {
+    let storing = parts.clone();
+    client_calls::ask(&parts.sessions, requester, question, move |answer| {
         let remark = match answer {
             Ok(answer) if answer.code == response::SUCCESS => None,
             Ok(answer) => {
@@ -87,12 +92,12 @@ fn push(
                 Some(failed)
             }
         };
-        replied(broker, reply.ended(broker, remark));
+        replied(reply.ended(&storing.identity, &storing.delivery, &storing.runtime, remark));
     })
 }
 
 impl Reply {
-    fn new(broker: &Broker, request: &SendRequest<'_>, queue_id: i32) -> Self {
+    fn new(identity: &Identity, runtime: &Runtime, request: &SendRequest<'_>, queue_id: i32) -> Self {
         let SendRequest { caller, header, body, .. } = *request;
         let fields = vec![
             ("producerGroup", header.producer_group.to_owned()),
@@ -106,12 +111,11 @@ impl Reply {
             ("reconsumeTimes", header.reconsume_times.to_string()),
             ("unitMode", header.unit_mode.to_string()),
             ("bornHost", caller.remote.to_string()),
-            ("storeHost", broker.identity.store_host.to_string()),
+            ("storeHost", identity.store_host.to_string()),
         ];
         // As every send (`AbstractSendMessageProcessor.buildMsgContext`).
-        let trace: &[u8] = if broker.runtime.config.trace_on { b"true" } else { b"false" };
-        let added =
-            [(key::MSG_REGION, broker.runtime.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
+        let trace: &[u8] = if runtime.config.trace_on { b"true" } else { b"false" };
+        let added = [(key::MSG_REGION, runtime.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
         let mut text = Vec::new();
         properties::rewrite(&mut text, header.properties, &[], &added);
         Self {
@@ -140,13 +144,20 @@ impl Reply {
 
     /// Stores the reply if `storeReplyMessageEnable` is set. `failed` is the reason why the reply was not pushed, if
     /// any.
-    fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
-        let stored = broker.runtime.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
+    fn ended(
+        &self,
+        identity: &Identity,
+        delivery: &Arc<Delivery>,
+        runtime: &Runtime,
+        failed: Option<String>,
+    ) -> Replied {
+        let stored =
+            runtime.config.store_reply_message_enable.then(|| self.store(identity, delivery)).flatten();
         Replied { failed, queue_id: self.queue_id, stored }
     }
 
     /// Stores the reply in its topic. A failure does not affect the replier, as in Java.
-    fn store(&self, broker: &Broker) -> Option<Placed> {
+    fn store(&self, identity: &Identity, delivery: &Arc<Delivery>) -> Option<Placed> {
         // The Go client sends replies without a body, and messages without a body are not stored.
         if self.body.is_empty() {
             return None;
@@ -160,11 +171,11 @@ impl Reply {
             flag: self.flag,
             born_timestamp: self.born_timestamp,
             born_host: self.born_host,
-            store_host: broker.identity.store_host,
+            store_host: identity.store_host,
             reconsume_times: self.reconsume_times,
             prepared_transaction_offset: 0,
         };
-        let put = broker.put(&self.topic, self.queue_id, &message);
+        let put = delivery.put(&self.topic, self.queue_id, &message);
         put.inspect_err(|error| tracing::warn!(topic = self.topic, %error, "a reply could not be stored"))
             .ok()
     }

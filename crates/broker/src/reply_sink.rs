@@ -1,7 +1,7 @@
 //! Sinks for responses to suspended pulls and pops, independent of the caller's protocol.
 
 use wire::header::PullReply;
-use wire::pop::OffsetTexts;
+use wire::pop::QueueOffsets;
 
 use crate::Refusal;
 
@@ -17,8 +17,10 @@ pub(crate) struct PullAnswer<'a> {
 /// Result of a pop.
 #[derive(Debug, Default)]
 pub struct Popped {
-    /// Positions of the messages, in the text form of the remoting protocol.
-    pub texts: OffsetTexts,
+    /// Positions of the messages by queue.
+    pub queues: Vec<QueueOffsets>,
+    /// Number of earlier deliveries of each message of a pop of lite topics, in order. Empty for other pops.
+    pub lite_deliveries: Vec<i32>,
     /// Records of the messages, one behind the other.
     pub body: Vec<u8>,
     /// Number of messages returned.
@@ -42,14 +44,20 @@ pub enum PopStatus {
     Full,
 }
 
-/// Writes the response of a pull, pop or notification in the form of its front.
-pub(crate) trait ReplyWriter {
+/// Writes the response of a pull in the form of its front.
+pub(crate) trait PullWriter {
     /// Begins the answer of a pull. The caller appends records of exactly `body_bytes` bytes to the buffer that is returned.
     fn pull(&mut self, answer: &PullAnswer<'_>, body_bytes: usize) -> &mut Vec<u8>;
 
-    /// Removes the output of [`ReplyWriter::pull`], and everything appended to it.
+    /// Removes the output of [`PullWriter::pull`], and everything appended to it.
     fn take_back(&mut self);
 
+    /// Refuses the call.
+    fn refused(&mut self, refusal: &Refusal);
+}
+
+/// Writes the response of a pop or notification in the form of its front.
+pub(crate) trait PopWriter {
     /// Answers a pop. `invisible_ms` is the time for which the messages stay invisible to other consumers of the
     /// group.
     fn popped(&mut self, status: PopStatus, popped: Popped, invisible_ms: i64);
@@ -61,8 +69,11 @@ pub(crate) trait ReplyWriter {
     fn refused(&mut self, refusal: &Refusal);
 }
 
-/// Work that writes an answer.
-pub(crate) type Reply = Box<dyn FnOnce(&mut dyn ReplyWriter) + Send>;
+/// Work that writes the answer of a pull.
+pub(crate) type PullWork = Box<dyn FnOnce(&mut dyn PullWriter) + Send>;
+
+/// Work that writes the answer of a pop or notification.
+pub(crate) type PopWork = Box<dyn FnOnce(&mut dyn PopWriter) + Send>;
 
 /// Pull, pop or notification that is answered later. A cancelled call, or a call whose caller is gone, accepts no
 /// response.
@@ -77,13 +88,25 @@ pub(crate) trait ReplySink: Send + Sync {
     /// Records that the call waits for a message from now on.
     fn suspend(&self) {}
 
-    /// Runs `reply` on the thread of the caller's connection, which writes its responses. So the calling thread need
-    /// not read messages for every waiting group. `reply` is dropped if the caller is gone.
-    fn run(&self, reply: Reply);
-
-    /// Writes an answer on the calling thread.
-    fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter));
-
     /// Charges the caller with the memory of an answer that waits for the disk, until the returned value is dropped.
     fn charge(&self) -> Box<dyn Send>;
+}
+
+/// Pull that is answered later.
+pub(crate) trait PullSink: ReplySink {
+    /// Runs `reply` on the thread of the caller's connection, which writes its responses. So the calling thread need
+    /// not read messages for every waiting group. `reply` is dropped if the caller is gone.
+    fn run(&self, reply: PullWork);
+
+    /// Writes an answer on the calling thread.
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn PullWriter));
+}
+
+/// Pop or notification that is answered later. The functions are those of [`PullSink`].
+pub(crate) trait PopSink: ReplySink {
+    /// Runs `reply` on the thread of the caller's connection, as [`PullSink::run`] does.
+    fn run(&self, reply: PopWork);
+
+    /// Writes an answer on the calling thread.
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn PopWriter));
 }

@@ -10,10 +10,10 @@ use store::{Disk, batched_topics};
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::units::QueueOffset;
 
-use crate::broker::Broker;
 use crate::change::GroupChange;
 use crate::change::TopicChange;
 use crate::config::Config;
+use crate::parts::{Delivery, Runtime, Tables};
 use crate::persist::Source;
 use crate::system_topics::system_topic_config;
 use crate::topics::attributes::{BATCHED, QUEUE_TYPE};
@@ -36,27 +36,27 @@ pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::
 }
 
 /// Creates the missing topics and groups. Called before the broker serves requests.
-pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
-    if broker.tables.topics.source() != Source::File {
-        restore_topics(broker, |_| true)?;
+pub(crate) fn restore(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<(), Refusal> {
+    if tables.topics.source() != Source::File {
+        restore_topics(tables, delivery, runtime, |_| true)?;
     }
-    if broker.tables.groups.source() != Source::File {
-        restore_groups(broker)?;
+    if tables.groups.source() != Source::File {
+        restore_groups(tables, runtime)?;
     }
     Ok(())
 }
 
 /// Creates topics with messages in the log of a broker that becomes master. The former master may have ended before
 /// its table of topics was copied.
-pub(crate) fn restore_from_log(broker: &Broker) {
-    let taken_ms = broker.replication.replicas.tables_taken_ms();
+pub(crate) fn restore_from_log(tables: &Tables, delivery: &Delivery, runtime: &Runtime) {
+    let taken_ms = delivery.replication.replicas.tables_taken_ms();
     // A topic without newer messages was known to the master before, or deleted by it.
     let is_newer = |queue: &store::Queue| {
         let newest = queue.max().get().checked_sub(1).map(QueueOffset::new);
-        let stored = newest.and_then(|newest| broker.store.store_time(queue, newest).ok().flatten());
+        let stored = newest.and_then(|newest| tables.store.store_time(queue, newest).ok().flatten());
         stored.is_some_and(|stored_ms| stored_ms + SKEW_MAX_MS >= taken_ms)
     };
-    if let Err(refusal) = restore_topics(broker, is_newer) {
+    if let Err(refusal) = restore_topics(tables, delivery, runtime, is_newer) {
         tracing::error!(reason = %refusal.remark, "topics of the log could not be made");
     }
 }
@@ -69,29 +69,41 @@ struct Stored {
 }
 
 /// Adds the missing topics and queues for the stored queues that `counts` accepts.
-fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Result<(), Refusal> {
+fn restore_topics(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    counts: impl Fn(&store::Queue) -> bool,
+) -> Result<(), Refusal> {
     let mut stored = BTreeMap::<String, Stored>::new();
-    for queue in broker.store.queues().into_iter().filter(|queue| counts(queue)) {
+    for queue in tables.store.queues().into_iter().filter(|queue| counts(queue)) {
         let topic = stored.entry(queue.topic().to_owned()).or_default();
         topic.count = topic.count.max(queue.queue_id().saturating_add(1)).min(QUEUES_MAX);
         topic.batched |= queue.is_batched();
     }
     let is_topic = |name: &str| {
-        let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(name);
+        let is_light = runtime.config.store.multi_dispatch && names::is_light(name);
         !is_light && names::check_topic(name).is_ok()
     };
     let lost = stored.into_iter().filter(|(name, _)| is_topic(name));
-    let changes: Vec<_> = lost.filter_map(|(name, stored)| change(broker, &name, &stored)).collect();
+    let changes: Vec<_> =
+        lost.filter_map(|(name, stored)| change(tables, delivery, runtime, &name, &stored)).collect();
     if changes.is_empty() {
         return Ok(());
     }
-    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    tables.topics.commit(vec![changes], runtime.now_ms()).into_iter().collect()
 }
 
 /// Returns the change that gives a topic all its queues in the store, or `None` if it has them already.
-fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
+fn change(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    name: &str,
+    stored: &Stored,
+) -> Option<TopicChange> {
     let count = stored.count;
-    if let Some(topic) = broker.tables.topics.find(name) {
+    if let Some(topic) = tables.topics.find(name) {
         let TopicConfig { read_queue_nums, write_queue_nums, .. } = topic.config;
         if read_queue_nums >= count {
             return None;
@@ -110,7 +122,7 @@ fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
         return Some(TopicChange::Put(config, Vec::new()));
     }
     let own = || TopicConfig::new(name, count, PERM_READ | PERM_WRITE);
-    let mut config = system_topic_config(broker, name).unwrap_or_else(own);
+    let mut config = system_topic_config(delivery, runtime, name).unwrap_or_else(own);
     config.read_queue_nums = config.read_queue_nums.max(count);
     config.write_queue_nums = config.write_queue_nums.max(count);
     if stored.batched {
@@ -124,14 +136,14 @@ fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
     Some(TopicChange::Ensure(config))
 }
 
-fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
+fn restore_groups(tables: &Tables, runtime: &Runtime) -> Result<(), Refusal> {
     let is_lost = |name: &String| {
         !names::is_system_group(name)
             && !names::is_light(name)
             && names::check_group(name).is_ok()
-            && broker.tables.groups.find(name).is_none()
+            && tables.groups.find(name).is_none()
     };
-    let lost: Vec<String> = broker.tables.offsets.groups().into_iter().filter(is_lost).collect();
+    let lost: Vec<String> = tables.offsets.groups().into_iter().filter(is_lost).collect();
     for group in &lost {
         tracing::warn!(
             group,
@@ -139,7 +151,7 @@ fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
         );
     }
     let changes = lost.into_iter().map(|group| vec![GroupChange::Ensure(group)]).collect();
-    broker.tables.groups.commit(changes, broker.now_ms()).into_iter().collect()
+    tables.groups.commit(changes, runtime.now_ms()).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use store::{GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
-use crate::broker::Broker;
 use crate::engine::{Engine, Every, Next};
+use crate::parts::{RetentionParts, Runtime};
 use lag::Lags;
 pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
@@ -27,7 +27,7 @@ const PIECE_PAUSE_MS: i64 = 10;
 
 /// Engine that watches the disk and deletes old files.
 pub(crate) struct Deletion {
-    broker: Arc<Broker>,
+    parts: Arc<RetentionParts>,
     watched: Every,
     cleaned: Every,
     /// Whether the last round with a deletion decision deleted any file.
@@ -36,21 +36,21 @@ pub(crate) struct Deletion {
 
 impl Deletion {
     /// Checks how full the disk is, and expires messages of topics with a retention time of their own.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        watch(&broker);
-        topics::expire_when_due(&broker, broker.now_ms());
-        Self { broker, watched: Every::default(), cleaned: Every::default(), deleted: false }
+    pub(crate) fn new(parts: Arc<RetentionParts>) -> Self {
+        watch(&parts.tables.store, &parts.runtime);
+        topics::expire_when_due(&parts.sessions, &parts.delivery, &parts.runtime, parts.runtime.now_ms());
+        Self { parts, watched: Every::default(), cleaned: Every::default(), deleted: false }
     }
 
     /// Frees a piece of a deleted file's space, and returns the pause until the next piece in milliseconds.
     fn give_back(&self) -> i64 {
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         let waiting = i64::from(store.files_to_give_back()).max(1);
         match store.give_back() {
             Ok(GaveBack::Nothing) => WATCH_MS,
             Ok(GaveBack::Piece) => (PIECE_PAUSE_MS / waiting).max(1),
             Ok(GaveBack::LastPiece) => {
-                let pause_ms = self.broker.runtime.config.delete_files_interval_ms;
+                let pause_ms = self.parts.runtime.config.delete_files_interval_ms;
                 i64::try_from(pause_ms).unwrap_or(i64::MAX) / waiting
             }
             Err(error) => {
@@ -63,67 +63,69 @@ impl Deletion {
 
 impl Engine for Deletion {
     fn round(&mut self, now_ms: i64) -> Next {
-        let broker = &self.broker;
-        let interval_ms = broker.runtime.config.clean_resource_interval_ms;
-        if broker.runtime.retention.unused_asked.swap(false, Ordering::AcqRel) {
-            requests::remove_unused_topics(broker);
+        let parts = &self.parts;
+        let interval_ms = parts.runtime.config.clean_resource_interval_ms;
+        if parts.runtime.retention.unused_asked.swap(false, Ordering::AcqRel) {
+            requests::remove_unused_topics(&parts.tables);
         }
-        let asked = broker.runtime.retention.asked.load(Ordering::Acquire) > 0;
+        let asked = parts.runtime.retention.asked.load(Ordering::Acquire) > 0;
         let mut is_short = false;
         if self.watched.is_due(now_ms, WATCH_MS) || asked {
             self.watched.restart(now_ms);
             // While the log is over its size only a round that deleted something is followed by another at once; files
             // that cannot be deleted are tried again with the next regular round.
-            is_short = watch(broker) >= Level::Clean || self.deleted && is_over(broker);
+            is_short = watch(&parts.tables.store, &parts.runtime) >= Level::Clean
+                || self.deleted && is_over(&parts.tables.store, &parts.runtime);
         }
         if self.cleaned.is_due(now_ms, interval_ms) || is_short || asked {
             self.cleaned.restart(now_ms);
-            self.deleted = clean(broker, now_ms, store::local_hour(now_ms));
+            self.deleted = clean(parts, now_ms, store::local_hour(now_ms));
         }
         let pause_ms = self.give_back().min(WATCH_MS).min(interval_ms);
         // The pause begins when the piece is given back, which takes a while on some file systems.
-        Next::At(self.broker.now_ms() + pause_ms)
+        Next::At(self.parts.runtime.now_ms() + pause_ms)
     }
 }
 
 /// Checks how full the disk is. From now on sends are accepted or refused by the level it returns.
-pub(crate) fn watch(broker: &Broker) -> Level {
-    let level = broker.store.watch_space(&broker.runtime.config.retention).unwrap_or_else(|error| {
+pub(crate) fn watch(store: &store::Store, runtime: &Runtime) -> Level {
+    let level = store.watch_space(&runtime.config.retention).unwrap_or_else(|error| {
         tracing::error!(%error, "the disk cannot be asked how full it is");
-        broker.store.space().level
+        store.space().level
     });
-    report::forecast(broker, broker.now_ms());
+    report::forecast(store, runtime, runtime.now_ms());
     level
 }
 
 /// Whether the commit log is larger than configured.
-fn is_over(broker: &Broker) -> bool {
-    let most = broker.runtime.config.retention.log_bytes_max;
-    let store = &broker.store;
+fn is_over(store: &store::Store, runtime: &Runtime) -> bool {
+    let most = runtime.config.retention.log_bytes_max;
     most > 0 && store.appended().get() - store.min().get() > most
 }
 
 /// Runs a round of retention. Returns true if files were deleted.
-pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
-    let asked = &broker.runtime.retention.asked;
+pub(crate) fn clean(parts: &RetentionParts, now_ms: i64, hour: u8) -> bool {
+    let asked = &parts.runtime.retention.asked;
     let asked =
         asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
-    let reserved_ms = timed::reserved_ms(broker, now_ms);
-    let settings = RetentionSettings { reserved_ms, ..broker.runtime.config.retention.clone() };
+    let reserved_ms = timed::reserved_ms(&parts.delivery, &parts.runtime, now_ms);
+    let settings = RetentionSettings { reserved_ms, ..parts.runtime.config.retention.clone() };
     // Filled only when the store asks for it, because a file is about to be deleted.
     let lags = Mutex::new(Lags::default());
     let unconsumed_from = || {
-        let found = Lags::of(broker);
+        let found = Lags::of(&parts.sessions, &parts.delivery, &parts.runtime);
         let first = found.first();
         *lags.lock().unwrap_or_else(PoisonError::into_inner) = found;
         first
     };
-    let done =
-        broker.store.retain(&settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
+    let done = parts
+        .tables
+        .store
+        .retain(&settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
     let lags = lags.into_inner().unwrap_or_else(PoisonError::into_inner);
     let deleted = match done {
         Ok(done) => {
-            report::round(broker, &done, &lags, now_ms);
+            report::round(&parts.tables.store, &parts.runtime, &done, &lags, now_ms);
             done.min > done.from
         }
         Err(error) => {
@@ -131,15 +133,15 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
             false
         }
     };
-    topics::expire_when_due(broker, now_ms);
+    topics::expire_when_due(&parts.sessions, &parts.delivery, &parts.runtime, now_ms);
     deleted
 }
 
 /// Whether messages that a group has not consumed are protected from deletion now.
-fn protects(broker: &Broker) -> bool {
-    match broker.runtime.config.retention.unconsumed {
+fn protects(store: &store::Store, runtime: &Runtime) -> bool {
+    match runtime.config.retention.unconsumed {
         Unconsumed::Drop => false,
-        Unconsumed::Protect => broker.store.space().level < Level::Clean,
+        Unconsumed::Protect => store.space().level < Level::Clean,
         Unconsumed::Reject => true,
     }
 }

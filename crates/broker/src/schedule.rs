@@ -14,9 +14,9 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
 
-use crate::broker::Broker;
 use crate::engine::{Engine, Every, Next};
 use crate::names;
+use crate::parts::{Delivery, DeliveryParts, Runtime};
 use crate::position_writer::{self, PositionWriter, wait_flushed};
 use crate::refusal::PutError;
 use crate::system_topics::is_system_topic;
@@ -36,7 +36,7 @@ const SAVE_MS: i64 = 1000;
 
 /// The engine that delivers delayed messages of all levels.
 pub(crate) struct DelayLevels {
-    broker: Arc<Broker>,
+    parts: Arc<DeliveryParts>,
     position_writer: PositionWriter,
     /// Disconnected once the positions that the position writer was given last are on disk.
     saving: Option<Receiver<()>>,
@@ -45,17 +45,17 @@ pub(crate) struct DelayLevels {
 
 impl DelayLevels {
     /// Continues at the delivery positions of [`Schedule`](crate::state::Schedule), which are saved by `position_writer`.
-    pub(crate) fn new(broker: Arc<Broker>, position_writer: PositionWriter) -> Self {
-        Self { broker, position_writer, saving: None, saved: Every::default() }
+    pub(crate) fn new(parts: Arc<DeliveryParts>, position_writer: PositionWriter) -> Self {
+        Self { parts, position_writer, saving: None, saved: Every::default() }
     }
 }
 
 impl Engine for DelayLevels {
     fn round(&mut self, now_ms: i64) -> Next {
-        let next_ms = deliver_due(&self.broker, now_ms);
+        let next_ms = deliver_due(&self.parts, now_ms);
         let under_way = self.saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
         if !under_way && self.saved.is_due(now_ms, SAVE_MS) {
-            self.saving = save(&self.broker, &self.position_writer, now_ms);
+            self.saving = save(&self.parts, &self.position_writer, now_ms);
         }
         Next::At(next_ms).or(Next::At(now_ms + SAVE_MS))
     }
@@ -63,62 +63,63 @@ impl Engine for DelayLevels {
 
 /// Queues a write of changed positions after the preceding copies are on disk. The returned receiver is disconnected
 /// when the write is done. `None` if no position changed.
-fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> Option<Receiver<()>> {
-    let offsets = broker.delivery.schedule.changed()?;
-    let note = position_writer::delivered(broker, now_ms);
+fn save(parts: &Arc<DeliveryParts>, position_writer: &PositionWriter, now_ms: i64) -> Option<Receiver<()>> {
+    let offsets = parts.delivery.schedule.changed()?;
+    let note = position_writer::delivered(&parts.tables.store, &parts.delivery, now_ms);
     let (sender, done) = channel();
-    let broker = broker.clone();
+    let parts = parts.clone();
     position_writer.run(move || {
         let _sender = sender;
-        if !wait_flushed(&broker.store, LogOffset::new(note.end)) {
+        if !wait_flushed(&parts.tables.store, LogOffset::new(note.end)) {
             return;
         }
-        if let Err(error) = broker.delivery.schedule.write(offsets, broker.now_ms()) {
+        if let Err(error) = parts.delivery.schedule.write(offsets, parts.runtime.now_ms()) {
             tracing::error!(%error, "positions of delayed messages could not be written; it is tried again");
         }
-        position_writer::keep(&broker, note);
+        position_writer::keep(&parts.delivery, &parts.runtime, note);
     });
     Some(done)
 }
 
 /// Delivers the messages that are due, of all levels. Returns when to check again, in milliseconds since the epoch.
-pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
-    let mut batch = broker.store.batch();
-    let level = |level| deliver_level(broker, level, now_ms, &mut batch);
-    (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
+pub(crate) fn deliver_due(parts: &DeliveryParts, now_ms: i64) -> i64 {
+    let mut batch = parts.tables.store.batch();
+    let level = |level| deliver_level(parts, level, now_ms, &mut batch);
+    (1..=parts.runtime.delay_levels()).map(level).min().unwrap_or(i64::MAX)
 }
 
 /// Returns the due time of a message, in milliseconds since the epoch: the tags code of its index unit. If the code
 /// is unknown, the due time is the store time plus the delay of the level.
-fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) -> i64 {
+fn due(store: &store::Store, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) -> i64 {
     if unit.has_tags_code() {
         return unit.tags_code;
     }
     let stored =
-        QueueOffset::from_i64(offset).and_then(|at| broker.store.store_time(&queue.index, at).ok().flatten());
+        QueueOffset::from_i64(offset).and_then(|at| store.store_time(&queue.index, at).ok().flatten());
     stored.unwrap_or_default().saturating_add(delay_ms)
 }
 
-fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
-    let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
+fn deliver_level(parts: &DeliveryParts, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
+    let Some(queue) = parts.tables.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
-    let first = broker.delivery.schedule.offset(level).clamp(min, max);
+    let first = parts.delivery.schedule.offset(level).clamp(min, max);
     let mut units: Vec<Unit> = Vec::new();
     let from = QueueOffset::from_i64(first).unwrap_or_default();
     if let Err(error) = queue.index.units_blocking(from, STEP, &mut units) {
         tracing::error!(level, %error, "the queue of delayed messages cannot be read");
         return now_ms + RETRY_AFTER_MS;
     }
-    let longest = broker.delay_ms(level);
+    let longest = parts.runtime.delay_ms(level);
     let mut next_ms = if units.len() == STEP { now_ms } else { i64::MAX };
     let mut offset = first;
     let mut queues: Vec<Arc<Queue>> = Vec::new();
     batch.clear();
     for unit in units {
-        let mut due_ms = if unit.is_blank() { now_ms } else { due(broker, &queue, offset, &unit, longest) };
+        let mut due_ms =
+            if unit.is_blank() { now_ms } else { due(&parts.tables.store, &queue, offset, &unit, longest) };
         if due_ms > now_ms + longest {
             due_ms = longest
-                + broker
+                + parts
                     .delivery
                     .schedule
                     .with_head(level, |head| head.set_back.stored_ms(offset, max, now_ms));
@@ -127,13 +128,13 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
             next_ms = due_ms.max(now_ms);
             break;
         }
-        match if unit.is_blank() { Ok(None) } else { prepare(broker, &queue, offset, unit, batch) } {
+        match if unit.is_blank() { Ok(None) } else { prepare(parts, &queue, offset, unit, batch) } {
             Ok(Some(target)) if !queues.iter().any(|known| Arc::ptr_eq(known, &target)) => {
                 queues.push(target)
             }
             Ok(_) => {}
             Err(error)
-                if broker
+                if parts
                     .delivery
                     .schedule
                     .with_head(level, |head| head.patience.holds(offset, &error, now_ms)) =>
@@ -144,23 +145,23 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
             }
             Err(error) => {
                 tracing::error!(level, offset, %error, "a delayed message cannot be delivered and is skipped");
-                broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                parts.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             }
         }
         offset += 1;
     }
     if !batch.is_empty() {
-        if let Err(error) = broker.append_own(batch, now_ms) {
+        if let Err(error) = parts.delivery.append_own(batch, now_ms) {
             if let AppendError::Removed { topic } = &error {
-                broker.tables.topics.reopen(topic);
+                parts.tables.topics.reopen(topic);
             }
             tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
             return now_ms + RETRY_AFTER_MS;
         }
-        queues.extend(broker.further_queues(batch));
-        broker.grown(batch.end(), queues);
+        queues.extend(parts.tables.further_queues(batch));
+        parts.delivery.grown(batch.end(), queues);
     }
-    broker.delivery.schedule.set_offset(level, offset);
+    parts.delivery.schedule.set_offset(level, offset);
     next_ms
 }
 
@@ -168,32 +169,36 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
 /// copy creates no topic. The copy for a deleted topic is stored in a queue without a topic. The copy for a topic
 /// without queues is stored in queue 0, where consumers find it after the topic gets queues again.
 pub(crate) fn target(
-    broker: &Broker,
+    delivery: &Delivery,
+    runtime: &Runtime,
     topic: &str,
     queue_id: i32,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    let found = match broker.topic(topic) {
+    let found = match delivery.tables.topic(topic) {
         Some(found) => found,
-        None if is_system_topic(broker, topic) => return broker.put_queue(topic, queue_id, now_ms),
+        None if is_system_topic(delivery, runtime, topic) => {
+            return delivery.tables.put_queue(topic, queue_id, now_ms);
+        }
         None => {
             let queues = queue_id.max(0).saturating_add(1);
             Arc::new(Topic::new(TopicConfig::new(topic, queues, PERM_READ | PERM_WRITE), None))
         }
     };
-    let queue = found.queue(&broker.store, queue_id).or_else(|| found.queue(&broker.store, 0));
+    let queue =
+        found.queue(&delivery.tables.store, queue_id).or_else(|| found.queue(&delivery.tables.store, 0));
     if let Some(queue) = queue {
         return Ok(queue.clone());
     }
     let config = TopicConfig { write_queue_nums: 1, ..found.config.clone() };
-    let first = Topic::new(config, Some(&found)).queue(&broker.store, 0).cloned();
+    let first = Topic::new(config, Some(&found)).queue(&delivery.tables.store, 0).cloned();
     Ok(first.ok_or_else(|| PushError::Queue { topic: topic.to_owned(), queue_id })?)
 }
 
 /// Adds the copy of a delayed message to the batch. Returns the queue of the copy, or `None` if the message is
 /// skipped.
 fn prepare(
-    broker: &Broker,
+    parts: &DeliveryParts,
     queue: &Queue,
     offset: i64,
     unit: Unit,
@@ -201,7 +206,7 @@ fn prepare(
 ) -> Result<Option<Arc<Queue>>, PutError> {
     let mut bytes = Vec::new();
     let message = Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
-    broker.store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
+    parts.tables.store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
     let record = RecordView::parse(&bytes)
         .map_err(|source| store::ReadError::Record { at: unit.log_offset, source })?;
     let properties = record.properties();
@@ -216,8 +221,8 @@ fn prepare(
         return Ok(None);
     }
     // As in Java (`ScheduleMessageService.messageTimeUp`) the copy keeps all properties; a delay level only delays messages of clients.
-    let message = Message { store_host: broker.identity.store_host, ..Message::of(&record) };
-    let target = target(broker, topic, queue_id, broker.now_ms())?;
+    let message = Message { store_host: parts.identity.store_host, ..Message::of(&record) };
+    let target = target(&parts.delivery, &parts.runtime, topic, queue_id, parts.runtime.now_ms())?;
     batch.push(&target.index, &message)?;
     Ok(Some(target))
 }

@@ -22,8 +22,8 @@ use wire::header::SendHeader;
 use wire::recall::RecallHandle;
 use wire::record::sys_flag;
 
-use crate::broker::Broker;
 use crate::caller::Caller;
+use crate::parts::{Identity, Replication, SendParts, Tables};
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 pub(crate) use commit::{AnswerStored, SendAnswers, commit, wake};
@@ -62,7 +62,7 @@ pub struct SendRequest<'a> {
 
 impl<'a> SendRequest<'a> {
     /// The message of this request without its properties and flag.
-    fn message(&self, broker: &Broker, body: &'a [u8]) -> Message<'a> {
+    fn message(&self, identity: &Identity, body: &'a [u8]) -> Message<'a> {
         let Self { caller, header, .. } = self;
         Message {
             body,
@@ -71,7 +71,7 @@ impl<'a> SendRequest<'a> {
             flag: 0,
             born_timestamp: header.born_timestamp,
             born_host: caller.remote,
-            store_host: broker.identity.store_host,
+            store_host: identity.store_host,
             reconsume_times: header.reconsume_times.max(0),
             prepared_transaction_offset: 0,
         }
@@ -83,36 +83,36 @@ impl<'a> SendRequest<'a> {
 /// # Errors
 /// The refusal, with RocketMQ's code. The send then stores nothing.
 pub(crate) fn stage<A: SendAnswers>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<A::Ticket>,
     request: &SendRequest<'_>,
     ticket: A::Ticket,
     answers: &mut A,
 ) -> Result<(), Refusal> {
     let ids_before = staged.ids.len();
-    if let Err(refusal) = try_stage(broker, staged, request, ticket) {
+    if let Err(refusal) = try_stage(parts, staged, request, ticket) {
         // Only a commit clears the staged state, so a worker that refuses all requests would otherwise collect their keys.
         staged.ids.truncate(ids_before);
         return Err(refusal);
     }
     let staged_bytes = staged.batch.size();
     if staged_bytes > STAGED_BYTES_MAX
-        || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker)
-        || staged_bytes > REPLICATED_BYTES_MIN && broker.replication.durability.waits_for_slaves()
+        || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(&parts.replication)
+        || staged_bytes > REPLICATED_BYTES_MIN && parts.replication.durability.waits_for_slaves()
     {
-        commit(broker, staged, answers);
+        commit(parts, staged, answers);
     }
     Ok(())
 }
 
 /// Whether a flush started now could run while the rest of the read batch is staged.
-fn flush_could_start(broker: &Broker) -> bool {
-    broker.replication.durability.waits_for_flush() && broker.store.flusher_is_idle()
+fn flush_could_start(replication: &Replication) -> bool {
+    replication.durability.waits_for_flush() && replication.store.flusher_is_idle()
 }
 
 /// Refuses a message of a waiting sender if too few brokers are in sync (`CommitLog.asyncPutMessage`).
-fn demand_replicas(broker: &Broker) -> Result<(), Refusal> {
-    if !broker.replication.durability.lacks_replicas() {
+fn demand_replicas(replication: &Replication) -> Result<(), Refusal> {
+    if !replication.durability.lacks_replicas() {
         return Ok(());
     }
     let status = AckStatus::InSyncReplicasNotEnough;
@@ -120,46 +120,46 @@ fn demand_replicas(broker: &Broker) -> Result<(), Refusal> {
 }
 
 fn try_stage<T>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<T>,
     request: &SendRequest<'_>,
     ticket: T,
 ) -> Result<(), Refusal> {
     let header = request.header;
-    let topic = find_topic(broker, staged, &header)?;
+    let topic = find_topic(&parts.tables, staged, &header)?;
     topic.prefetch(header.queue_id);
-    check::check(broker, &topic, request)?;
+    check::check(&parts.tables, &parts.sessions, &parts.runtime, &topic, request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
-        check::retry_target(broker, topic, request)?
+        check::retry_target(&parts.tables, &parts.runtime, topic, request)?
     } else {
         Target { topic, queue_id: header.queue_id, dead: false }
     };
     let queue_id = match target.queue_id {
-        id if id < 0 => broker.spread(target.topic.config.write_queue_nums),
+        id if id < 0 => parts.identity.spread(target.topic.config.write_queue_nums),
         id => id,
     };
     let target = Target { queue_id, ..target };
     if header.batch {
-        batch::stage(broker, staged, request, &target, ticket)
+        batch::stage(parts, staged, request, &target, ticket)
     } else {
-        stage_single(broker, staged, request, &target, ticket)
+        stage_single(parts, staged, request, &target, ticket)
     }
 }
 
 /// The topic of a send. Taken over from the last send when that had the same topic and the table has not changed since.
 fn find_topic<T>(
-    broker: &Broker,
+    tables: &Tables,
     staged: &mut StagedSends<T>,
     header: &SendHeader<'_>,
 ) -> Result<Arc<Topic>, Refusal> {
-    let generation = broker.tables.topics.generation();
+    let generation = tables.topics.generation();
     if let Some((known, topic)) = &staged.last
         && *known == generation
         && topic.name() == header.topic
     {
         return Ok(topic.clone());
     }
-    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
+    let topic = tables.topics.find_or_create(header.topic, &template(header))?;
     // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
     staged.last = Some((generation, topic.clone()));
     Ok(topic)
@@ -170,7 +170,7 @@ fn template<'a>(header: &SendHeader<'a>) -> Template<'a> {
 }
 
 fn stage_single<T>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<T>,
     request: &SendRequest<'_>,
     target: &Target,
@@ -179,28 +179,32 @@ fn stage_single<T>(
     let SendRequest { header, .. } = request;
     staged.properties.clear();
     let id_start = staged.ids.len();
-    let properties = Properties::rewrite(broker, header, target, &mut staged.properties, &mut staged.ids)?;
+    let properties = Properties::rewrite(parts, header, target, &mut staged.properties, &mut staged.ids)?;
     let id = id_start..staged.ids.len();
     let real = target;
     let reported = properties.priority_queue.unwrap_or(target.queue_id);
     let target = match (properties.delay_level, properties.out_ms) {
-        _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
-        (Some(level), _) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
-        (None, Some(_)) => Target { topic: broker.timer_topic()?, queue_id: 0, dead: false },
+        _ if properties.is_half => Target { topic: parts.tables.half_topic()?, queue_id: 0, dead: false },
+        (Some(level), _) => {
+            Target { topic: parts.tables.schedule_topic(&parts.runtime)?, queue_id: level - 1, dead: false }
+        }
+        (None, Some(_)) => {
+            Target { topic: parts.tables.timer_topic(&parts.runtime)?, queue_id: 0, dead: false }
+        }
         (None, None) => Target { queue_id: reported, ..target.clone() },
     };
-    let queue = find_queue(broker, &target)?;
+    let queue = find_queue(&parts.tables.store, &target)?;
     let message = Message {
         properties: &staged.properties,
         flag: header.flag,
-        ..request.message(broker, request.body)
+        ..request.message(&parts.identity, request.body)
     };
     if properties.waits {
-        demand_replicas(broker)?;
+        demand_replicas(&parts.replication)?;
     }
     let index = staged.batch.push(&queue.index, &message).map_err(|error| {
         tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
-        illegal(broker)
+        illegal(&parts.runtime)
     })?;
     staged.cancels |= properties.out_ms.is_some() && properties.cancels;
     let handle_start = staged.ids.len();
@@ -209,7 +213,7 @@ fn stage_single<T>(
         RecallHandle::append(
             &mut staged.ids,
             real.topic.name(),
-            &broker.runtime.config.broker_name,
+            &parts.runtime.config.broker_name,
             out_ms + 1,
             &key,
         );
@@ -232,12 +236,12 @@ fn stage_single<T>(
 
 /// Checks a reply message like any send, and returns the id of the queue it goes to
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
-pub(crate) fn check_reply(broker: &Broker, request: &SendRequest<'_>) -> Result<i32, Refusal> {
+pub(crate) fn check_reply(parts: &SendParts, request: &SendRequest<'_>) -> Result<i32, Refusal> {
     let header = &request.header;
-    let topic = broker.tables.topics.find_or_create(header.topic, &template(header))?;
-    check::check(broker, &topic, request)?;
+    let topic = parts.tables.topics.find_or_create(header.topic, &template(header))?;
+    check::check(&parts.tables, &parts.sessions, &parts.runtime, &topic, request)?;
     let queues = topic.config.write_queue_nums;
-    Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
+    Ok(if header.queue_id < 0 { parts.identity.spread(queues) } else { header.queue_id })
 }
 
 /// Returns the system flags of a send without the flags that a client may not set. The broker knows the kinds of the
@@ -246,8 +250,8 @@ pub(crate) fn record_flags(flags: i32) -> i32 {
     flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
 }
 
-fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
-    target.topic.queue(&broker.store, target.queue_id).cloned().ok_or_else(|| {
+fn find_queue(store: &store::Store, target: &Target) -> Result<Arc<Queue>, Refusal> {
+    target.topic.queue(store, target.queue_id).cloned().ok_or_else(|| {
         let remark =
             format!("request queueId[{}] is illegal, topic[{}]", target.queue_id, target.topic.name());
         Refusal::new(response::INVALID_PARAMETER, remark)

@@ -9,7 +9,7 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
+use crate::parts::SendParts;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::Name;
@@ -35,43 +35,43 @@ pub(crate) fn not_found(log_offset: impl Display) -> Refusal {
 /// Stores a copy of the message in the group's retry topic, delayed by the delay level, or in its dead letter topic
 /// (`AbstractSendMessageProcessor.consumerSendMsgBack`). Returns the log offset up to which the log must be on disk before the
 /// consumer is answered under sync flush.
-pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOffset, Refusal> {
+pub(crate) fn send_back(parts: &SendParts, message: &SendBack<'_>) -> Result<LogOffset, Refusal> {
     let SendBack { group, log_offset: at, delay_level, times_max } = *message;
-    let config = broker.group(group)?.ok_or_else(|| {
+    let config = parts.tables.group(&parts.runtime.config, group)?.ok_or_else(|| {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     })?;
-    if !broker.is_writable() {
-        let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
+    if !parts.runtime.is_writable() {
+        let remark = format!("the broker[{}] sending message is forbidden", parts.runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if config.retry_queue_nums <= 0 {
         return Ok(LogOffset::ZERO);
     }
-    let retry = broker.retry_topic(group, config.retry_queue_nums)?;
+    let retry = parts.tables.retry_topic(group, config.retry_queue_nums)?;
     if !retry.is_writable() {
         let remark = format!("the topic[{}] sending message is forbidden", retry.name());
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     let mut bytes = Vec::new();
-    broker.store.record_at(at, &mut bytes).map_err(|_| not_found(at))?;
+    parts.tables.store.record_at(at, &mut bytes).map_err(|_| not_found(at))?;
     let record = RecordView::parse(&bytes).map_err(|_| not_found(at))?;
     let times_max = times_max.unwrap_or(config.retry_max_times);
     let dead = record.reconsume_times() >= times_max || delay_level < 0;
     let (topic, queue_id) = if dead {
-        (broker.dead_letter_topic(group)?, 0)
+        (parts.tables.dead_letter_topic(group)?, 0)
     } else {
-        let queue_id = broker.spread(config.retry_queue_nums);
+        let queue_id = parts.identity.spread(config.retry_queue_nums);
         (retry, queue_id)
     };
     let level = if delay_level == 0 { record.reconsume_times().saturating_add(3) } else { delay_level };
-    let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
-    let end = put_copy(broker, &record, at, topic.name(), queue_id, level)?;
+    let level = (!dead).then(|| level.clamp(1, parts.runtime.delay_levels()));
+    let end = put_copy(parts, &record, at, topic.name(), queue_id, level)?;
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
-    broker.figures.stats.count(Name::SendBack, original, group);
+    parts.figures.stats.count(Name::SendBack, original, group);
     if dead {
-        broker.figures.stats.count(Name::DeadLetters, original, group);
+        parts.figures.stats.count(Name::DeadLetters, original, group);
     }
     Ok(end)
 }
@@ -91,7 +91,7 @@ const REPLACED: [&str; 6] = [
 /// position. Java's response does not wait for the flush, so a consumer that stores its offsets elsewhere would lose
 /// the message in a power cut. The copy has `WAIT=false` like Java's.
 fn put_copy(
-    broker: &Broker,
+    parts: &SendParts,
     record: &RecordView<'_>,
     at: LogOffset,
     topic: &str,
@@ -119,12 +119,16 @@ fn put_copy(
     };
     let message = Message {
         properties: &copied,
-        store_host: broker.identity.store_host,
+        store_host: parts.identity.store_host,
         reconsume_times: record.reconsume_times().saturating_add(1),
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };
-    broker.put(topic, queue_id, &message).map(|placed| placed.end()).map_err(|error| not_put(broker, error))
+    parts
+        .delivery
+        .put(topic, queue_id, &message)
+        .map(|placed| placed.end())
+        .map_err(|error| not_put(&parts.tables.store, error))
 }
 
 #[cfg(test)]

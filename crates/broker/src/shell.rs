@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::broker::Broker;
 use crate::clock::{Clock, pause};
 use crate::engine::{Engine, Next, Wakeup};
+use crate::parts::Runtime;
 use crate::supervisor::SupervisedWork;
 
 /// Longest sleep in milliseconds, so that a jump of the clock is noticed.
@@ -30,7 +31,7 @@ pub(crate) struct Post {
 
 /// Engines that run on threads of their own. Dropping it ends them.
 pub(crate) struct EngineThreads {
-    broker: Arc<Broker>,
+    runtime: Arc<Runtime>,
     threads: Vec<EngineThread>,
 }
 
@@ -43,8 +44,8 @@ struct EngineThread {
 }
 
 impl EngineThreads {
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, threads: Vec::new() }
+    pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime, threads: Vec::new() }
     }
 
     /// Runs the engine that `open` returns on a thread of its own. `open` runs on that thread; its error is logged, and the
@@ -59,9 +60,9 @@ impl EngineThreads {
         open: impl FnOnce() -> io::Result<E> + Send + 'static,
     ) -> io::Result<()> {
         let engine = Arc::new(Mutex::new(None));
-        let (left, clock, woken) = (engine.clone(), self.broker.runtime.clock.clone(), wakeup.clone());
+        let (left, clock, woken) = (engine.clone(), self.runtime.clock.clone(), wakeup.clone());
         wakeup.restart();
-        self.broker.runtime.supervisor.employ(post.work);
+        self.runtime.supervisor.employ(post.work);
         let run = move || {
             woken.attach(thread::current());
             match open() {
@@ -72,7 +73,7 @@ impl EngineThreads {
                 Err(error) => tracing::error!(thread = post.name, %error, "a thread cannot begin its work"),
             }
         };
-        let handle = self.broker.runtime.supervisor.spawn(post.work, post.name, run)?;
+        let handle = self.runtime.supervisor.spawn(post.work, post.name, run)?;
         self.threads.push(EngineThread { post, wakeup: wakeup.clone(), engine, handle });
         Ok(())
     }
@@ -96,7 +97,7 @@ impl EngineThreads {
 
     /// Ends all threads before the first engine is stopped, because an engine may still have work for another engine.
     fn end(&mut self) -> Vec<(&'static str, Box<dyn Engine>)> {
-        self.threads.iter().for_each(|thread| self.broker.runtime.supervisor.dismiss(thread.post.work));
+        self.threads.iter().for_each(|thread| self.runtime.supervisor.dismiss(thread.post.work));
         self.threads.iter().for_each(|thread| thread.wakeup.stop());
         let ended = self.threads.drain(..).map(|thread| {
             // The supervisor has reported a panic.
@@ -127,7 +128,7 @@ impl Shell {
     /// Makes a shell whose tasks run on `tasks`, [`PUNCTUAL`](crate::engine::PUNCTUAL) and
     /// [`BLOCKING`](crate::engine::BLOCKING).
     pub(crate) fn new(broker: Arc<Broker>, tasks: Workers) -> Self {
-        Self { threads: EngineThreads::new(broker.clone()), broker, tasks, disk_pool: Vec::new() }
+        Self { threads: EngineThreads::new(broker.runtime.clone()), broker, tasks, disk_pool: Vec::new() }
     }
 
     /// Starts the threads of the disk pool.
@@ -229,8 +230,8 @@ fn run_on_thread(engine: &mut impl Engine, clock: &Clock, wakeup: &Wakeup) {
 
 async fn run_as_task(mut engine: impl Engine, broker: Arc<Broker>, woken_by: Option<fn(&Broker) -> &Notify>) {
     loop {
-        let next = engine.round(broker.now_ms());
-        let sleep = sleep_of(next, broker.now_ms());
+        let next = engine.round(broker.runtime.now_ms());
+        let sleep = sleep_of(next, broker.runtime.now_ms());
         if sleep.is_zero() {
             // Other tasks use this thread as well.
             tokio::task::yield_now().await;

@@ -12,13 +12,14 @@ use store::timer::TimerFiles;
 use store::{Disk, FoundSize, OpenError, RealDisk, Store};
 
 use crate::assign;
-use crate::broker::{Arrivals, Broker, LoadError, Loaded};
+use crate::broker::{Broker, LoadError, Loaded};
 use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
+use crate::parts::Arrivals;
 use crate::persist::ConfigFiles;
 use crate::remoting::{self, Dispatcher, Forwards, Port};
 use crate::replication::{self, Replication};
@@ -93,7 +94,7 @@ impl RunningBroker {
             if started.is_err() {
                 // Clients may have been served for a moment: the same steps as in `stop`.
                 workers.shutdown();
-                save(&broker);
+                save(&broker.delivery, &broker.runtime, &broker.pops);
             }
             started
         });
@@ -107,8 +108,10 @@ impl RunningBroker {
     }
 
     fn serve(broker: Arc<Broker>, timers: Option<TimerFiles>, workers: Workers) -> Result<Self, StartError> {
-        restore::restore(&broker)
-            .and_then(|()| system_topics::create_system_topics(&broker))
+        restore::restore(&broker.tables, &broker.delivery, &broker.runtime)
+            .and_then(|()| {
+                system_topics::create_system_topics(&broker.tables, &broker.delivery, &broker.runtime)
+            })
             .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let identity = load_controlled(&broker)?;
         if broker.runtime.config.begins_as_copy() {
@@ -117,7 +120,7 @@ impl RunningBroker {
                 .start_following()
                 .map_err(|error| StartError::Config(format!("the store cannot follow a master: {error}")))?;
         } else {
-            master_services::load(&broker).map_err(|error| StartError::Config(error.to_string()))?;
+            master_services::load(&broker.engines).map_err(|error| StartError::Config(error.to_string()))?;
         }
         let port = broker.runtime.config.listen_port;
         // The task threads call name servers with the same TLS settings and within the same memory budget as all connections.
@@ -134,13 +137,13 @@ impl RunningBroker {
         // Before clients are served, because this may fail.
         let is_controlled = broker.runtime.config.is_controlled();
         let (replication, links) = if is_controlled {
-            Replication::start_controlled(&broker, identity)
+            Replication::start_controlled(&broker.group_parts(), identity)
                 .map(|(replication, links)| (replication, Some(links)))
         } else {
-            Replication::start(&broker).map(|replication| (replication, None))
+            Replication::start(&broker.group_parts()).map(|replication| (replication, None))
         }
         .map_err(io_error("replication cannot be started (haListenPort)"))?;
-        let metrics = MetricsExporter::start(&broker).map_err(io_error(
+        let metrics = MetricsExporter::start(&broker.metrics_parts()).map_err(io_error(
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
         let may_forward = is_controlled || broker.runtime.config.has_acting_master();
@@ -158,14 +161,15 @@ impl RunningBroker {
         let address = listen(port, Port::Own)
             .map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
         if !broker.runtime.config.begins_as_copy() {
-            master_services::start(shell.threads(), &broker, timers)
+            master_services::start(shell.threads(), &broker.engines, timers)
                 .map_err(io_error("the delivery of delayed messages cannot be started"))?;
         }
         start_tasks(&mut shell, &broker).map_err(io_error("the broker's timers cannot be started"))?;
         if let Some(links) = links {
             let post = Post { work: SupervisedWork::Agent, name: "controller-agent" };
             let tasks = shell.tasks().clone();
-            let run = move |broker| replication::controller::run(broker, tasks, links);
+            let run =
+                move |broker: Arc<Broker>| replication::controller::run(broker.group_parts(), tasks, links);
             shell
                 .future((PUNCTUAL, post), run)
                 .map_err(io_error("the task that speaks with the controllers cannot be started"))?;
@@ -180,7 +184,7 @@ impl RunningBroker {
 
     /// The address that clients get from name servers: an IP address or a host name, and the port.
     pub fn advertised_address(&self) -> String {
-        self.broker.address()
+        self.broker.identity.address()
     }
 
     /// The name of the broker in routes and message queues (`brokerName`).
@@ -205,7 +209,7 @@ impl RunningBroker {
             let (broker, tasks) = (self.broker.clone(), self.shell.tasks().clone());
             let (sender, receiver) = std::sync::mpsc::channel();
             let spawned = self.shell.tasks().spawn(PUNCTUAL, move || async move {
-                register::unregister(&broker, &tasks, &name_server).await;
+                register::unregister(&broker.group_parts(), &tasks, &name_server).await;
                 let _ = sender.send(());
             });
             if spawned.is_ok() {
@@ -218,14 +222,14 @@ impl RunningBroker {
         self.shell.stop();
         if !self.broker.replication.role.is_slave() && !self.broker.runtime.config.is_controlled() {
             // Before replication ends, so that connected slaves get the checkpoints.
-            self.broker.delivery.pops.store_all(&self.broker);
+            self.broker.delivery.pops.store_all(&self.broker.pops);
         }
         self.replication.stop();
         let closed = self.broker.store.close();
         // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
-        save(&self.broker);
+        save(&self.broker.delivery, &self.broker.runtime, &self.broker.pops);
         if closed.is_ok()
-            && let Err(error) = self.broker.delivery.schedule.save(self.broker.now_ms())
+            && let Err(error) = self.broker.delivery.schedule.save(self.broker.runtime.now_ms())
         {
             tracing::error!(%error, "positions of delayed messages could not be written");
         }
@@ -270,13 +274,35 @@ fn load(
             LoadError::Table(error) => StartError::Persist(error),
             LoadError::Auth(error) => StartError::Auth(error),
         })?;
-    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
-    let broker = Broker::new(loaded, arrivals, ip, port);
+    let broker = Broker::new(loaded, ip, port);
+    connect_arrivals(&broker);
     broker.delivery.pops.load(&files)?;
     // In controller mode the files are opened when this broker becomes master.
-    let timers =
-        if broker.runtime.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
+    let timers = if broker.runtime.config.is_controlled() {
+        None
+    } else {
+        master_services::open_timer(&broker.tables, &broker.delivery, &broker.runtime)?
+    };
     Ok((broker, timers))
+}
+
+/// Sets what runs when a queue grows at which requests wait.
+pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
+    // Parts that are gone have no waiting requests. Strong references would keep the parts for ever.
+    let (pulls, pops) = (Arc::downgrade(&broker.pulls), Arc::downgrade(&broker.pops));
+    let arrivals = Arrivals {
+        pulls: Box::new(move |queue| {
+            if let Some(pulls) = pulls.upgrade() {
+                pull::arrived(&pulls, queue);
+            }
+        }),
+        pops: Box::new(move |queue| {
+            if let Some(pops) = pops.upgrade() {
+                pop::arrived(&pops, queue);
+            }
+        }),
+    };
+    assert!(broker.delivery.arrivals.set(arrivals).is_ok(), "a broker is connected once");
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.
@@ -287,7 +313,7 @@ fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
     let refused = |error: replication::FilesError| StartError::Config(error.to_string());
     let mut epochs =
         replication::load_epochs(&broker.runtime.config, &broker.tables.files).map_err(refused)?;
-    let may_have_lost = replication::load_may_have_lost(broker).map_err(refused)?;
+    let may_have_lost = replication::load_may_have_lost(&broker.tables, &broker.runtime).map_err(refused)?;
     if may_have_lost {
         epochs.cut(broker.store.appended());
     }
@@ -299,7 +325,7 @@ fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
 
 /// Starts the thread that deletes old messages, once the disk was checked for the first time.
 fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
-    let deletion = Deletion::new(broker.clone());
+    let deletion = Deletion::new(broker.retention_parts());
     let post = Post { work: SupervisedWork::Retention, name: "retention" };
     shell.threads().start(post, broker.runtime.retention.wakeup(), move || Ok(deletion))
 }
@@ -310,7 +336,7 @@ fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
     let tasks = shell.tasks().clone();
     let post = Post { work: SupervisedWork::Forwards, name: "forwards" };
     shell
-        .future((PUNCTUAL, post), move |broker| remoting::forward_taken(broker, tasks, taken))
+        .future((PUNCTUAL, post), move |broker: Arc<Broker>| remoting::forward_taken(broker, tasks, taken))
         .map_err(io_error("the task that forwards requests to the master cannot be started"))?;
     Ok(forwards)
 }
@@ -321,39 +347,39 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         Checks, Clients, Members, Metadata, Offsets, Pops, Pulls, Ranking, Refusals, Register, Routes, Rules,
         Tables,
     };
-    let metadata_writer = MetadataWriter::new(broker.clone());
+    let metadata_writer = MetadataWriter::new(broker.metadata_parts());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.runtime.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
     let post = |thread, work, name| (thread, Post { work, name });
     if broker.runtime.config.begins_as_copy() {
         let tasks = shell.tasks().clone();
-        let sync = move |broker| replication::sync_metadata(broker, tasks);
+        let sync = move |broker: Arc<Broker>| replication::sync_metadata(broker.group_parts(), tasks);
         shell.future(post(BLOCKING, Tables, "metadata"), sync)?;
     }
     if !broker.runtime.config.is_slave() {
-        let checks = transaction::Checks::new(broker.clone());
+        let checks = transaction::Checks::new(broker.engines.clone());
         shell.task(post(BLOCKING, Checks, "transaction-check"), None, checks)?;
     }
     let of_pulls = broker.clone();
-    let pulls = move |now_ms| housekeeping::answer_expired(&of_pulls, now_ms);
+    let pulls = move |now_ms| housekeeping::answer_expired(&of_pulls.sessions, &of_pulls.pulls, now_ms);
     shell.task(
         post(PUNCTUAL, Pulls, "suspended-pulls"),
         Some(|broker| &broker.sessions.poll_timeouts.earlier),
         pulls,
     )?;
-    shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
+    shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.housekeeping_parts()))?;
     let of_disk = broker.clone();
-    let watch = move |now_ms| housekeeping::watch_disk(&of_disk, now_ms);
+    let watch = move |now_ms| housekeeping::watch_disk(&of_disk.replication, &of_disk.runtime, now_ms);
     shell.task(post(PUNCTUAL, Clients, "disk-watch"), None, watch)?;
-    shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
+    shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.housekeeping_parts()))?;
     let of_topics = broker.clone();
     let rank = move |_| {
-        pages::rank_topics(&of_topics);
+        pages::rank_topics(&of_topics.tables);
         Next::Woken
     };
     shell.task(post(BLOCKING, Ranking, "ranking"), None, rank)?;
     let of_pops = broker.clone();
-    let pops = move |now_ms| pop::due(&of_pops, now_ms);
+    let pops = move |now_ms| pop::due(&of_pops.pops, now_ms);
     shell.task(
         post(PUNCTUAL, Pops, "suspended-pops"),
         Some(|broker| broker.delivery.pops.earlier()),
@@ -367,17 +393,21 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         delays,
     )?;
     if broker.sessions.gate.plain().is_some() {
-        shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.clone()))?;
+        shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.housekeeping_parts()))?;
     }
     if broker.runtime.config.has_acting_master() {
         let tasks = shell.tasks().clone();
-        let run = move |broker| acting::run(broker, tasks);
+        let run = move |broker: Arc<Broker>| acting::run(broker.group_parts(), tasks);
         shell.future(post(BLOCKING, Members, "acting-master"), run)?;
     }
     let tasks = shell.tasks().clone();
-    shell.future(post(PUNCTUAL, Routes, "routes"), move |broker| assign::run(broker, tasks))?;
+    shell.future(post(PUNCTUAL, Routes, "routes"), move |broker: Arc<Broker>| async move {
+        assign::run(&broker.tables, &broker.sessions, &broker.runtime, tasks).await;
+    })?;
     let tasks = shell.tasks().clone();
-    shell.future(post(PUNCTUAL, Register, "register"), move |broker| register::run_all(broker, tasks))?;
+    shell.future(post(PUNCTUAL, Register, "register"), move |broker: Arc<Broker>| {
+        register::run_all(broker.group_parts(), tasks)
+    })?;
     Ok(())
 }
 

@@ -11,15 +11,15 @@ mod status;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::{Figures, Runtime};
 use crate::state::{NAMES, Name, Read, Tables, Windows};
 
 /// Samples the messages of producers and of the broker itself since the last sample. The counts of a topic that was
 /// deleted and created again begin at zero.
-fn note_sent(broker: &Broker, windows: &mut Windows) {
-    for topic in broker.figures.stats.take_sent_to() {
-        let Some(topic) = broker.tables.topics.find(&topic) else { continue };
-        let own = broker.figures.stats.own_of(topic.name());
+fn note_sent(tables: &crate::parts::Tables, figures: &Figures, windows: &mut Windows) {
+    for topic in figures.stats.take_sent_to() {
+        let Some(topic) = tables.topics.find(&topic) else { continue };
+        let own = figures.stats.own_of(topic.name());
         let (mut bytes, mut requests) = (own.bytes, own.records);
         for (queue_id, queue) in topic.opened() {
             // Before the counts are read: a send that is counted after that notes the topic once more.
@@ -38,25 +38,25 @@ fn note_sent(broker: &Broker, windows: &mut Windows) {
 }
 
 /// Samples all counters. To be called every [`crate::state::SAMPLE_MS`].
-pub(crate) fn sample(broker: &Broker, now_ms: i64) {
-    let stats = &broker.figures.stats;
-    let events = stats.events(|key| is_there(broker, key));
-    let mut tables = stats.tables();
-    let is_first = tables.windows.is_empty();
-    let sums = tables.look(&broker.store, &broker.tables.offsets, is_first);
-    let Tables { windows, put, grown, got, .. } = &mut *tables;
+pub(crate) fn sample(tables: &crate::parts::Tables, figures: &Figures, runtime: &Runtime, now_ms: i64) {
+    let stats = &figures.stats;
+    let events = stats.events(|key| is_there(tables, key));
+    let mut sampled = stats.tables();
+    let is_first = sampled.windows.is_empty();
+    let sums = sampled.look(&tables.store, &tables.offsets, is_first);
+    let Tables { windows, put, grown, got, .. } = &mut *sampled;
     windows.begin(now_ms);
     if windows.begins_hour() {
-        put.retain(|topic, _| broker.store.topic_end(topic).is_some());
+        put.retain(|topic, _| tables.store.topic_end(topic).is_some());
         for name in [Name::TopicPutNums, Name::TopicPutSize, Name::TopicPutLatency] {
-            windows.retain(name, |key| has_queues(broker, key));
+            windows.retain(name, |key| has_queues(&tables.store, key));
         }
         windows.forget_still();
-        stats.forget_sent_to(|topic| broker.tables.topics.find(topic).is_some());
+        stats.forget_sent_to(|topic| tables.topics.find(topic).is_some());
     }
-    note_sent(broker, windows);
+    note_sent(tables, figures, windows);
     for topic in std::mem::take(grown) {
-        broker.tables.ranking.grew(&topic, || broker.store.topic_end(&topic));
+        tables.ranking.grew(&topic, || tables.store.topic_end(&topic));
         let total = put.get(&topic).copied().unwrap_or_default();
         windows.note(Name::TopicPutNums, &topic, total, total);
     }
@@ -73,7 +73,7 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     for ((name, key), count) in events {
         windows.note(name, &key, count, count);
     }
-    let cluster = &broker.runtime.config.broker_cluster_name;
+    let cluster = &runtime.config.broker_cluster_name;
     for (name, value) in [
         (Name::BrokerPutNums, sums.put),
         (Name::BrokerPutNumsUser, sums.put_user),
@@ -83,33 +83,33 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
         windows.note(name, cluster, value, value);
     }
     let is_minute = windows.end();
-    drop(tables);
+    drop(sampled);
     if is_minute {
         stats.puts.end_minute();
     }
-    stats.totals().sample(now_ms, sums, broker.store.appended().get());
+    stats.totals().sample(now_ms, sums, tables.store.appended().get());
 }
 
 /// Whether the topic in `key` still has queues. A key is a topic, or ends with a topic behind a queue id (`3@topic`).
-fn has_queues(broker: &Broker, key: &str) -> bool {
+fn has_queues(store: &store::Store, key: &str) -> bool {
     let topic = key.split_once('@').map_or(key, |(_, topic)| topic);
-    broker.store.topic_end(topic).is_some()
+    store.topic_end(topic).is_some()
 }
 
 /// Whether the topic and the group of a key `topic@group` exist.
-fn is_there(broker: &Broker, key: &str) -> bool {
+fn is_there(tables: &crate::parts::Tables, key: &str) -> bool {
     let Some((topic, group)) = key.split_once('@') else { return false };
-    broker.topic(topic).is_some() && broker.tables.groups.find(group).is_some()
+    tables.topic(topic).is_some() && tables.groups.find(group).is_some()
 }
 
 /// The change of a counter, which is given by its RocketMQ name and its key, over the last minute, hour and day.
-pub(crate) fn view(broker: &Broker, name: &str, key: &str) -> Result<Read, Refusal> {
+pub(crate) fn view(store: &store::Store, figures: &Figures, name: &str, key: &str) -> Result<Read, Refusal> {
     let known = NAMES.iter().find(|(text, _)| *text == name).map(|(_, name)| *name);
     let is_of_topic =
         |name: &Name| matches!(name, Name::TopicPutNums | Name::TopicPutSize | Name::TopicPutLatency);
     // The counters of a deleted topic are removed only once an hour.
-    let known = known.filter(|name| !is_of_topic(name) || has_queues(broker, key));
-    let read = known.and_then(|known| broker.figures.stats.tables().windows.read(known, key));
+    let known = known.filter(|name| !is_of_topic(name) || has_queues(store, key));
+    let read = known.and_then(|known| figures.stats.tables().windows.read(known, key));
     read.ok_or_else(|| Refusal::error(format!("The stats <{name}> <{key}> not exist")))
 }
 

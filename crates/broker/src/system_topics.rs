@@ -2,17 +2,17 @@
 
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
-use crate::broker::Broker;
 use crate::change::TopicChange;
+use crate::parts::{Delivery, Runtime, Tables};
 use crate::{Refusal, names};
 
 const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 
 /// Name, number of queues and permissions of the system topics (`TopicConfigManager.init`).
-fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
-    let config = &broker.runtime.config;
+fn system_topics(delivery: &Delivery, runtime: &Runtime) -> Vec<(String, i32, i32)> {
+    let config = &runtime.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
-    let levels = broker.delay_levels();
+    let levels = runtime.delay_levels();
     let mut topics = vec![
         (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
         (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
@@ -21,7 +21,7 @@ fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
         (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
         (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
         (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
-        (broker.delivery.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
+        (delivery.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
         (format!("{}{name}", names::SYNC_MEMBER_PREFIX), 1, PERM_INHERIT),
         (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
@@ -36,46 +36,58 @@ fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
 }
 
 /// Names of the system topics.
-pub(crate) fn system_topic_names(broker: &Broker) -> Vec<String> {
-    system_topics(broker).into_iter().map(|(name, ..)| name).collect()
+pub(crate) fn system_topic_names(delivery: &Delivery, runtime: &Runtime) -> Vec<String> {
+    system_topics(delivery, runtime).into_iter().map(|(name, ..)| name).collect()
 }
 
 /// Whether a topic is reserved for the broker or for tools. Some of these topics have the names of the cluster and the broker
 /// (`TopicConfigManager.init`, `TopicValidator.isSystemTopic`).
-pub(crate) fn is_system_topic(broker: &Broker, name: &str) -> bool {
-    names::is_system_topic(name) || system_topics(broker).iter().any(|(system, ..)| system == name)
+pub(crate) fn is_system_topic(delivery: &Delivery, runtime: &Runtime, name: &str) -> bool {
+    names::is_system_topic(name) || system_topics(delivery, runtime).iter().any(|(system, ..)| system == name)
 }
 
 /// The configuration a system topic has in a new broker; `None` when the topic is none.
-pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicConfig> {
-    let found = system_topics(broker).into_iter().find(|(system, ..)| system == name);
+pub(crate) fn system_topic_config(delivery: &Delivery, runtime: &Runtime, name: &str) -> Option<TopicConfig> {
+    let found = system_topics(delivery, runtime).into_iter().find(|(system, ..)| system == name);
     found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))
 }
 
 /// Creates missing system topics, and updates system topics that depend on the configuration.
-pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
-    let missing = system_topics(broker).into_iter().filter(|(name, queues, perm)| {
-        match broker.tables.topics.find(name) {
+pub(crate) fn create_system_topics(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+) -> Result<(), Refusal> {
+    let missing = system_topics(delivery, runtime).into_iter().filter(|(name, queues, perm)| {
+        match tables.topics.find(name) {
             // The template and the delay levels follow the configuration.
             Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
-            Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.delivery.pops.revive_topic => {
+            Some(topic) if name == names::SCHEDULE_TOPIC || *name == delivery.pops.revive_topic => {
                 topic.queue_count() < *queues
             }
             Some(_) => false,
             None => true,
         }
     });
-    put(broker, missing)
+    put(tables, runtime, missing)
 }
 
 /// Sets the number of queues and the permissions of the template of new topics (`TBW102`) from the settings. Runs
 /// when an operator changes a setting. A start keeps the number of queues found in the store.
-pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
-    put(broker, system_topics(broker).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC))
+pub(crate) fn renew_template(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<(), Refusal> {
+    put(
+        tables,
+        runtime,
+        system_topics(delivery, runtime).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC),
+    )
 }
 
-fn put(broker: &Broker, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<(), Refusal> {
+fn put(
+    tables: &Tables,
+    runtime: &Runtime,
+    topics: impl Iterator<Item = (String, i32, i32)>,
+) -> Result<(), Refusal> {
     let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
     let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
-    broker.tables.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    tables.topics.commit(vec![changes], runtime.now_ms()).into_iter().collect()
 }

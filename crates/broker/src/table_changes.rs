@@ -13,9 +13,9 @@ use wire::ha::BrokerId;
 use wire::json;
 
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::offsets::Generation;
+use crate::parts::{MetadataParts, Replication, Runtime, Tables};
 use crate::role::BrokerRole;
 use crate::state::TableVersions;
 
@@ -65,11 +65,11 @@ struct AnswerPart {
 }
 
 /// The versions of this broker's tables at the moment.
-pub(crate) fn versions(broker: &Broker) -> TableVersions {
+pub(crate) fn versions(tables: &Tables) -> TableVersions {
     TableVersions {
-        offsets: broker.tables.offsets.newest(),
-        topics: broker.tables.topics.generation(),
-        groups: broker.tables.groups.generation(),
+        offsets: tables.offsets.newest(),
+        topics: tables.topics.generation(),
+        groups: tables.groups.generation(),
     }
 }
 
@@ -80,45 +80,45 @@ pub(crate) fn versions(broker: &Broker) -> TableVersions {
 /// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when no part ends at
 /// the requested position. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
 pub(crate) fn changes_for(
-    broker: &Arc<Broker>,
+    parts: &Arc<MetadataParts>,
     question: Question,
     then: impl FnOnce(Result<(TableVersions, TableChanges), Refusal>) + Send + 'static,
 ) -> Result<(), Refusal> {
-    check_master(broker)?;
+    check_master(&parts.replication)?;
     let part = AnswerPart::after(question.after.as_deref())?;
-    let expectations = broker.replication.table_copies.expectations();
+    let expectations = parts.replication.table_copies.expectations();
     let Question { slave, has, after } = question;
-    if !broker.replication.table_copies.note(slave, has, broker.runtime.clock.steady()) {
+    if !parts.replication.table_copies.note(slave, has, parts.runtime.clock.steady()) {
         return Err(Refusal::error("too many slaves ask for tables"));
     }
-    let handle = broker.clone();
-    broker.sessions.client_calls.spawn(move || async move {
+    let handle = parts.clone();
+    parts.sessions.client_calls.spawn(move || async move {
         let changes = match after {
-            Some(_) => look(&handle, &has, part),
-            None if wait_for_change(&handle, &has, expectations).await => {
-                pause_before_look(&handle, slave).await;
-                look(&handle, &has, part)
+            Some(_) => look(&handle.tables, &handle.replication, &has, part),
+            None if wait_for_change(&handle.tables, &has, expectations).await => {
+                pause_before_look(&handle.replication, &handle.runtime, slave).await;
+                look(&handle.tables, &handle.replication, &has, part)
             }
             None => (has, TableChanges::default()),
         };
-        then(check_master(&handle).map(|()| changes));
+        then(check_master(&handle.replication).map(|()| changes));
     })
 }
 
 /// Waits until a table is newer than the slave's version. Returns false after [`HELD`] without a change, or if the
 /// slave has to ask again.
 async fn wait_for_change(
-    broker: &Broker,
+    tables: &Tables,
     has: &TableVersions,
     mut expectations: watch::Receiver<u64>,
 ) -> bool {
-    let (mut topics, mut groups) = (broker.tables.topics.changes(), broker.tables.groups.changes());
-    if versions(broker).is_newer_than(has) {
+    let (mut topics, mut groups) = (tables.topics.changes(), tables.groups.changes());
+    if versions(tables).is_newer_than(has) {
         return true;
     }
     let changed = async {
         tokio::select! {
-            () = broker.tables.offsets.wait_for_change(has.offsets) => true,
+            () = tables.offsets.wait_for_change(has.offsets) => true,
             _ = topics.changed() => true,
             _ = groups.changed() => true,
             _ = expectations.changed() => false,
@@ -127,27 +127,32 @@ async fn wait_for_change(
     within(HELD, changed).await == Some(true)
 }
 
-async fn pause_before_look(broker: &Broker, slave: BrokerId) {
-    let entries = broker.replication.table_copies.entries.load(Ordering::Relaxed);
+async fn pause_before_look(replication: &Replication, runtime: &Runtime, slave: BrokerId) {
+    let entries = replication.table_copies.entries.load(Ordering::Relaxed);
     let interval = LOOK_INTERVAL + Duration::from_millis(entries / ENTRIES_PER_MS);
-    let now = broker.runtime.clock.steady();
-    let before = broker.replication.table_copies.note_look(slave, now);
+    let now = runtime.clock.steady();
+    let before = replication.table_copies.note_look(slave, now);
     pause((before + interval).saturating_sub(now)).await;
 }
 
 /// Returns a part of the changes, and the versions of the tables before the part was made.
-fn look(broker: &Broker, has: &TableVersions, mut part: AnswerPart) -> (TableVersions, TableChanges) {
-    let mut versions = versions(broker);
+fn look(
+    tables: &Tables,
+    replication: &Replication,
+    has: &TableVersions,
+    mut part: AnswerPart,
+) -> (TableVersions, TableChanges) {
+    let mut versions = versions(tables);
     let mut changes = TableChanges::default();
     if versions.topics != has.topics {
-        changes.topics = part.topics(broker, has.topics);
+        changes.topics = part.topics(tables, has.topics);
     }
     if versions.groups != has.groups {
-        changes.groups = part.groups(broker, has.groups);
+        changes.groups = part.groups(tables, has.groups);
     }
     if let Some(after) = part.begin(2) {
-        let found = broker.tables.offsets.changed_after(has.offsets, &after, part.room);
-        broker.replication.table_copies.entries.store(found.looked_at as u64, Ordering::Relaxed);
+        let found = tables.offsets.changed_after(has.offsets, &after, part.room);
+        replication.table_copies.entries.store(found.looked_at as u64, Ordering::Relaxed);
         versions.offsets = found.generation;
         changes.offsets = Some(found.changed);
         part.more = found.more.map(|key| format!("{} {key}", TABLES[2]));
@@ -194,15 +199,15 @@ impl AnswerPart {
         }
     }
 
-    fn topics(&mut self, broker: &Broker, has: u64) -> Option<Changed<TopicTable>> {
+    fn topics(&mut self, tables: &Tables, has: u64) -> Option<Changed<TopicTable>> {
         self.begin(0)?;
-        let (data_version, names) = broker.tables.topics.changed_since(has);
+        let (data_version, names) = tables.topics.changed_since(has);
         let is_whole = names.is_none();
-        let all = || broker.tables.topics.all().map(|topic| topic.name().to_owned()).collect();
+        let all = || tables.topics.all().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
         self.add_names(0, names.unwrap_or_else(all), |name| {
-            let Some(topic) = broker.tables.topics.find(name) else {
+            let Some(topic) = tables.topics.find(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;
             };
@@ -212,15 +217,15 @@ impl AnswerPart {
         Some(changed)
     }
 
-    fn groups(&mut self, broker: &Broker, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
+    fn groups(&mut self, tables: &Tables, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
         self.begin(1)?;
-        let (data_version, names) = broker.tables.groups.changed_since(has);
+        let (data_version, names) = tables.groups.changed_since(has);
         let is_whole = names.is_none();
-        let forbidden_table = broker.tables.groups.forbidden();
+        let forbidden_table = tables.groups.forbidden();
         let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
-        self.add_names(1, names.unwrap_or_else(|| broker.tables.groups.names()), |name| {
-            let Some(group) = broker.tables.groups.in_table(name) else {
+        self.add_names(1, names.unwrap_or_else(|| tables.groups.names()), |name| {
+            let Some(group) = tables.groups.in_table(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;
             };
@@ -232,17 +237,13 @@ impl AnswerPart {
     }
 }
 
-fn check_master(broker: &Broker) -> Result<(), Refusal> {
-    if broker.replication.role.current() == BrokerRole::Master {
-        Ok(())
-    } else {
-        Err(Refusal::error(NOT_MASTER))
-    }
+fn check_master(replication: &Replication) -> Result<(), Refusal> {
+    if replication.role.current() == BrokerRole::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
 }
 
 /// The topics and groups of the moment, for [`are_copied`] and [`wait`].
-pub(crate) fn topics_and_groups(broker: &Broker) -> TableVersions {
-    TableVersions { offsets: 0, ..versions(broker) }
+pub(crate) fn topics_and_groups(tables: &Tables) -> TableVersions {
+    TableVersions { offsets: 0, ..versions(tables) }
 }
 
 /// The offsets up to a generation, for [`are_copied`] and [`wait`].
@@ -252,19 +253,19 @@ pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
 
 /// Whether every slave that may be elected next has these versions. False on a broker that is no longer master.
 /// [`wait`] explains the reason.
-pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
-    if !broker.runtime.config.is_controlled() {
+pub(crate) fn are_copied(replication: &Replication, runtime: &Runtime, wanted: &TableVersions) -> bool {
+    if !runtime.config.is_controlled() {
         return true;
     }
-    let slaves = electable_slaves(broker);
+    let slaves = electable_slaves(replication);
     // After the set was read: a broker that is deposed first stops being master, and then forgets the set.
-    broker.replication.role.current() == BrokerRole::Master
-        && broker.replication.table_copies.cover(&slaves, wanted, broker.runtime.clock.steady())
+    replication.role.current() == BrokerRole::Master
+        && replication.table_copies.cover(&slaves, wanted, runtime.clock.steady())
 }
 
 /// The slaves that may be elected next.
-fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
-    let elected = broker.replication.replicas.elected();
+fn electable_slaves(replication: &Replication) -> Vec<BrokerId> {
+    let elected = replication.replicas.elected();
     let members = elected.in_sync.members.union(&elected.proposed);
     members.copied().filter(|member| member.get() != elected.own).collect()
 }
@@ -274,21 +275,25 @@ fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
 ///
 /// # Errors
 /// `SYSTEM_BUSY` when that takes too long, or this broker is no longer master. The slaves may still get the versions.
-pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), Refusal> {
-    let mut copies = broker.replication.table_copies.changes();
-    let until = broker.runtime.clock.steady() + SLAVES_PATIENCE;
+pub(crate) async fn wait(
+    replication: &Replication,
+    runtime: &Runtime,
+    wanted: TableVersions,
+) -> Result<(), Refusal> {
+    let mut copies = replication.table_copies.changes();
+    let until = runtime.clock.steady() + SLAVES_PATIENCE;
     loop {
         copies.mark_unchanged();
-        if are_copied(broker, &wanted) {
+        if are_copied(replication, runtime, &wanted) {
             return Ok(());
         }
-        if check_master(broker).is_err() {
+        if check_master(replication).is_err() {
             let remark = "this broker is no longer the master, and the new one may not have what was changed; try again";
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
-        if broker.runtime.clock.steady() >= until {
+        if runtime.clock.steady() >= until {
             let since = until.saturating_sub(SLAVES_PATIENCE);
-            broker.replication.table_copies.note_silent(&electable_slaves(broker), &wanted, since);
+            replication.table_copies.note_silent(&electable_slaves(replication), &wanted, since);
             let remark = format!(
                 "a slave of the in-sync set did not take the master's tables within {} ms; try again",
                 SLAVES_PATIENCE.as_millis()

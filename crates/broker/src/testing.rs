@@ -13,7 +13,7 @@ use wire::body::topic::TopicConfig;
 use wire::record::RecordView;
 
 use crate::Refusal;
-use crate::broker::{Arrivals, Broker, Loaded};
+use crate::broker::{Broker, Loaded};
 use crate::caller::Caller;
 use crate::change::GroupChange;
 use crate::change::TopicChange;
@@ -57,7 +57,7 @@ impl Fixture {
     /// Closes the broker and opens another on the same directory.
     pub(crate) fn reopened(mut self) -> Self {
         self.broker.store.close().unwrap();
-        crate::save::save(&self.broker);
+        crate::save::save(&self.broker.delivery, &self.broker.runtime, &self.broker.pops);
         self.broker.delivery.schedule.save(0).unwrap();
         let directory = self.directory.take().unwrap();
         drop(self);
@@ -141,8 +141,8 @@ impl Fixture {
         let store = Arc::new(open(config.store.clone(), disk));
         let disk_pool = DiskPool::new(1);
         let loaded = Loaded::read(config, topics, store, files.clone(), disk_pool).unwrap();
-        let arrivals = Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived };
-        let broker = Broker::new(Loaded { clock, ..loaded }, arrivals, ADDRESS.ip(), ADDRESS.port());
+        let broker = Broker::new(Loaded { clock, ..loaded }, ADDRESS.ip(), ADDRESS.port());
+        crate::start::connect_arrivals(&broker);
         broker.delivery.pops.load(&files).unwrap();
         let spawn = |(name, run): (String, _)| {
             broker.runtime.supervisor.spawn(SupervisedWork::Disk, &name, run).unwrap()
@@ -165,7 +165,7 @@ impl Fixture {
 
     /// Stores a message as a send does.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, body: &[u8], properties: &[u8]) {
-        self.broker.put(topic, queue_id, &message(body, properties)).unwrap();
+        self.broker.delivery.put(topic, queue_id, &message(body, properties)).unwrap();
     }
 
     /// Makes the first file of the commit log unreadable, which must be the only one. Messages stored from now on are in the next
@@ -180,12 +180,12 @@ impl Fixture {
 
     pub(crate) fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {
         self.broker.tables.topics.ensure(topic, queue_id + 1, 1).unwrap();
-        self.broker.log_queue(topic, queue_id).unwrap()
+        self.broker.tables.log_queue(topic, queue_id).unwrap()
     }
 
     /// Bodies, properties and numbers of reconsume times of all messages of a queue.
     pub(crate) fn messages(&self, topic: &str, queue_id: i32) -> Vec<(Vec<u8>, Vec<u8>, i32)> {
-        let Some(queue) = self.broker.log_queue(topic, queue_id) else { return Vec::new() };
+        let Some(queue) = self.broker.tables.log_queue(topic, queue_id) else { return Vec::new() };
         let mut units = Vec::new();
         queue.index.units_blocking(queue.index.min(), 1000, &mut units).unwrap();
         let read = |unit: &store::Unit| {
@@ -280,17 +280,17 @@ impl Fixture {
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-        let command = Command::decode(&mut bytes).unwrap();
+        let frame = crate::remoting::RequestFrame::new(Command::decode(&mut bytes).unwrap());
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let dispatcher = crate::remoting::Dispatcher::new(self.broker.clone(), port);
         let mut out = Vec::new();
-        let request = dispatcher.request(&peer, &command, &CALLER);
-        if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)
-            && let Err(refusal) = crate::remoting::postpone(&dispatcher, &request, refusal)
+        let request = dispatcher.request(&peer, &frame, &CALLER);
+        if let Err(refusal) = dispatcher.serve_alone(&frame, &request, &mut out)
+            && let Err(refusal) = crate::remoting::postpone(&dispatcher, &frame, &request, refusal)
         {
-            dispatcher.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&frame, &refusal, &mut out);
         }
-        self.broker.settle();
+        self.broker.metadata_parts().settle();
         // The disk pool may have to write the answer.
         until("an answer", || {
             out.extend(peer.pushed());

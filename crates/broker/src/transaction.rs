@@ -30,8 +30,8 @@ use store::{Batch, Message};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
 use crate::names;
+use crate::parts::{Delivery, DeliveryParts, Tables};
 use crate::refusal::PutError;
 use crate::schedule::target;
 pub use crate::state::Decision;
@@ -47,15 +47,15 @@ const GROUP: &str = "CID_RMQ_SYS_TRANS";
 
 /// Commits the progress as consumer offsets once the records it depends on are on disk: a position must not outlive them.
 /// `flushed` is how far the log was flushed before the call.
-pub(crate) fn note(broker: &Broker, flushed: LogOffset) {
+pub(crate) fn note(tables: &Tables, delivery: &Delivery, flushed: LogOffset) {
     let positions = {
-        let mut half_messages = broker.delivery.transactions.lock();
+        let mut half_messages = delivery.transactions.lock();
         // Under the lock, so that every record the state depends on lies before the end of the log read here.
-        half_messages.positions(flushed, broker.store.appended())
+        half_messages.positions(flushed, tables.store.appended())
     };
     let Some((half, op)) = positions else { return };
-    broker.tables.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
-    broker.tables.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
+    tables.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
+    tables.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
 }
 
 /// Message and its target queue.
@@ -75,51 +75,51 @@ struct Appended {
 
 /// Appends a message, if given, and behind it the op record for the half message at half offset `half`, in one write.
 fn append_with_op(
-    broker: &Broker,
+    parts: &DeliveryParts,
     state: &mut HalfMessages,
     half: i64,
     put: Option<Put<'_>>,
 ) -> Result<Appended, PutError> {
-    let now_ms = broker.now_ms();
-    let mut batch: Batch = broker.store.batch();
+    let now_ms = parts.runtime.now_ms();
+    let mut batch: Batch = parts.tables.store.batch();
     let mut grown = Vec::with_capacity(2);
     if let Some(Put { topic, queue_id, message }) = &put {
-        let queue = target(broker, topic, *queue_id, now_ms)?;
+        let queue = target(&parts.delivery, &parts.runtime, topic, *queue_id, now_ms)?;
         batch.push(&queue.index, message)?;
         grown.push(queue);
     }
     let body = format!("{half},");
-    let op = broker.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
+    let op = parts.tables.put_queue(names::OP_HALF_TOPIC, 0, now_ms)?;
     let message = Message {
         body: body.as_bytes(),
         properties: b"TAGS\x01d\x02",
         sys_flag: 0,
         flag: 0,
         born_timestamp: now_ms,
-        born_host: broker.identity.store_host,
-        store_host: broker.identity.store_host,
+        born_host: parts.identity.store_host,
+        store_host: parts.identity.store_host,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
     };
     let index = batch.push(&op.index, &message)?;
     grown.push(op);
-    broker.append_own(&mut batch, now_ms)?;
+    parts.delivery.append_own(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
     let placed = put.is_some().then(|| batch.placed(0));
-    grown.extend(broker.further_queues(&batch));
-    broker.grown(batch.end(), grown);
+    grown.extend(parts.tables.further_queues(&batch));
+    parts.delivery.grown(batch.end(), grown);
     Ok(Appended { placed, end: batch.end() })
 }
 
 /// Reads the half message at a half offset into `bytes`, and returns its log offset. `None` when the message is deleted or
 /// cannot be read.
-fn read_half(broker: &Broker, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
-    let queue = broker.log_queue(names::HALF_TOPIC, 0)?;
+fn read_half(tables: &Tables, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
+    let queue = tables.log_queue(names::HALF_TOPIC, 0)?;
     let mut units = Vec::with_capacity(1);
     queue.index.units_blocking(wire::units::QueueOffset::from_i64(offset)?, 1, &mut units).ok()?;
     let unit = units.first().filter(|unit| !unit.is_blank())?;
     bytes.clear();
-    match broker.store.record_at(unit.log_offset, bytes) {
+    match tables.store.record_at(unit.log_offset, bytes) {
         Ok(()) => Some(unit.log_offset),
         Err(error) => {
             tracing::error!(offset, at = %unit.log_offset, %error, "a half message cannot be read and is passed over");

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use store::Queue;
+use store::{Queue, Store};
 use wire::body::MessageModel;
 use wire::units::QueueOffset;
 
-use crate::broker::Broker;
 use crate::clients::Subscription;
+use crate::parts::Sessions;
 
 /// Index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
 const UNITS_MAX: u64 = 4096;
@@ -68,7 +68,7 @@ impl Unconsumed {
     }
 }
 
-impl Broker {
+impl Sessions {
     /// The first message of a queue that a group has not consumed, see [`Unconsumed::find`].
     pub(crate) fn unconsumed(
         &self,
@@ -77,7 +77,7 @@ impl Broker {
         committed: i64,
         end: i64,
     ) -> Option<Unconsumed> {
-        let subscription = self.sessions.clients.subscription(group, queue.topic());
+        let subscription = self.clients.subscription(group, queue.topic());
         Unconsumed::find(queue, subscription.as_deref(), committed, end)
     }
 
@@ -86,16 +86,17 @@ impl Broker {
     /// by broadcast keep their own offsets, and a message may be unreadable. May read the disk.
     pub(crate) fn unconsumed_time(
         &self,
+        store: &Store,
         group: &str,
         queue: &Arc<Queue>,
         (committed, end): (i64, i64),
     ) -> (i64, bool) {
-        if self.sessions.clients.message_model(group) == Some(MessageModel::Broadcasting) {
+        if self.clients.message_model(group) == Some(MessageModel::Broadcasting) {
             return (UNKNOWN, false);
         }
         let Some(message) = self.unconsumed(group, queue, committed, end) else { return (0, false) };
         let offset = QueueOffset::from_i64(message.offset);
-        let stored_ms = offset.and_then(|offset| self.store.store_time(queue, offset).ok()?);
+        let stored_ms = offset.and_then(|offset| store.store_time(queue, offset).ok()?);
         (stored_ms.unwrap_or(UNKNOWN), message.is_bound)
     }
 }

@@ -182,7 +182,9 @@ impl Live {
                 sample.out_tps = sample.brokers.iter().map(|row| row.out_tps).sum();
                 let Sample { in_tps, out_tps, .. } = sample;
                 state.history.add(Kind::Cluster, "", now_ms, &[Some(in_tps), Some(out_tps)]);
-                sample.brokers.sort_by(|one, other| other.in_tps.total_cmp(&one.in_tps));
+                // Rows must not change places each second, as they would by rate.
+                let place = |row: &BrokerRow| (row.cluster.clone(), row.broker.clone(), row.id);
+                sample.brokers.sort_by_cached_key(place);
             }
         }
         sample.topics = state.busiest(now_ms);
@@ -355,6 +357,23 @@ mod tests {
         other.take(1000, Ok(vec![silent]));
         other.take(2000, Ok(vec![told(0, 1_000_000)]));
         assert_eq!(other.sample().in_tps, 1.0, "without an answer before, the broker's own mean counts");
+    }
+
+    #[test]
+    fn brokers_keep_their_order_when_their_rates_change() {
+        let live = Live::default();
+        let row = |(broker, id, in_tps): (&str, i64, f64)| {
+            let mut row = told(id, 0);
+            (row.broker, row.in_tps, row.address) = (broker.to_owned(), in_tps, format!("{broker}:{id}"));
+            row
+        };
+        for rates in
+            [[("b", 0, 9.0), ("a", 1, 3.0), ("a", 0, 5.0)], [("a", 1, 8.0), ("a", 0, 1.0), ("b", 0, 2.0)]]
+        {
+            live.take(1000, Ok(rates.map(row).into()));
+            let names: Vec<_> = live.sample().brokers.iter().map(|row| row.address.clone()).collect();
+            assert_eq!(names, ["a:0", "a:1", "b:0"]);
+        }
     }
 
     #[test]

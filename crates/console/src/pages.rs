@@ -13,6 +13,7 @@ mod forms;
 mod group;
 mod group_list;
 mod list;
+mod lite;
 mod login;
 mod logins;
 mod messages;
@@ -38,43 +39,6 @@ use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::Page;
-
-/// The text of the pages, for the test of translations.
-#[cfg(test)]
-pub(crate) const SOURCES: &[&str] = &[
-    include_str!("app.rs"),
-    include_str!("guard.rs"),
-    include_str!("view.rs"),
-    include_str!("view/answer.rs"),
-    include_str!("view/parts.rs"),
-    include_str!("view/table.rs"),
-    include_str!("server.rs"),
-    include_str!("pages/access.rs"),
-    include_str!("pages/body.rs"),
-    include_str!("pages/brokers.rs"),
-    include_str!("pages/charts.rs"),
-    include_str!("pages/client.rs"),
-    include_str!("pages/clients.rs"),
-    include_str!("pages/dead_letters.rs"),
-    include_str!("pages/findings.rs"),
-    include_str!("pages/forms.rs"),
-    include_str!("pages/group.rs"),
-    include_str!("pages/group_list.rs"),
-    include_str!("pages/list.rs"),
-    include_str!("pages/login.rs"),
-    include_str!("pages/logins.rs"),
-    include_str!("pages/messages.rs"),
-    include_str!("pages/operations.rs"),
-    include_str!("pages/overview.rs"),
-    include_str!("pages/proxies.rs"),
-    include_str!("pages/replication.rs"),
-    include_str!("pages/runs.rs"),
-    include_str!("pages/settings.rs"),
-    include_str!("pages/storage.rs"),
-    include_str!("pages/topic_list.rs"),
-    include_str!("pages/topics.rs"),
-    include_str!("pages/waiting.rs"),
-];
 
 /// The answer to a request.
 pub(crate) enum Reply {
@@ -121,6 +85,7 @@ pub(crate) async fn get(
         "/run" => runs::one(app, who, fields),
         "/topics" => topic_list::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
+        "/lite" => lite::one(app, who, fields).await,
         "/groups" => group_list::list(app, who, fields).await,
         "/group" => group::one(app, who, fields).await,
         "/client" => client::one(app, who, fields).await,

@@ -226,9 +226,7 @@ async fn look_for_findings(app: &App, memory: &mut Memory) {
 /// The answer of an operation in the operation's own type.
 async fn ask<T: Any>(app: &App, (noun, verb): (&str, &str), arguments: &Arguments) -> Result<T, String> {
     let operation = admin::operation(noun, verb).ok_or("no such operation")?;
-    let answer = operation.perform(&app.cluster.session(false), arguments).await;
-    let answer: Box<dyn Any> = answer.map_err(|error| error.to_string())?;
-    answer.downcast().map(|answer| *answer).map_err(|_| format!("{noun} {verb} answers with another type"))
+    operation.perform_typed(&app.cluster.session(false), arguments).await.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The words of the pages in English and Chinese. The English text is the key.
 
-mod table;
-mod tasks;
-
+use admin::Words;
 use http::{HeaderMap, header};
 
 /// A language of the pages.
@@ -38,7 +36,7 @@ impl Lang {
 
     /// A text of the pages.
     pub fn say(self, english: &str) -> &str {
-        match (self, chinese(english)) {
+        match (self, CHINESE.get(english)) {
             (Self::Zh, Some(text)) => text,
             _ => english,
         }
@@ -78,22 +76,63 @@ impl From<Lang> for admin::Lang {
     }
 }
 
-fn chinese(english: &str) -> Option<&'static str> {
-    let mut words = table::WORDS.iter().chain(tasks::WORDS);
-    words.find(|(key, _)| *key == english).map(|(_, text)| *text)
-}
+/// English texts of the pages and their Chinese translations.
+static CHINESE: Words = Words::new(include_str!("words/zh.tsv"));
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    /// The sources of a crate of this workspace without tests, each on its own.
+    fn sources(krate: &str) -> Vec<String> {
+        let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src")];
+        let mut sources = Vec::new();
+        while let Some(directory) = open.pop() {
+            let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+            let (directories, files): (Vec<_>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+            open.extend(directories);
+            let files = files.iter().filter(|path| path.extension().is_some_and(|it| it == "rs"));
+            sources.extend(files.map(|path| {
+                let text = std::fs::read_to_string(path).unwrap();
+                text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+            }));
+        }
+        sources
+    }
+
+    /// Texts of the file that no page can show: neither in quotes in a source nor the name of a member of an answer.
+    #[test]
+    fn no_translation_is_left_over() {
+        let own = sources("console").concat();
+        let lines = own.split("\\\n").collect::<Vec<_>>();
+        let own = lines.iter().map(|line| line.trim_start()).collect::<String>();
+        let all = own.clone() + &sources("admin").concat();
+        let names: BTreeSet<_> =
+            all.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+        let is_needed = |text: &str| {
+            own.contains(&format!("\"{text}\""))
+                || own.contains(&format!("\"#{text}\""))
+                || names.contains(&*text.replace(' ', "_"))
+        };
+        let texts: Vec<_> = CHINESE.iter().map(|(english, _)| english).collect();
+        let left_over: Vec<_> = texts.iter().filter(|text| !is_needed(text)).collect();
+        assert!(left_over.is_empty(), "{left_over:#?}");
+        assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), texts.len(), "a text has two translations");
+        assert!(texts.len() > 500 && !is_needed("a text of no page"));
+    }
 
     #[test]
     fn every_text_of_the_pages_has_a_translation() {
         let mut count = 0;
-        for source in crate::pages::SOURCES {
-            for rest in source.split("say(\"").skip(1) {
-                let text = rest.split('"').next().unwrap_or_default();
-                assert!(chinese(text).is_some(), "{text:?} has no Chinese text");
+        for source in sources("console") {
+            let said = source.split("say(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let lists = source.split("Column::all(").skip(1);
+            let lists = lists.filter_map(|rest| rest.split_once('[')?.1.split(']').next());
+            let titles = lists.flat_map(|list| list.split('"').skip(1).step_by(2));
+            for text in said.chain(titles.map(|title| title.trim_start_matches('#'))) {
+                assert!(CHINESE.get(text).is_some(), "{text:?} has no Chinese text");
                 count += 1;
             }
         }
@@ -101,7 +140,7 @@ mod tests {
     }
 
     /// The columns that pages name: in constants, in lists for a table that is made below, or beside it.
-    fn columns(source: &'static str) -> Vec<&'static str> {
+    fn columns(source: &str) -> Vec<&str> {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         let constants = source.split(": [&str; ").skip(1).filter_map(|rest| rest.split_once('['));
         let beside = source.split("columns_table(").skip(1);
@@ -126,13 +165,14 @@ mod tests {
 
     #[test]
     fn every_column_of_the_pages_has_a_translation() {
-        let with_tables = crate::pages::SOURCES.iter().copied().filter(|it| it.contains("columns_table("));
-        let named: Vec<&str> = with_tables.flat_map(columns).collect();
+        let sources = sources("console");
+        let with_tables = sources.iter().filter(|it| it.contains("columns_table("));
+        let named: Vec<&str> = with_tables.flat_map(|source| columns(source)).collect();
         for column in ["id", "cells", "last_heartbeat", "client_id"] {
             assert!(named.contains(&column), "{column} is not among {named:?}");
         }
         for column in named.into_iter().chain(MEMBERS.split_whitespace()) {
-            assert!(chinese(&column.replace('_', " ")).is_some(), "{column} has no Chinese text");
+            assert!(CHINESE.get(&column.replace('_', " ")).is_some(), "{column} has no Chinese text");
         }
     }
 
@@ -141,7 +181,7 @@ mod tests {
         let titles =
             ["last_heartbeat", "consume_tps", "client_ip", "id", ""].map(|name| Lang::En.column(name));
         assert_eq!(titles, ["Last heartbeat", "Consume TPS", "Client IP", "Id", ""]);
-        assert_eq!(Lang::Zh.column("client_id"), chinese("client id").unwrap());
+        assert_eq!(Lang::Zh.column("client_id"), CHINESE.get("client id").unwrap());
     }
 
     #[test]

@@ -115,12 +115,12 @@ impl Comparison {
     /// The whole comparison, one line each.
     pub fn lines(&self) -> Vec<Text> {
         let (first, second) = (&self.first, &self.second);
-        let mut lines = vec![both!("{second} against {first}", "{second} 对比 {first}")];
+        let mut lines = vec![both!("compare.second-against-first", second, first)];
         lines.extend(self.summary());
         lines.extend(self.versus.pairings.iter().map(pairing_line));
         for (factors, why) in &self.versus.left_out {
             let (cell, Text { en, zh }) = (cell_name(factors), why.sentence());
-            lines.push(both!("{cell}: left out, {en}", "{cell}：不参与对比，{zh}"));
+            lines.push(both!("compare.cell-left-out", cell, en, zh));
         }
         lines
     }
@@ -135,50 +135,27 @@ impl Comparison {
         let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
         if let Some(why) = joined(&self.versus.apart) {
             let (en, zh, cells) = (why.en, why.zh, self.versus.pairings.len());
-            lines.push(both!(
-                "not comparable: {en}; run both on machines that do the same, or have the machines judged with the servers \
-                 (--across-machines)",
-                "不可比：{zh}；请在能力相同的主机上各运行一次，或用 --across-machines 将主机一并评判"
-            ));
-            lines.push(both!(
-                "cells: {cells} in both, none judged; {out} invalid in one, {unmatched} in one run only",
-                "用例：双方共有 {cells}，均不评判；{out} 个在一方无效，{unmatched} 个仅一方有"
-            ));
+            lines.push(both!("compare.not-comparable-run-both", en, zh));
+            lines.push(both!("compare.cells-cells-both-none", cells, out, unmatched));
             return lines;
         }
-        lines.push(both!(
-            "cells: {better} better, {equal} equal, {worse} worse, {open} cannot be told; {out} invalid in one, {unmatched} in \
-             one run only",
-            "用例：更优 {better}，相当 {equal}，更差 {worse}，无法判定 {open}；{out} 个在一方无效，{unmatched} 个仅一方有"
-        ));
+        lines.push(both!("compare.cells-better-better-equal", better, equal, worse, open, out, unmatched));
         lines.extend(self.versus.modes.iter().map(Sentence::sentence));
         if let Some(ratio) = &self.versus.capacity {
             let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
-            lines.push(both!(
-                "capacity (closed loop, geometric mean): × {times}, {value}",
-                "容量（闭环，几何平均）：× {times}，{value}"
-            ));
+            lines.push(both!("compare.capacity-closed-loop-geometric", times, value));
             lines.extend(reservation(&self.versus.ladders));
         }
         match &self.versus.latency {
             Some(ratio) => {
                 let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
-                lines.push(both!(
-                    "p99 at equal rate (geometric mean): × {times}, {value}",
-                    "等速率 p99（几何平均）：× {times}，{value}"
-                ));
+                lines.push(both!("compare.p99-equal-rate-geometric", times, value));
             }
-            None => lines.push(both!(
-                "latency at equal rate: not compared, no open-loop cells in both",
-                "等速率时延：未对比，双方没有共同的开环用例"
-            )),
+            None => lines.push(both!("compare.latency-equal-rate-not")),
         }
         if let Some(cpu) = self.versus.cpu {
             let times = numbers::short(cpu);
-            lines.push(both!(
-                "broker CPU per message (geometric mean): × {times}",
-                "每条消息 Broker CPU（几何平均）：× {times}"
-            ));
+            lines.push(both!("compare.broker-cpu-per-message", times));
         }
         lines.extend(self.scale_out.iter().map(|scale| scale.says.sentence()));
         lines.extend(self.prices.iter().cloned());
@@ -227,10 +204,7 @@ fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
     let price = numbers::short(price_per_million(cost.per_month, tps, PLANNED));
     let (currency, month, rate) = (&cost.currency, numbers::count(cost.per_month), numbers::count(tps));
     let share = numbers::percent(PLANNED);
-    Some(both!(
-        "{letter}: {month} {currency} a month / ({rate} msg/s, the {en}, × {share} × 30 days) = {price} {currency} per million messages",
-        "{letter}：每月 {month} {currency} ÷（{zh} {rate} msg/s × {share} × 30 天）= 每百万条 {price} {currency}"
-    ))
+    Some(both!("compare.letter-month-currency-month", letter, month, currency, rate, en, share, price, zh))
 }
 
 /// The factors of a cell in short: `60 threads, 1k, 8 queues`.
@@ -252,11 +226,11 @@ pub fn cell_name(factors: &crate::archive::Factors) -> String {
 pub fn aspect_name(pairing: &Pairing) -> Text {
     let (threads, rate) = (pairing.factors.threads, pairing.factors.rate.map(numbers::rate));
     match (pairing.aspect, rate) {
-        (Aspect::Capacity, _) => both!("capacity", "容量"),
-        (Aspect::RateAtLoad, None) => both!("rate at {threads} in flight", "在途 {threads} 时的 TPS"),
-        (Aspect::RateAtLoad, Some(rate)) => both!("rate with {rate} sent", "发送 {rate} 时的 TPS"),
-        (Aspect::LatencyAtRate, _) => both!("p99 at equal rate", "等速率 p99"),
-        (Aspect::RoundTrip, _) => both!("round trip", "往返时延"),
+        (Aspect::Capacity, _) => both!("compare.capacity"),
+        (Aspect::RateAtLoad, None) => both!("compare.rate-threads-flight", threads),
+        (Aspect::RateAtLoad, Some(rate)) => both!("compare.rate-rate-sent", rate),
+        (Aspect::LatencyAtRate, _) => both!("compare.p99-equal-rate"),
+        (Aspect::RoundTrip, _) => both!("compare.round-trip"),
     }
 }
 
@@ -274,15 +248,9 @@ fn pairing_line(pairing: &Pairing) -> Text {
     let (verdict, aspect) = (verdict(pairing), aspect_name(pairing));
     let (en, zh, what, what_zh) = (verdict.en, verdict.zh, aspect.en, aspect.zh);
     if pairing.verdict == Verdict::Undecided {
-        return both!(
-            "{cell}: {what}, {one} → {other}, {ratio}: {en}",
-            "{cell}：{what_zh}，{one} → {other}，{ratio}：{zh}"
-        );
+        return both!("compare.cell-what-one-other-ratio", cell, what, one, other, ratio, en, what_zh, zh);
     }
-    both!(
-        "{cell}: {en} in {what}, {one} → {other}, {ratio}",
-        "{cell}：{what_zh}{zh}，{one} → {other}，{ratio}"
-    )
+    both!("compare.cell-what-one-other", cell, en, what, one, other, ratio, what_zh, zh)
 }
 
 #[cfg(test)]

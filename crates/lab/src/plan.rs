@@ -33,10 +33,7 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
         say!("{}", step.sentence().get(options.lang));
     }
     let Some(out) = &options.out else {
-        let hint = both!(
-            "no files written: --out DIR writes settings for every node; RUN/plan as DIR adds the plan to the run's report",
-            "未写入文件：--out DIR 写入各节点的配置；DIR 为 RUN/plan 时，该运行的报告会包含此规划"
-        );
+        let hint = both!("plan.no-files-written-out");
         say!("{}", hint.get(options.lang));
         return Ok(());
     };

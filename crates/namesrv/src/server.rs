@@ -231,7 +231,7 @@ impl Service for NameServerService {
             self.brokers().insert(peer.id(), peer.clone());
         }
         if RequestHandler::takes_long(command.code) {
-            self.writer.add(peer, &command, out);
+            self.writer.add(peer, &command);
         } else {
             self.handler.answer(Instant::now(), peer.id(), &command, out);
         }

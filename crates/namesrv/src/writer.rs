@@ -14,7 +14,6 @@ use std::time::Instant;
 use std::{io, thread};
 
 use net::{ConnectionHandle, MemoryCharge};
-use wire::codes::response;
 use wire::frame::{Command, OwnedCommand};
 
 use crate::{MinBrokerNotice, RequestHandler};
@@ -68,20 +67,13 @@ impl Writer {
         Ok(Self { queue, settles, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Queues a request. Appends the answer to a request that cannot be queued to `out`.
-    pub fn add(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) {
-        match OwnedCommand::new(command) {
-            Ok(command) => {
-                let charge = peer.charge(command.bytes() + WAITING_BYTES);
-                let waiting = Box::new(Waiting { peer: peer.clone(), command, charge });
-                // Fails only while the name server stops, which closes the connection.
-                let _ = self.queue.send(Work::Request(waiting));
-            }
-            Err(error) if !command.is_one_way() => {
-                command.reply(response::SYSTEM_ERROR).remark(&error.to_string()).write(out, b"");
-            }
-            Err(_) => {}
-        }
+    /// Queues a request.
+    pub fn add(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
+        let command = OwnedCommand::new(command);
+        let charge = peer.charge(command.bytes() + WAITING_BYTES);
+        let waiting = Box::new(Waiting { peer: peer.clone(), command, charge });
+        // Fails only while the name server stops, which closes the connection.
+        let _ = self.queue.send(Work::Request(waiting));
     }
 
     /// Queues [`RequestHandler::settle`].
@@ -153,12 +145,12 @@ impl Writing {
         self.queued.pop_front()
     }
 
-    fn serve(&self, mut waiting: Waiting) {
+    fn serve(&self, waiting: Waiting) {
         let (handler, peer) = (&self.handler, waiting.peer.clone());
         let mut out = Vec::new();
-        let served = catch_unwind(AssertUnwindSafe(|| match waiting.command.command() {
-            Ok(command) => handler.answer(Instant::now(), peer.id(), &command, &mut out),
-            Err(error) => tracing::error!(%error, "a request that was kept cannot be read again"),
+        let command = waiting.command.command();
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            handler.answer(Instant::now(), peer.id(), &command, &mut out);
         }));
         give(waiting, served.map(|()| out).ok());
         // If the connection ended before the registration, no later event removes the broker.
@@ -183,15 +175,14 @@ impl Writing {
             }
         }
         let served = catch_unwind(AssertUnwindSafe(|| {
-            let commands: Result<Vec<_>, _> =
-                batch.iter_mut().map(|waiting| waiting.command.command()).collect();
-            commands.map(|commands| self.handler.answer_kv(&commands))
+            let commands: Vec<_> = batch.iter().map(|waiting| waiting.command.command()).collect();
+            self.handler.answer_kv(&commands)
         }));
         match served {
-            Ok(Ok(answers)) => {
+            Ok(answers) => {
                 batch.into_iter().zip(answers).for_each(|(waiting, answer)| give(waiting, Some(answer)));
             }
-            _ => batch.into_iter().for_each(|waiting| give(waiting, None)),
+            Err(_) => batch.into_iter().for_each(|waiting| give(waiting, None)),
         }
     }
 }

@@ -6,16 +6,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::api::{
-    Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, RecallRequest,
-    Refused, SendRequest, Sends,
+    Api, ClientLink, Decision, EndTransaction, Identity, InvisibleTimeChange, LitePopRequest, Metadata, Need,
+    PopRequest, PopStatus, Popped, RecallRequest, Refused, SendRequest, Sends, lite_queue,
 };
-use wire::body::{HeartbeatData, SubscriptionGroupConfig};
+use wire::body::{HeartbeatData, LiteSubscription, LiteSubscriptions, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
 use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Changed, Held};
+use crate::receipt::{ChangeInvisibleTime, Changed, Held, Receipt};
 use crate::registry::{Client, Stated};
 use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
@@ -370,10 +370,70 @@ impl Brokers {
         match self.performer(broker) {
             Performer::Own(api) => {
                 // Boxed: the state of `Api::pop` is freed before the wait.
-                let mut held = Box::pin(api.pop(request)).await?;
+                let mut held = match lite {
+                    Some(client_id) => Box::pin(api.pop_lite(&lite_pop(request, client_id))).await?,
+                    None => Box::pin(api.pop(request)).await?,
+                };
                 Ok(held.answer().await?)
             }
             Performer::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
+        }
+    }
+
+    /// Whether all known brokers of a topic serve lite topics. For an unknown topic: whether the broker of this process
+    /// serves them.
+    pub(crate) async fn serves_lite(&self, topic: Option<&Topic>) -> bool {
+        if let Self::Local(Local { api, .. }) = self {
+            let is_here = |topic: &Topic| topic.queues.iter().any(|it| it.broker == api.name());
+            if topic.is_none_or(is_here) && !api.serves_lite() {
+                return false;
+            }
+        }
+        match (topic, self.cluster()) {
+            (Some(topic), Some(cluster)) => Box::pin(cluster.serves_lite(topic, self.own())).await,
+            _ => true,
+        }
+    }
+
+    /// Changes the lite topics of a client at every broker from which their parent topic can be read. Notices for the
+    /// client take its link.
+    ///
+    /// # Errors
+    /// The refusal of the broker of this process, or the first refusal of other brokers, after all brokers have
+    /// responded.
+    pub(crate) async fn subscribe_lite(
+        &self,
+        link: &Arc<dyn ClientLink>,
+        topic: &Topic,
+        subscription: LiteSubscription,
+    ) -> Result<(), Failure> {
+        let changes = LiteSubscriptions { subscription_set: vec![subscription] };
+        let is_readable =
+            |broker: &str| topic.queues.iter().any(|it| it.broker == broker && it.is_readable());
+        let here = match self {
+            Self::Local(Local { api, .. }) if is_readable(api.name()) => {
+                api.subscribe_lite(link, &changes).await.map_err(Failure::from)
+            }
+            _ => Ok(()),
+        };
+        let there = match self.cluster() {
+            Some(cluster) => Box::pin(cluster.subscribe_lite((topic, self.own()), &changes)).await,
+            None => Ok(()),
+        };
+        here.and(there)
+    }
+
+    /// The topic in which the broker of a popped message has the message. The broker of this process has a message of
+    /// a lite topic in the queue of the lite topic. Other brokers get the lite topic beside the parent topic.
+    pub(crate) fn stored_in(
+        &self,
+        receipt: &Receipt<'_>,
+        (topic, lite_topic): (&str, &str),
+        group: &str,
+    ) -> String {
+        match self.performer(receipt.handle.broker_name) {
+            Performer::Own(_) if !lite_topic.is_empty() => lite_queue(topic, lite_topic),
+            _ => receipt.topic(topic, group),
         }
     }
 
@@ -423,7 +483,14 @@ impl Brokers {
         changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
         let own = async |api: &Api, changes: &[ChangeInvisibleTime<'_>]| {
-            let changes: Vec<_> = changes.iter().map(|it| (it.held.message, it.invisible_ms)).collect();
+            let changes: Vec<_> = changes
+                .iter()
+                .map(|&ChangeInvisibleTime { held, invisible_ms, suspend }| InvisibleTimeChange {
+                    message: held.message,
+                    invisible_ms,
+                    suspend,
+                })
+                .collect();
             let outcomes = api.change_invisible_times(&changes).await;
             let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
             outcomes.into_iter().map(changed).collect()
@@ -462,5 +529,21 @@ impl Brokers {
             }
             Performer::Cluster(cluster) => cluster.end_transaction(id, (topic, decision), is_checked).await,
         }
+    }
+}
+
+/// The pop of a client's lite topics that a receive asks for.
+fn lite_pop<'a>(request: &PopRequest<'a>, client_id: &'a str) -> LitePopRequest<'a> {
+    let PopRequest { target, polling, count_max, invisible_ms, .. } = request;
+    LitePopRequest {
+        caller: target.caller,
+        topic: target.topic,
+        group: target.group,
+        client_id,
+        born_ms: polling.born_ms,
+        poll_ms: polling.poll_ms,
+        attempt_id: polling.attempt_id,
+        count_max: *count_max,
+        invisible_ms: *invisible_ms,
     }
 }

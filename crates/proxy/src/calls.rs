@@ -46,6 +46,8 @@ pub struct Proxy {
     pub registry: Arc<Registry>,
     pub renewals: Renewals,
     pub memory: Arc<Memory>,
+    /// Rate of additions of lite topics.
+    lite_additions: lite::Additions,
     /// Counts sends and receives, for brokers that take turns.
     pub turn: AtomicUsize,
     /// Signal of the server's stop.
@@ -63,6 +65,7 @@ impl Proxy {
             registry,
             renewals,
             memory,
+            lite_additions: lite::Additions::default(),
             turn: AtomicUsize::new(0),
             stop: watch::Sender::new(false),
         })

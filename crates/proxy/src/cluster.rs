@@ -126,7 +126,7 @@ impl Cluster {
             producers_changed: Notify::new(),
             users,
             consumers: Consumers::default(),
-            lite: LiteTopics::new(config.lite_additions_max),
+            lite: LiteTopics::default(),
             remoting: RemotingClients::default(),
             outbox: Outbox::default(),
             sync_topic: config.sync_topic.clone(),

@@ -164,8 +164,8 @@ impl Registry {
         else {
             return false;
         };
-        let command = NotifyUnsubscribeLiteCommand { lite_topic: lite_topic.to_owned() };
-        client.send_command(Command::NotifyUnsubscribeLiteCommand(command))
+        client.notify(&Notice::UnsubscribeLite { client_id: id, group, lite_topic });
+        true
     }
 
     /// Removes a client, unless another client took its id.
@@ -348,6 +348,10 @@ impl ClientLink for Client {
     fn notify(&self, notice: &Notice<'_>) {
         // Clients of gRPC keep no offsets and share out no queues, so they need no other notice.
         let Notice::CheckTransaction { broker_name, unique_key, queue_offset, id, record } = notice else {
+            if let Notice::UnsubscribeLite { lite_topic, .. } = notice {
+                let command = NotifyUnsubscribeLiteCommand { lite_topic: (*lite_topic).to_owned() };
+                self.send_command(Command::NotifyUnsubscribeLiteCommand(command));
+            }
             return;
         };
         let bytes = Bytes::copy_from_slice(record);

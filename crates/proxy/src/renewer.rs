@@ -65,7 +65,8 @@ async fn perform(proxy: &Proxy, changes: &[Change]) {
                 settings::retry_ms(&group.unwrap_or_default(), times)
             }
         };
-        parsed.push((change, receipt, receipt.topic(&change.topic, &change.group), ms));
+        let stored_in = brokers.stored_in(&receipt, (&change.topic, &change.lite_topic), &change.group);
+        parsed.push((change, receipt, stored_in, ms));
     }
     let messages: Vec<ChangeInvisibleTime<'_>> = parsed
         .iter()

@@ -98,7 +98,7 @@ pub enum AgentEvent {
     /// The machine of the master proposes an in-sync set that replaces the set with this epoch.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
     /// Milliseconds for which the disk has delayed answers of the master, and the slaves that may become master without loss, the
-    /// best first ([`Master::heirs`](crate::switch::Master::heirs)).
+    /// best first ([`Master::heirs`](crate::master::Master::heirs)).
     DiskStalled(u64, Vec<BrokerId>),
     /// The timer has fired.
     Timer,

@@ -4,29 +4,31 @@
 //!
 //! - [`acks`]: how many replicas a send waits for, and the answers that wait.
 //! - [`agent`]: a broker's side of controller mode: id, registration, heartbeats, roles.
-//! - [`classic`]: master and slave of classic HA.
 //! - [`close`]: why a connection ends, one line for the log.
 //! - [`transfer`]: what a master sends next on one connection, and what may be configured about it.
 //! - [`consensus`]: puts the changes of a group of controllers into one order.
 //! - [`epochs`]: who was master when, and up to where two logs are the same.
 //! - [`in_sync`]: the in-sync set on its master, and what is confirmed.
+//! - [`master`]: a master of classic HA or auto-switch HA (controller mode), with all its slaves.
 //! - [`roster`]: what a controller knows, its elections and answers.
+//! - [`slave`]: a slave of either protocol.
 //! - [`slave_log`]: what a slave knows of its log and says about it.
-//! - [`switch`]: master and slave of auto-switch HA, the replication of controller mode.
 //! - [`timer`]: the one timer that a shell keeps for a machine.
 
 pub mod acks;
 pub mod agent;
-pub mod classic;
 pub mod close;
 pub mod consensus;
 pub mod epochs;
 pub mod in_sync;
 mod link;
+pub mod master;
 pub mod roster;
+pub mod slave;
 pub mod slave_log;
-pub mod switch;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod timer;
 pub mod transfer;

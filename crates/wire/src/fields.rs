@@ -21,6 +21,11 @@ impl Pairs {
         self.0.clear();
     }
 
+    /// Bytes of memory that the positions take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() * size_of::<Pair>()
+    }
+
     /// Adds a field; false when there are [`FIELDS_MAX`] already.
     #[inline]
     pub(crate) fn push(&mut self, pair: Pair) -> bool {
@@ -33,7 +38,7 @@ impl Pairs {
 }
 
 /// Header fields of one command. The last value of a repeated key counts, as in RocketMQ's map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Fields<'a> {
     base: &'a [u8],
     pairs: Cow<'a, [Pair]>,
@@ -71,6 +76,17 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn borrowed(base: &'a [u8], pairs: &'a Pairs) -> Self {
         Self { base, pairs: Cow::Borrowed(&pairs.0) }
+    }
+
+    /// Appends keys and values to `out`, and returns their positions from its start.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>) -> Pairs {
+        let mut copy = |bytes: &[u8]| {
+            let from = out.len();
+            out.extend_from_slice(bytes);
+            let position = |at: usize| u32::try_from(at).expect("a frame has at most 16 MiB");
+            (position(from), position(out.len()))
+        };
+        Pairs(self.iter().map(|(key, value)| Pair { key: copy(key), value: copy(value) }).collect())
     }
 
     /// Number of fields, repeated keys included.

@@ -6,7 +6,10 @@
 //! caller closes the connection. The crate `replica` decides the order of frames.
 
 pub mod classic;
+mod protocol;
 pub mod switch;
+
+pub use protocol::{FrameHead, MasterFrame, Protocol};
 
 use crate::units::LogOffset;
 use serde::{Deserialize, Serialize};

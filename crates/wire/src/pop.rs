@@ -7,6 +7,7 @@
 //! | `msgOffsetInfo` | `kind queue offset,offset`, joined by `;` | `0 2 100,101;1 0 7` |
 //! | `orderCountInfo` | `kind qo<queue>%<offset> count` and `kind queue count`, joined by `;` | `0 qo2%100 3;0 2 0` |
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::names::RETRY_PREFIX;
@@ -132,7 +133,31 @@ impl std::fmt::Display for Handle<'_> {
     }
 }
 
-/// The fields in the answer to a pop that tell where its messages are stored.
+/// Popped messages of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueOffsets {
+    /// Kind of the topic that stores the messages.
+    pub kind: Kind,
+    /// Queue id of the messages.
+    pub queue_id: i32,
+    /// Queue offset at which the pop began.
+    pub start: i64,
+    /// Queue offsets of the messages.
+    pub offsets: Vec<i64>,
+    /// Delivery counts of an ordered pop. `None` for other pops.
+    pub deliveries: Option<Deliveries>,
+}
+
+/// Delivery counts of the messages of an ordered pop from one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deliveries {
+    /// Number of earlier deliveries by queue offset.
+    pub by_offset: BTreeMap<i64, i32>,
+    /// Least number of earlier deliveries, for older clients.
+    pub least: i32,
+}
+
+/// Text form of [`QueueOffsets`]: fields in the answer to a pop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffsetTexts {
     /// The field `startOffsetInfo`.
@@ -144,23 +169,66 @@ pub struct OffsetTexts {
 }
 
 impl OffsetTexts {
-    /// Adds the popped messages of a queue.
-    pub fn add(&mut self, kind: Kind, queue_id: i32, start: i64, offsets: impl Iterator<Item = i64>) {
-        entry(&mut self.starts, kind, format_args!("{queue_id} {start}"));
-        entry(&mut self.offsets, kind, format_args!("{queue_id} "));
-        for (index, offset) in offsets.enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            write!(self.offsets, "{comma}{offset}").expect("text grows");
+    /// Writes the popped messages of all queues.
+    #[must_use]
+    pub fn of(queues: &[QueueOffsets]) -> Self {
+        let mut texts = Self::default();
+        for QueueOffsets { kind, queue_id, start, offsets, deliveries } in queues {
+            entry(&mut texts.starts, *kind, format_args!("{queue_id} {start}"));
+            entry(&mut texts.offsets, *kind, format_args!("{queue_id} "));
+            for (index, offset) in offsets.iter().enumerate() {
+                let comma = if index > 0 { "," } else { "" };
+                write!(texts.offsets, "{comma}{offset}").expect("text grows");
+            }
+            let Some(Deliveries { by_offset, least }) = deliveries else { continue };
+            for (offset, count) in by_offset {
+                entry(&mut texts.counts, *kind, format_args!("qo{queue_id}%{offset} {count}"));
+            }
+            entry(&mut texts.counts, *kind, format_args!("{queue_id} {least}"));
         }
+        texts
     }
 
-    /// Adds the delivery counts of a queue's messages, and the least count for older clients.
-    pub fn count(&mut self, kind: Kind, queue_id: i32, counts: impl Iterator<Item = (i64, i32)>, least: i32) {
-        for (offset, count) in counts {
-            entry(&mut self.counts, kind, format_args!("qo{queue_id}%{offset} {count}"));
+    /// Reads the queues with their starts and delivery counts, without the offsets of the messages. Skips entries of
+    /// another form.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueueOffsets> {
+        let mut queues: Vec<QueueOffsets> = self.starts.split(';').filter_map(start).collect();
+        for (kind, queue_id, offset, deliveries) in self.counts.split(';').filter_map(count) {
+            let queue = queues.iter_mut().find(|queue| (queue.kind, queue.queue_id) == (kind, queue_id));
+            if let Some(queue) = queue {
+                queue.deliveries.get_or_insert_default().by_offset.insert(offset, deliveries);
+            }
         }
-        entry(&mut self.counts, kind, format_args!("{queue_id} {least}"));
+        queues
     }
+
+    /// Reads the number of earlier deliveries of each message of a pop of lite topics: entries `n` or `0 qo0%offset n`
+    /// (`ExtraInfoUtil.parseLiteOrderCountInfo`).
+    #[must_use]
+    pub fn lite_deliveries(&self) -> Vec<i32> {
+        self.counts.split(';').filter_map(|count| count.rsplit(' ').next()?.parse().ok()).collect()
+    }
+}
+
+/// Reads an entry of `startOffsetInfo`.
+fn start(entry: &str) -> Option<QueueOffsets> {
+    let (kind, rest) = entry.split_once(' ')?;
+    let (queue_id, start) = rest.split_once(' ')?;
+    Some(QueueOffsets {
+        kind: Kind::parse(kind)?,
+        queue_id: queue_id.parse().ok()?,
+        start: start.parse().ok()?,
+        ..QueueOffsets::default()
+    })
+}
+
+/// Reads an entry of `orderCountInfo` about one message: kind, queue id, queue offset and number of earlier deliveries.
+fn count(entry: &str) -> Option<(Kind, i32, i64, i32)> {
+    let (kind, rest) = entry.split_once(" qo")?;
+    let (queue_id, rest) = rest.split_once('%')?;
+    let (offset, count) = rest.split_once(' ')?;
+    Some((Kind::parse(kind)?, queue_id.parse().ok()?, offset.parse().ok()?, count.parse().ok()?))
 }
 
 fn entry(out: &mut String, kind: Kind, rest: std::fmt::Arguments<'_>) {

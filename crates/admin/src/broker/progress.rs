@@ -2,11 +2,10 @@
 
 use crate::operation::Typed;
 use crate::request::{Request, body};
-use crate::text::{front, time, time_to_second};
+use crate::text::{Table, time, time_to_second};
 use crate::{Arguments, Error, Lag, Session, lag};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use wire::body::ConsumeStatsList;
 use wire::codes::request;
 
@@ -19,48 +18,43 @@ pub struct BrokerProgress {
 }
 
 /// The progress of a group in a queue.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct GroupQueue {
-    topic: String,
+    /// Name of the topic.
+    pub topic: String,
     /// Name of the group.
     pub group: String,
-    broker: String,
-    queue: i32,
-    broker_offset: i64,
-    consumer_offset: i64,
+    /// Name of the broker set.
+    pub broker: String,
+    /// Id of the queue.
+    pub queue: i32,
+    /// Offset of the next message of the queue.
+    pub broker_offset: i64,
+    /// Offset of the next message of the group.
+    pub consumer_offset: i64,
     /// Messages that the group has not consumed.
     pub diff: i64,
     /// Age of the first message that the group has not consumed.
     #[serde(flatten)]
     pub lag: Lag,
     /// Store time of the last consumed message, empty without one.
-    last_time: String,
+    pub(crate) last_time: String,
     #[serde(skip)]
-    last_ms: i64,
+    pub(crate) last_ms: i64,
 }
 
 impl Typed for BrokerProgress {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let heads =
-            ["#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff"];
-        let [topic, group, broker, queue, offset, consumed, diff] = heads;
-        let _ = writeln!(
-            out,
-            "{topic:<64}  {group:<64}  {broker:<32}  {queue:<4}  {offset:<20}  {consumed:<20}  {diff:<20}  #LastTime"
+        let mut table = Table::new(
+            "{#Topic:<64.64}  {#Group:<64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  \
+             {#Diff:<20}  {#LastTime:<0}",
         );
         for row in self.queues.iter().filter(|row| row.last_ms > 0) {
-            let (topic, broker) = (front(&row.topic, 64), front(&row.broker, 32));
-            let GroupQueue { group, queue, broker_offset, consumer_offset, diff, .. } = row;
-            let _ = writeln!(
-                out,
-                "{topic:<64}  {group:<64}  {broker:<32}  {queue:<4}  {broker_offset:<20}  {consumer_offset:<20}  \
-                 {diff:<20}  {}",
-                time_to_second(row.last_ms)
-            );
+            let GroupQueue { topic, group, broker, queue, broker_offset, consumer_offset, diff, .. } = row;
+            let last = time_to_second(row.last_ms);
+            table.row(&[topic, group, broker, queue, broker_offset, consumer_offset, diff, &last]);
         }
-        let _ = writeln!(out, "\nDiff Total: {}", self.diff_total);
-        out
+        table.text + &format!("\nDiff Total: {}\n", self.diff_total)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::operation::Typed;
 use crate::request::{Request, body};
-use crate::text::time_to_ms;
+use crate::text::{Table, time_to_ms};
 use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -138,15 +138,13 @@ fn replication_text(broker: &str, status: &Replication) -> String {
     let _ = writeln!(out, "\n#MasterAddr\t{broker}");
     let _ = writeln!(out, "#MasterCommitLogMaxOffset\t{}", status.master_commit_log_max_offset);
     let _ = writeln!(out, "#SlaveNum\t{slaves}\n#InSyncSlaveNum\t{in_sync}");
-    let mut line = |[slave, ack, diff, speed, state, from]: [&str; 6]| {
-        let _ = writeln!(out, "{slave:<32}  {ack:<16} {diff:>16} {speed:>16} {state:>16} {from:>16}");
-    };
-    line(["#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status", "#TransferFromWhere"]);
+    let mut table = Table::new(
+        "{#SlaveAddr:<32}  {#SlaveAckOffset:<16} {#Diff:>16} {#TransferSpeed(KB/s):>16} {#Status:>16} {#TransferFromWhere:>16}",
+    );
     for slave in &status.ha_connection_info {
-        let [ack, diff, from] =
-            [slave.slave_ack_offset, slave.diff, slave.transfer_from_where].map(|number| number.to_string());
         let state = if slave.in_sync { "OK" } else { "Fall Behind" };
-        line([&slave.addr, &ack, &diff, &kilobytes(slave.transferred_byte_in_second), state, &from]);
+        let (ack, speed) = (&slave.slave_ack_offset, kilobytes(slave.transferred_byte_in_second));
+        table.row(&[&slave.addr, ack, &slave.diff, &speed, &state, &slave.transfer_from_where]);
     }
-    out
+    out + &table.text
 }

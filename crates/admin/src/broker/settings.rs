@@ -1,11 +1,12 @@
 //! Settings of brokers, read and changed.
 
-use crate::operation::Typed;
+use crate::operation::{Typed, Written};
 use crate::request::Request;
 use crate::session::Member;
 use crate::{Arguments, Error, Session, without_secrets};
 use client::Reply;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use wire::body::{format_key_values, parse_key_values};
@@ -61,6 +62,16 @@ impl Settings {
         for row in self.rows.iter_mut().filter(|row| row.server == server) {
             row.source = Some((*sources.get(row.key.as_str()).unwrap_or(&"default")).to_owned());
         }
+    }
+
+    /// The settings of name servers or controllers.
+    pub(crate) async fn of_servers(session: &Session, servers: &[String], code: i32) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        for server in servers {
+            let reply = session.look(server, &Request::new(code)).await?;
+            settings.add(server, format!("============{server}============"), values(server, &reply)?);
+        }
+        Ok(settings)
     }
 
     /// Remarks after a change of `key`: servers that show no such setting ignore the change without an error, those of
@@ -188,6 +199,28 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
         needs_setting(session, broker, &key).await?;
     }
     Ok(Changed { brokers, key, value, remarks })
+}
+
+/// Changes a setting of name servers or controllers. The answer has their addresses under the name `member`; `kind` is the word of
+/// `mqadmin`. The requests read and change the settings.
+pub(crate) async fn set_on(
+    session: &Session,
+    arguments: &Arguments,
+    (member, kind, servers): (&str, &str, &[String]),
+    (read, change): (i32, i32),
+) -> Result<Written, Error> {
+    let (key, value) = (arguments.need("key")?, arguments.need("value")?);
+    let text = format_key_values(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    session.change_all(servers, &Request::new(change).body(text)).await?;
+    let mut answer = json!({member: servers, "key": key, "value": value});
+    // The change is made, whether or not the settings can be read afterwards.
+    let shown = Settings::of_servers(session, servers, read).await;
+    let remarks = shown.map(|shown| shown.remarks(servers, key)).unwrap_or_default();
+    if !remarks.is_empty() {
+        answer["remarks"] = json!(remarks);
+    }
+    let text = format!("update {kind} config success![{}]\n{key} : {value}\n", servers.join(", "));
+    Ok(Written::new(answer, text))
 }
 
 /// Checks that a broker has a setting that the broker was asked to change. Brokers pass an unknown name over and answer with success.

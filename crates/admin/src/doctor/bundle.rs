@@ -37,6 +37,8 @@ pub struct Bundle {
     pub(crate) topics_left_out: usize,
     /// The consumer groups, but for those of RocketMQ's own.
     pub(crate) groups: Vec<Group>,
+    /// Lite topics in which messages wait for a group; absent when no broker serves lite topics.
+    pub(crate) lite: Option<Vec<LiteProgress>>,
     /// Facts about the machine on which the bundle was gathered; absent where no broker is on it.
     pub(crate) host: Option<host::Facts>,
 }
@@ -314,6 +316,23 @@ pub(crate) struct Queue {
     pub max: i64,
     /// Store time of the last message, ms since the epoch.
     pub last_ms: i64,
+}
+
+/// Progress of a consumer group in a lite topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct LiteProgress {
+    pub broker: String,
+    /// Name of the parent topic.
+    pub parent: String,
+    pub group: String,
+    pub lite_topic: String,
+    /// Number of waiting messages.
+    pub lag: i64,
+    /// Store time of the first waiting message, ms since the epoch; absent when the broker does not tell it.
+    pub first_ms: Option<i64>,
+    /// Whether a member of the group subscribes to the lite topic; absent when the broker does not tell it.
+    pub is_subscribed: Option<bool>,
 }
 
 /// A consumer group.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod groups;
+mod lite;
 mod lost;
 mod members;
 mod reach;
@@ -23,10 +24,11 @@ pub(crate) struct Part {
 }
 
 /// All checks.
-pub(crate) const PARTS: [Part; 10] = [
+pub(crate) const PARTS: [Part; 11] = [
     Part { title: ("Reach", "可达性"), checks: reach::CHECKS },
     Part { title: ("Lost servers", "离线的服务器"), checks: lost::CHECKS },
     Part { title: ("Consumer groups", "消费组"), checks: groups::CHECKS },
+    Part { title: ("Lite topics", "lite topic"), checks: lite::CHECKS },
     Part { title: ("Members of consumer groups", "消费组成员"), checks: members::CHECKS },
     Part { title: ("Refused requests", "被拒绝的请求"), checks: refusals::CHECKS },
     Part { title: ("Store", "存储"), checks: store::CHECKS },

@@ -4,6 +4,7 @@ mod controllers;
 mod departures;
 mod groups;
 mod levels;
+mod lite;
 mod namesakes;
 mod own_queues;
 mod stacks;
@@ -81,6 +82,7 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         broker.revives = own_queues::revives(session, broker).await;
     }
     bundle.groups = groups::gather(session, &bundle, scope).await;
+    bundle.lite = lite::gather(session, &bundle).await;
     let names = match &scope.topic {
         Some(topic) => vec![topic.clone()],
         None => {

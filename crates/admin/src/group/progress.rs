@@ -2,10 +2,10 @@
 
 use super::owners::{Owners, QueueOwner};
 use crate::operation::Typed;
-use crate::text::{front, time, time_to_second, version};
+use crate::text::{Table, time, time_to_second, version};
 use crate::{Arguments, Error, Lag, Session, stats};
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use wire::body::{ConsumeType, ConsumerConnection};
 use wire::names::RETRY_PREFIX;
 
@@ -57,28 +57,27 @@ pub struct QueueProgress {
 impl Typed for GroupProgress {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let is_shown = arguments.is_on("client-ip");
-        let mut out = String::new();
-        let heads =
-            ["#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#Inflight"];
-        let [topic, broker, queue, offset, consumed, diff, inflight] = heads;
-        let _ = write!(out, "{topic:<64}  {broker:<32}  {queue:<4}  {offset:<20}  {consumed:<20}  ");
-        if is_shown {
-            let _ = write!(out, "{:<20} ", "#Client IP");
-        }
-        let _ = writeln!(out, "{diff:<20} {inflight:<20}#LastTime");
+        let mut table = Table::new(if is_shown {
+            "{#Topic:<64.64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  \
+             {#Client IP:<20} {#Diff:<20} {#Inflight:<20}{#LastTime:<0}"
+        } else {
+            "{#Topic:<64.64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  \
+             {#Diff:<20} {#Inflight:<20}{#LastTime:<0}"
+        });
         for row in &self.queues {
-            let (topic, broker) = (front(&row.topic, 64), front(&row.broker, 32));
-            let QueueProgress { queue, broker_offset, consumer_offset, diff, inflight, .. } = row;
-            let _ = write!(
-                out,
-                "{topic:<64}  {broker:<32}  {queue:<4}  {broker_offset:<20}  {consumer_offset:<20}  "
-            );
-            if is_shown {
-                let _ = write!(out, "{:<20} ", row.owner.puller_ip().unwrap_or("N/A"));
-            }
+            let QueueProgress {
+                topic, broker, queue, broker_offset, consumer_offset, diff, inflight, ..
+            } = row;
             let last = if row.last_ms > 0 { time_to_second(row.last_ms) } else { "N/A".to_owned() };
-            let _ = writeln!(out, "{diff:<20} {inflight:<20} {last}");
+            let (ip, last) = (row.owner.puller_ip().unwrap_or("N/A"), format!(" {last}"));
+            let mut cells: Vec<&dyn Display> =
+                vec![topic, broker, queue, broker_offset, consumer_offset, &ip, diff, inflight, &last];
+            if !is_shown {
+                cells.remove(5);
+            }
+            table.row(&cells);
         }
+        let mut out = table.text;
         let _ = writeln!(out, "\nConsume TPS: {:.2}", self.consume_tps);
         let _ = writeln!(out, "Consume Diff Total: {}", self.diff_total);
         let _ = writeln!(out, "Consume Inflight Total: {}", self.inflight_total);
@@ -136,22 +135,15 @@ pub(super) struct GroupRow {
 
 impl Typed for Vec<GroupRow> {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let mut line = |[group, count, version, kind, model, tps, diff]: [&str; 7]| {
-            let _ = writeln!(
-                out,
-                "{:<64}  {count:<6}  {version:<24} {kind:<5}  {model:<14}  {tps:<7}  {diff}",
-                front(group, 64)
-            );
-        };
-        line(["#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"]);
+        let mut table = Table::new(
+            "{#Group:<64.64}  {#Count:<6}  {#Version:<24} {#Type:<5}  {#Model:<14}  {#TPS:<7}  {#Diff Total:<0}",
+        );
         for row in self {
-            let (count, tps, diff) =
-                (row.members.to_string(), row.tps.to_string(), row.diff_total.to_string());
             let version = if row.members > 0 { row.version.as_str() } else { "OFFLINE" };
-            line([&row.group, &count, version, row.kind, &row.model, &tps, &diff]);
+            let GroupRow { group, members, kind, model, tps, diff_total, .. } = row;
+            table.row(&[group, members, &version, kind, model, tps, diff_total]);
         }
-        out
+        table.text
     }
 }
 

@@ -15,18 +15,22 @@ use wire::codes::request;
 
 /// A setting of a group on a broker.
 #[derive(Serialize)]
-pub(super) struct Setting {
-    cluster: String,
-    broker: String,
-    key: String,
-    value: Value,
+pub struct GroupSetting {
+    /// Cluster of the broker.
+    pub cluster: String,
+    /// Name of the broker set.
+    pub broker: String,
+    /// Name of the setting.
+    pub key: String,
+    /// Value of the setting.
+    pub value: Value,
 }
 
-impl Typed for Vec<Setting> {
+impl Typed for Vec<GroupSetting> {
     fn mqadmin(&self, _: &Arguments) -> String {
         let mut out = String::new();
         let mut shown = ("", "");
-        for Setting { cluster, broker, key, value } in self {
+        for GroupSetting { cluster, broker, key, value } in self {
             if shown != (cluster.as_str(), broker.as_str()) {
                 shown = (cluster, broker);
                 let rule = "=".repeat(29);
@@ -162,17 +166,17 @@ async fn tables(session: &Session) -> Result<Vec<(Member, SubscriptionGroupTable
 }
 
 /// Whether a broker's settings of a group forbid it to consume.
-pub(super) fn is_disabled(settings: &[Setting]) -> bool {
+pub(super) fn is_disabled(settings: &[GroupSetting]) -> bool {
     settings.iter().any(|row| row.key == "consumeEnable" && row.value == Value::Bool(false))
 }
 
-pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Vec<Setting>, Error> {
+pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Vec<GroupSetting>, Error> {
     let group = arguments.need("group")?;
     let mut settings = Vec::new();
     for (member, mut table) in tables(session).await? {
         let Some(config) = table.subscription_group_table.remove(group) else { continue };
         let Ok(Value::Object(values)) = serde_json::to_value(config) else { continue };
-        settings.extend(values.into_iter().map(|(key, value)| Setting {
+        settings.extend(values.into_iter().map(|(key, value)| GroupSetting {
             cluster: member.cluster.clone(),
             broker: member.name.clone(),
             key,

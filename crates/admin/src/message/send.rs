@@ -2,10 +2,11 @@
 
 use crate::operation::Typed;
 use crate::request::Request;
+use crate::text::Table;
 use crate::{Arguments, Error, Session};
 use client::{Message, Producer, ProducerConfig};
 use serde::Serialize;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 use wire::body::MessageQueue;
 use wire::codes::request;
@@ -44,10 +45,9 @@ impl fmt::Display for Sent {
 impl Typed for Sent {
     fn mqadmin(&self, _: &Arguments) -> String {
         let Self { broker, queue, status, message_id, .. } = self;
-        let mut out = String::new();
-        let _ = writeln!(out, "{:<32}  {:<4}  {:<20}    #MsgId", "#Broker Name", "#QID", "#Send Result");
-        let _ = writeln!(out, "{broker:<32}  {queue:<4}  {status:<20}    {message_id}");
-        out
+        let mut table = Table::new("{#Broker Name:<32}  {#QID:<4}  {#Send Result:<20}    {#MsgId:<0}");
+        table.row(&[broker, queue, status, message_id]);
+        table.text
     }
 }
 

@@ -3,7 +3,7 @@
 use super::send::{Sent, producer, send_message, sent};
 use crate::operation::Written;
 use crate::shell::now_ms;
-use crate::text::time_to_second_in;
+use crate::text::{Table, time_to_second_in};
 use crate::{Arguments, Error, Session};
 use client::{Message, Producer};
 use jiff::tz::{TimeZone, offset};
@@ -63,17 +63,16 @@ pub(super) async fn to_topic(session: &Session, arguments: &Arguments) -> Result
     let queues = producer.queues(topic).await?;
     let count = if session.planned().is_some() { 0 } else { arguments.parse("count")?.unwrap_or(COUNT) };
     let (mut rows, mut times) = (Vec::new(), Vec::new());
-    let mut text = format!("{:<32}  {:<4}  {:<20}    #RT\n", "#Broker Name", "#QID", "#Send Result");
+    let mut table = Table::new("{#Broker Name:<32}  {#QID:<4}  {#Send Result:<20}    {#RT:<0}");
     for queue in queues.iter().cycle().take(count) {
         let begin = now_ms();
         let is_sent = sent(&producer, &message, Some(queue)).await.is_ok();
         let ms = now_ms() - begin;
-        let _ = writeln!(text, "{:<32}  {:<4}  {is_sent:<20}    {ms}", queue.broker_name, queue.queue_id);
+        table.row(&[&queue.broker_name, &queue.queue_id, &is_sent, &ms]);
         rows.push(json!({"broker": queue.broker_name, "queue": queue.queue_id, "sent": is_sent, "ms": ms}));
         times.push(ms);
     }
-    let _ = writeln!(text, "Avg RT: {:.2}", average(&times));
-    Ok(Written::new(rows, text))
+    Ok(Written::new(rows, table.text + &format!("Avg RT: {:.2}\n", average(&times))))
 }
 
 /// Sends to the topics that the broker sets of clusters have under their own names.

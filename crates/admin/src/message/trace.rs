@@ -2,12 +2,11 @@
 
 use super::find::query;
 use crate::operation::Typed;
-use crate::text::{time, time_to_second};
+use crate::text::{Table, time, time_to_second};
 use crate::{Arguments, Error, Session};
 use client::{MessageQuery, TRACE_TOPIC};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Ends a record in the body of a trace message.
 const RECORD_END: char = '\u{2}';
@@ -41,27 +40,23 @@ use TraceEvent as Event;
 
 impl Typed for Vec<Event> {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let mut shown = "";
-        for event in self {
-            if shown != event.kind {
-                shown = event.kind;
-                let [group, time] = match event.kind {
-                    "Sub" => ["#ConsumerGroup", "#ConsumerTime"],
-                    _ => ["#ProducerGroup", "#SendTime"],
-                };
-                let _ = writeln!(
-                    out,
-                    "{:<10} {group:<20} {:<20} {time:<20} {:<10} {:<10}",
-                    "#Type", "#ClientHost", "#CostTimes", "#Status"
-                );
+        let mut text = String::new();
+        for events in self.chunk_by(|one, next| one.kind == next.kind) {
+            let mut table = Table::new(match events[0].kind {
+                "Sub" => {
+                    "{#Type:<10} {#ConsumerGroup:<20} {#ClientHost:<20} {#ConsumerTime:<20} {#CostTimes:<10} {#Status:<10}"
+                }
+                _ => {
+                    "{#Type:<10} {#ProducerGroup:<20} {#ClientHost:<20} {#SendTime:<20} {#CostTimes:<10} {#Status:<10}"
+                }
+            });
+            for Event { kind, group, client_host, time_ms, status, cost_ms, .. } in events {
+                let (time, cost) = (time_to_second(*time_ms), format!("{}ms", cost_ms.unwrap_or_default()));
+                table.row(&[kind, group, client_host, &time, &cost, status]);
             }
-            let Event { kind, group, client_host, time_ms, status, .. } = event;
-            let (time, cost) = (time_to_second(*time_ms), format!("{}ms", event.cost_ms.unwrap_or_default()));
-            let _ =
-                writeln!(out, "{kind:<10} {group:<20} {client_host:<20} {time:<20} {cost:<10} {status:<10}");
+            text += &table.text;
         }
-        out
+        text
     }
 }
 

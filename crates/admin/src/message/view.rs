@@ -3,7 +3,7 @@
 use super::track::Track;
 use crate::Arguments;
 use crate::operation::Typed;
-use crate::text::{time, time_to_ms};
+use crate::text::{Table, time, time_to_ms};
 use client::Received;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -253,16 +253,15 @@ pub struct MessagesByKey(pub Vec<View>);
 
 impl Typed for MessagesByKey {
     fn mqadmin(&self, arguments: &Arguments) -> String {
-        let mut out = String::new();
-        let _ = writeln!(out, "{:<50} {:>4} {:>40} {:<200}", "#Message ID", "#QID", "#Offset", "#IndexKey");
+        let mut table = Table::new("{#Message ID:<50} {#QID:>4} {#Offset:>40} {#IndexKey:<200}");
         let key = arguments.get("key").unwrap_or_default();
         let kind = arguments.get("type").unwrap_or("K");
         for View { message_id, topic, queue, queue_offset, log_offset, times, .. } in &self.0 {
             let hour = times.1 / HOUR_MS * HOUR_MS;
             let entry = format!("{hour}@{topic}@{kind}@{key}@{message_id}@{log_offset}");
-            let _ = writeln!(out, "{message_id:<50} {queue:>4} {queue_offset:>40} {entry:<200}");
+            table.row(&[message_id, queue, queue_offset, &entry]);
         }
-        out
+        table.text
     }
 
     fn redact(&mut self, sees_bodies: bool) {

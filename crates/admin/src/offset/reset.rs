@@ -4,6 +4,7 @@
 use super::{commit, committed};
 use crate::operation::Typed;
 use crate::request::{Request, body, number};
+use crate::text::Table;
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -50,15 +51,12 @@ impl ResetQueue {
 
 impl Typed for Reset {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = self.title.clone();
         if self.is_single {
-            return out;
+            return self.title.clone();
         }
-        let _ = writeln!(out, "{:<40}  {:<40}  {:<40}", "#brokerName", "#queueId", "#offset");
-        for ResetQueue { broker, queue, offset, .. } in &self.queues {
-            let _ = writeln!(out, "{broker:<40}  {queue:<40}  {offset:<40}");
-        }
-        out
+        let mut table = Table::new("{#brokerName:<40}  {#queueId:<40}  {#offset:<40}");
+        self.queues.iter().for_each(|row| table.row(&[&row.broker, &row.queue, &row.offset]));
+        self.title.clone() + &table.text
     }
 }
 

@@ -8,55 +8,13 @@ const GAP: usize = 2;
 /// Least width to which a column of text is narrowed.
 const TEXT_MIN: usize = 16;
 /// Names of columns that are left out first.
-const LEAST: [&str; 30] = [
-    "since",
-    "rocketmq",
-    "unit",
-    "flag",
-    "sys_flag",
-    "language",
-    "offset_id",
-    "store_host",
-    "born_host",
-    "body_hex",
-    "log_offset",
-    "consume_from_where",
-    "in_sync_epoch",
-    "master_epoch",
-    "owner_unknown",
-    "lag_is_bound",
-    "in_yesterday",
-    "out_yesterday",
-    "in_today",
-    "out_today",
-    "version",
-    "last_updated",
-    "born_time",
-    "inflight",
-    "client_ip",
-    "properties",
-    "reconsume_times",
-    "hours",
-    "out_day",
-    "in_day",
-];
+const LEAST: &str = "since rocketmq unit flag sys_flag language offset_id store_host born_host body_hex log_offset \
+    consume_from_where in_sync_epoch master_epoch owner_unknown lag_is_bound in_yesterday \
+    out_yesterday in_today out_today version last_updated born_time inflight client_ip properties \
+    reconsume_times hours out_day in_day";
 /// Names of columns that stay as long as others can go.
-const MOST: [&str; 14] = [
-    "error",
-    "failures",
-    "finding",
-    "lag_seconds",
-    "diff",
-    "diff_total",
-    "lag",
-    "status",
-    "state",
-    "alive",
-    "in_sync",
-    "value",
-    "severity",
-    "meaning",
-];
+const MOST: &str = "error failures finding lag_seconds diff diff_total lag status state alive in_sync value severity \
+    meaning";
 
 /// A column: name, title and cells.
 pub(super) struct Column {
@@ -84,12 +42,12 @@ impl Column {
 
     /// Rank of the column in a table, the place of which is `place`: columns with low ranks are left out first.
     fn rank(&self, place: usize) -> (u8, usize) {
-        let least = LEAST.iter().position(|name| *name == self.name);
+        let least = LEAST.split(' ').position(|name| name == self.name);
         match least {
             _ if place == 0 => (4, 0),
             _ if self.is_wrong() => (3, 0),
             Some(position) => (0, position),
-            None if MOST.contains(&self.name.as_str()) => (2, usize::MAX - place),
+            None if MOST.split(' ').any(|name| name == self.name) => (2, usize::MAX - place),
             None => (1, usize::MAX - place),
         }
     }

@@ -1,14 +1,16 @@
 //! Answers of the operations at one moment. The number of requests does not grow with the number of topics and groups.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 use crate::shell::Cluster;
-use crate::{Arguments, Error, Health, Lag, Memory, Session, diagnose, operation};
+use crate::{
+    Arguments, BrokerProgress, BrokerRow, Consumers, Error, GroupQueue, Health, Member, Memory, ProducerRow,
+    QueueStatus, Session, TopicRow, TopicStatus, diagnose, operation,
+};
 
 /// Time between two looks; longer when a look takes longer.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -21,90 +23,22 @@ const DOCTOR_TOPICS_MAX: usize = 2000;
 /// Broker id of a master.
 const MASTER: i64 = 0;
 
-/// A broker, as `cluster list` tells.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(super) struct Broker {
-    pub cluster: String,
-    pub broker: String,
-    pub id: i64,
-    pub address: String,
-    pub version: String,
-    pub in_tps: f64,
-    pub out_tps: f64,
-    pub in_today: i64,
-    pub out_today: i64,
-    /// Share of the disk of the commit log that is in use.
-    pub disk_ratio: f64,
-    pub error: Option<String>,
-}
-
-/// A queue and how far a group is in it, as `broker progress` tells.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Progress {
-    pub topic: String,
-    pub group: String,
-    pub broker: String,
-    pub queue: i32,
-    pub broker_offset: i64,
-    pub consumer_offset: i64,
-    pub diff: i64,
-    #[serde(flatten)]
-    pub time_behind: Lag,
-}
-
-/// A queue, as `topic status` tells.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct End {
-    pub broker: String,
-    pub queue: i32,
-    pub max_offset: i64,
-}
-
-/// A connected client, as `client list-producers` and `client consumers` tell.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Client {
-    pub group: String,
-    pub client_id: String,
-    pub address: String,
-    pub language: String,
-    pub version: String,
-}
-
-#[derive(Deserialize)]
-struct Queues<Q> {
-    queues: Vec<Q>,
-}
-
-#[derive(Deserialize)]
-struct Members {
-    members: Vec<Client>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    topic: String,
-}
-
 /// Answers at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Look {
     /// Time of the look, ms since the epoch.
     pub at_ms: i64,
-    pub brokers: Vec<Broker>,
+    pub brokers: Vec<BrokerRow>,
     /// Names of all topics, without those of retries and dead letters.
     pub topics: BTreeSet<String>,
     /// Names of all groups.
     pub groups: BTreeSet<String>,
-    pub progress: Vec<Progress>,
+    pub progress: Vec<GroupQueue>,
     /// Queues of the topics that were asked this time.
-    pub ends: BTreeMap<String, Vec<End>>,
-    pub producers: Vec<Client>,
+    pub ends: BTreeMap<String, Vec<QueueStatus>>,
+    pub producers: Vec<ProducerRow>,
     /// Members of the groups that were asked this time.
-    pub members: BTreeMap<String, Vec<Client>>,
+    pub members: BTreeMap<String, Vec<Member>>,
     /// Failures of requests.
     pub errors: Vec<String>,
 }
@@ -131,11 +65,11 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
         .collect();
     for master in &masters {
         let broker = [("broker", master.as_str())];
-        match ask::<Queues<Progress>>(session, ("broker", "progress"), &broker).await {
+        match ask::<BrokerProgress>(session, ("broker", "progress"), &broker).await {
             Ok(answer) => look.progress.extend(answer.queues),
             Err(error) => look.errors.push(error.to_string()),
         }
-        match ask::<Vec<Client>>(session, ("client", "list-producers"), &broker).await {
+        match ask::<Vec<ProducerRow>>(session, ("client", "list-producers"), &broker).await {
             Ok(answer) => look.producers.extend(answer),
             Err(error) => look.errors.push(error.to_string()),
         }
@@ -143,7 +77,7 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
     // A producer is connected to every broker to which it sends.
     look.producers.sort_by(|one, other| (&one.group, &one.client_id).cmp(&(&other.group, &other.client_id)));
     look.producers.dedup_by(|one, other| (&one.group, &one.client_id) == (&other.group, &other.client_id));
-    let named: Vec<Named> = ask(session, ("topic", "list"), &[]).await?;
+    let named: Vec<TopicRow> = ask(session, ("topic", "list"), &[]).await?;
     look.take_names(named.into_iter().map(|named| named.topic));
     look.ask_in_turn(session, turns).await;
     Ok(look)
@@ -184,12 +118,12 @@ impl Look {
         let others = self.topics.iter().filter(|topic| !consumed.contains(topic.as_str()));
         for topic in next(&mut turns.topic, others, TOPICS_AT_ONCE) {
             // A topic may be deleted meanwhile, or have no queue yet.
-            let answer = ask::<Queues<End>>(session, ("topic", "status"), &[("topic", &topic)]).await;
+            let answer = ask::<TopicStatus>(session, ("topic", "status"), &[("topic", &topic)]).await;
             self.ends.insert(topic, answer.map(|answer| answer.queues).unwrap_or_default());
         }
         for group in next(&mut turns.group, self.groups.iter(), GROUPS_AT_ONCE) {
             // A group without members is refused.
-            let answer = ask::<Members>(session, ("client", "consumers"), &[("group", &group)]).await;
+            let answer = ask::<Consumers>(session, ("client", "consumers"), &[("group", &group)]).await;
             self.members.insert(group, answer.map(|answer| answer.members).unwrap_or_default());
         }
     }
@@ -204,8 +138,8 @@ fn next<'a>(last: &mut String, names: impl Iterator<Item = &'a String> + Clone, 
     chosen
 }
 
-/// Performs an operation of the table, and reads its answer.
-async fn ask<T: DeserializeOwned>(
+/// Performs an operation of the table, whose answer is a `T`.
+async fn ask<T: Any>(
     session: &Session,
     (noun, verb): (&str, &str),
     given: &[(&'static str, &str)],
@@ -214,9 +148,7 @@ async fn ask<T: DeserializeOwned>(
         operation(noun, verb).ok_or_else(|| Error::Usage(format!("no operation {noun} {verb}")))?;
     let mut arguments = Arguments::default();
     given.iter().for_each(|(name, value)| arguments.set(name, *value));
-    let answer = operation.perform(session, &arguments).await?;
-    serde_json::from_value(answer.value())
-        .map_err(|error| Error::Usage(format!("{noun} {verb} answered with something else: {error}")))
+    operation.perform_typed(session, &arguments).await
 }
 
 #[cfg(test)]
@@ -235,7 +167,7 @@ mod tests {
 
     #[test]
     fn groups_are_known_by_their_offsets_and_retry_topics() {
-        let row = Progress { group: "Reader".to_owned(), ..Progress::default() };
+        let row = GroupQueue { group: "Reader".to_owned(), ..GroupQueue::default() };
         let mut look = Look { progress: vec![row], ..Look::default() };
         let names =
             ["T", "%RETRY%Other_T2", "%RETRY%Reader", "%RETRY%Reader_T", "%RETRY%Reader+T", "%DLQ%Other"];

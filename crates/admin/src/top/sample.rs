@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, json};
 
-use super::look::{Broker, Client, End, Look, Progress};
+use super::look::Look;
 use super::rates::{Key, Rates};
 use crate::text::time;
-use crate::{Health, Lag};
+use crate::{BrokerRow, GroupQueue, Health, Lag, Member, ProducerRow, QueueStatus};
 
 /// The figures of one moment. Rates are messages per second since the look before.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -20,13 +21,36 @@ pub(super) struct Sample {
     pub in_tps: f64,
     pub out_tps: f64,
     pub lag: i64,
-    pub brokers: Vec<Broker>,
+    #[serde(serialize_with = "brokers")]
+    pub brokers: Vec<BrokerRow>,
     pub topics: Vec<TopicRow>,
     pub groups: Vec<GroupRow>,
     pub queues: Vec<QueueRow>,
     pub clients: Vec<ClientRow>,
     /// Failures of requests.
     pub errors: Vec<String>,
+}
+
+/// Members of a broker in a sample as data.
+const BROKER: [&str; 11] = [
+    "cluster",
+    "broker",
+    "id",
+    "address",
+    "version",
+    "in_tps",
+    "out_tps",
+    "in_today",
+    "out_today",
+    "disk_ratio",
+    "error",
+];
+
+fn brokers<S: Serializer>(rows: &[BrokerRow], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rows.iter().map(|row| {
+        let row = json!(row);
+        BROKER.iter().map(|name| ((*name).to_owned(), row[name].clone())).collect::<Map<_, _>>()
+    }))
 }
 
 impl Sample {
@@ -95,8 +119,8 @@ pub(super) struct ClientRow {
 pub(super) struct History {
     rates: Rates,
     /// Queues of topics, and members of groups, that are asked in turn, with the time of the answer.
-    ends: BTreeMap<String, (i64, Vec<End>)>,
-    members: BTreeMap<String, Vec<Client>>,
+    ends: BTreeMap<String, (i64, Vec<QueueStatus>)>,
+    members: BTreeMap<String, Vec<Member>>,
 }
 
 impl History {
@@ -117,29 +141,27 @@ impl History {
         sample.topics = self.topics(&topics, &sample.queues);
         sample.groups = self.groups(&groups, &sample.queues);
         let consumers = self.members.iter().flat_map(|(group, members)| {
-            let of_group =
-                move |it: &Client| client("consumer", Client { group: group.clone(), ..it.clone() });
-            members.iter().map(of_group)
+            members.iter().map(move |member| ClientRow::consumer(group, member))
         });
-        sample.clients = consumers.chain(producers.into_iter().map(|it| client("producer", it))).collect();
+        sample.clients = consumers.chain(producers.into_iter().map(ClientRow::producer)).collect();
         self.rates.forget_old(at_ms);
         sample
     }
 
     /// A broker with the rates since the last look, otherwise those of the broker, which are means of ten seconds.
-    fn broker(&mut self, at_ms: i64, found: Broker) -> Broker {
+    fn broker(&mut self, at_ms: i64, mut found: BrokerRow) -> BrokerRow {
         let mut rate = |key: fn(String) -> Key, count| match found.error {
             None => self.rates.take(key(found.address.clone()), at_ms, count),
             Some(_) => None,
         };
         let in_tps = rate(Key::BrokerIn, found.in_today).unwrap_or(found.in_tps);
         let out_tps = rate(Key::BrokerOut, found.out_today).unwrap_or(found.out_tps);
-        Broker { in_tps, out_tps, ..found }
+        (found.in_tps, found.out_tps) = (in_tps, out_tps);
+        found
     }
 
-    fn queue(&mut self, at_ms: i64, found: Progress) -> QueueRow {
-        let Progress { topic, group, broker, queue, broker_offset, consumer_offset, diff, time_behind } =
-            found;
+    fn queue(&mut self, at_ms: i64, found: GroupQueue) -> QueueRow {
+        let GroupQueue { topic, group, broker, queue, broker_offset, consumer_offset, diff, lag, .. } = found;
         let end = Key::End(topic.clone(), broker.clone(), queue);
         let consumed = Key::Consumed(group.clone(), topic.clone(), broker.clone(), queue);
         QueueRow {
@@ -152,7 +174,7 @@ impl History {
             group,
             broker_offset,
             consumer_offset,
-            time_behind,
+            time_behind: lag,
         }
     }
 
@@ -225,17 +247,24 @@ fn lag(queues: &[&QueueRow]) -> (i64, Lag) {
     (queues.iter().map(|row| row.lag).sum(), behind)
 }
 
-fn client(kind: &'static str, found: Client) -> ClientRow {
-    let Client { group, client_id, address, language, version } = found;
-    ClientRow { kind, group, client_id, address, language, version }
+impl ClientRow {
+    fn consumer(group: &str, member: &Member) -> Self {
+        let Member { client_id, address, language, version } = member.clone();
+        Self { kind: "consumer", group: group.to_owned(), client_id, address, language, version }
+    }
+
+    fn producer(row: ProducerRow) -> Self {
+        let ProducerRow { group, client_id, address, language, version, .. } = row;
+        Self { kind: "producer", group, client_id, address, language, version }
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    fn progress(group: &str, queue: i32, end: i64, done: i64) -> Progress {
-        Progress {
+    fn progress(group: &str, queue: i32, end: i64, done: i64) -> GroupQueue {
+        GroupQueue {
             topic: "Orders".into(),
             group: group.into(),
             broker: "broker-a".into(),
@@ -243,13 +272,14 @@ pub(super) mod tests {
             broker_offset: end,
             consumer_offset: done,
             diff: end - done,
-            time_behind: Lag { lag_seconds: Some(end - done), lag_is_bound: false },
+            lag: Lag { lag_seconds: Some(end - done), lag_is_bound: false },
+            ..GroupQueue::default()
         }
     }
 
     /// A look at a cluster to which `sent` messages were sent, two thirds of them consumed.
     pub(in crate::top) fn look(at_ms: i64, sent: i64) -> Look {
-        let broker = |id, address: &str, error: Option<&str>| Broker {
+        let broker = |id, address: &str, error: Option<&str>| BrokerRow {
             cluster: "C".into(),
             broker: "broker-a".into(),
             id,
@@ -259,10 +289,11 @@ pub(super) mod tests {
             in_today: sent,
             disk_ratio: 0.25,
             error: error.map(str::to_owned),
-            ..Broker::default()
+            ..BrokerRow::default()
         };
-        let member = Client { client_id: "c1".into(), address: "10.0.0.7:5".into(), ..Client::default() };
-        let end = End { broker: "broker-a".into(), queue: 0, max_offset: sent * 2 };
+        let member = Member { client_id: "c1".into(), address: "10.0.0.7:5".into(), ..Member::default() };
+        let producer = ProducerRow { group: "P".into(), client_id: "p1".into(), ..ProducerRow::default() };
+        let end = QueueStatus { broker: "broker-a".into(), max_offset: sent * 2, ..QueueStatus::default() };
         Look {
             at_ms,
             brokers: vec![broker(0, "10.0.0.1:10911", None), broker(1, "10.0.0.2:10911", Some("no answer"))],
@@ -274,7 +305,7 @@ pub(super) mod tests {
                 progress("Mail", 0, sent, sent),
             ],
             ends: [("Audit".to_owned(), vec![end])].into(),
-            producers: vec![Client { group: "P".into(), client_id: "p1".into(), ..Client::default() }],
+            producers: vec![producer],
             members: [("Billing".to_owned(), vec![member])].into(),
             errors: Vec::new(),
         }
@@ -306,18 +337,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_sample_as_data_has_eleven_members_for_each_broker() {
+        let value = json!(History::default().take(look(1000, 300)));
+        let [master, slave] = &value["brokers"].as_array().unwrap()[..] else { panic!("{value}") };
+        let names: Vec<_> = master.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected = BROKER.to_vec();
+        expected.sort_unstable_by_key(|name| names.iter().position(|it| it == name));
+        assert_eq!(names, expected);
+        assert!(master["error"].is_null() && slave["error"] == "no answer");
+    }
+
+    #[test]
     fn what_was_asked_in_turn_is_kept_until_it_is_gone() {
         let mut history = History::default();
         history.take(look(1000, 300));
-        let mut without = look(2000, 600);
-        without.ends.clear();
-        without.members.clear();
-        let sample = history.take(without.clone());
+        let without = |at_ms| Look { ends: BTreeMap::new(), members: BTreeMap::new(), ..look(at_ms, 600) };
+        let sample = history.take(without(2000));
         assert_eq!((sample.topics[0].end, sample.groups[0].members), (Some(600), Some(1)));
-        without.topics.remove("Audit");
-        without.at_ms = 3000;
-        history.take(without.clone());
-        without.topics.insert("Audit".to_owned());
-        assert_eq!(history.take(without).topics[0].end, None);
+        let mut gone = without(3000);
+        gone.topics.remove("Audit");
+        history.take(gone);
+        assert_eq!(history.take(without(4000)).topics[0].end, None);
     }
 }

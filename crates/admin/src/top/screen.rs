@@ -148,7 +148,7 @@ fn count(count: usize) -> Cell {
 }
 
 fn brokers(sample: &Sample) -> Vec<Vec<Cell>> {
-    let row = |row: &super::look::Broker| {
+    let row = |row: &crate::BrokerRow| {
         let version = if row.error.is_some() { "no answer" } else { &row.version };
         vec![
             text(&row.broker),

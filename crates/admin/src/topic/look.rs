@@ -5,7 +5,7 @@ use crate::pages::Page;
 use crate::request::{Request, body, for_each, split};
 use crate::session::Member;
 use crate::stats;
-use crate::text::{front, indented, permission, time, time_to_ms};
+use crate::text::{Table, front, indented, permission, time, time_to_ms};
 use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -209,7 +209,7 @@ pub struct TopicStatus {
 }
 
 /// A queue of a topic.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct QueueStatus {
     /// Name of the broker set.
     pub broker: String,
@@ -219,7 +219,7 @@ pub struct QueueStatus {
     pub min_offset: i64,
     /// Offset of the next message.
     pub max_offset: i64,
-    last_updated: String,
+    pub(crate) last_updated: String,
     /// Store time of the last message, ms since the epoch; 0 without messages.
     #[serde(skip)]
     pub last_updated_ms: i64,
@@ -227,19 +227,14 @@ pub struct QueueStatus {
 
 impl Typed for TopicStatus {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let heads = ["#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"];
-        let [broker, queue, min, max, updated] = heads;
-        let _ = writeln!(out, "{broker:<32}  {queue:<4}  {min:<20}  {max:<20}    {updated}");
-        for row in &self.queues {
-            let QueueStatus { queue, min_offset, max_offset, last_updated_ms, .. } = row;
+        let mut table = Table::new(
+            "{#Broker Name:<32.32}  {#QID:<4}  {#Min Offset:<20}  {#Max Offset:<20}    {#Last Updated:<0}",
+        );
+        for QueueStatus { broker, queue, min_offset, max_offset, last_updated_ms, .. } in &self.queues {
             let updated = if *last_updated_ms > 0 { time_to_ms(*last_updated_ms) } else { String::new() };
-            let broker = front(&row.broker, 32);
-            let _ =
-                writeln!(out, "{broker:<32}  {queue:<4}  {min_offset:<20}  {max_offset:<20}    {updated}");
+            table.row(&[broker, queue, min_offset, max_offset, &updated]);
         }
-        let _ = writeln!(out, "\nTopic Put TPS: {:?}", self.put_tps);
-        out
+        table.text + &format!("\nTopic Put TPS: {:?}\n", self.put_tps)
     }
 }
 
@@ -335,26 +330,18 @@ impl Typed for Route {
         if !arguments.is_on("list") {
             return indented(&String::from_utf8_lossy(&json::to_vec(&self.data))) + "\n";
         }
-        let mut out = String::new();
-        let mut line = |cells: [&str; 6]| {
-            let [cluster, broker, addresses, read, write, perm] = cells;
-            let _ =
-                writeln!(out, "{cluster:<45} {broker:<32} {addresses:<50} {read:<10} {write:<11} {perm:<5}");
-        };
-        line(["#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"]);
+        let mut table = Table::new(
+            "{#ClusterName:<45} {#BrokerName:<32} {#BrokerAddrs:<50} {#ReadQueue:<10} {#WriteQueue:<11} {#Perm:<5}",
+        );
         let (mut read, mut write) = (0, 0);
-        for row in &self.brokers {
-            let addresses = format!("{{{}}}", row.addresses);
-            let counts = [row.read_queues, row.write_queues, row.perm_bits].map(|number| number.to_string());
-            line([&row.cluster, &row.broker, &addresses, &counts[0], &counts[1], &counts[2]]);
-            (read, write) = (read + row.read_queues, write + row.write_queues);
+        for RouteRow { cluster, broker, addresses, read_queues, write_queues, perm_bits, .. } in &self.brokers
+        {
+            table.row(&[cluster, broker, &format!("{{{addresses}}}"), read_queues, write_queues, perm_bits]);
+            (read, write) = (read + read_queues, write + write_queues);
         }
-        let rule = "-".repeat(158);
-        let totals = [self.brokers.len().to_string(), read.to_string(), write.to_string()];
-        let _ = writeln!(out, "{rule}");
-        let [brokers, read, write] = &totals;
-        let _ = writeln!(out, "{:<45} {brokers:<32} {:<50} {read:<10} {write:<11} {:<5}", "Total:", "", "");
-        out
+        table.text += &("-".repeat(158) + "\n");
+        table.row(&[&"Total:", &self.brokers.len(), &"", &read, &write, &""]);
+        table.text
     }
 }
 

@@ -2,10 +2,9 @@
 
 use crate::operation::Typed;
 use crate::request::{Request, body};
-use crate::text::front;
+use crate::text::Table;
 use crate::{Arguments, Error, Session, stats};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use wire::codes::request;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
@@ -54,29 +53,17 @@ pub struct TopicRates {
 
 impl Typed for Vec<TopicRates> {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let mut out = String::new();
-        let heads = ["#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS", "#InMsg24Hour"];
-        let [topic, group, diff, input, output, day] = heads;
-        let _ = writeln!(
-            out,
-            "{topic:<64}  {group:<64} {diff:>12} {input:>11} {output:>11} {day:>14} {:>14}",
-            "#OutMsg24Hour"
+        let mut table = Table::new(
+            "{#Topic:<64.64}  {#Consumer Group:<64.64} {#Accumulation:>12} {#InTPS:>11.2} {#OutTPS:>11.2} {#InMsg24Hour:>14} \
+             {#OutMsg24Hour:>14}",
         );
         for TopicRates { topic, group, diff_total, in_tps, out_tps, in_day, out_day } in self {
-            let (topic, group) = (front(topic, 64), front(group, 64));
-            let _ = match group.is_empty() {
-                true => writeln!(
-                    out,
-                    "{topic:<64}  {group:<64} {:>12} {in_tps:>11.2} {:>11} {in_day:>14} {:>14}",
-                    0, "", "NO_CONSUMER"
-                ),
-                false => writeln!(
-                    out,
-                    "{topic:<64}  {group:<64} {diff_total:>12} {in_tps:>11.2} {out_tps:>11.2} {in_day:>14} {out_day:>14}"
-                ),
-            };
+            match group.is_empty() {
+                true => table.row(&[topic, group, &0, in_tps, &"", in_day, &"NO_CONSUMER"]),
+                false => table.row(&[topic, group, diff_total, in_tps, out_tps, in_day, out_day]),
+            }
         }
-        out
+        table.text
     }
 }
 

@@ -10,9 +10,9 @@ fn is_chinese(text: &str) -> bool {
 }
 
 /// The keys of a table that occur twice, or that nothing needs.
-fn superfluous(words: Words, needed: &BTreeSet<String>) -> Vec<&'static str> {
+fn superfluous(words: &'static Words, needed: &BTreeSet<String>) -> Vec<&'static str> {
     let mut seen = BTreeSet::new();
-    words.iter().map(|(key, _)| *key).filter(|key| !needed.contains(*key) || !seen.insert(*key)).collect()
+    words.iter().map(|(key, _)| key).filter(|key| !needed.contains(*key) || !seen.insert(*key)).collect()
 }
 
 #[test]
@@ -20,12 +20,12 @@ fn every_operation_and_argument_has_chinese_and_no_text_is_left_over() {
     let names: BTreeSet<String> = operations().map(|it| format!("{} {}", it.noun, it.verb)).collect();
     let helps: BTreeSet<String> =
         operations().flat_map(|it| it.arguments).map(|argument| argument.help.to_owned()).collect();
-    let missing: Vec<_> = names.iter().filter(|name| word(about::ABOUT, name).is_none()).collect();
+    let missing: Vec<_> = names.iter().filter(|name| ABOUT.get(name).is_none()).collect();
     assert!(missing.is_empty(), "{missing:#?}");
-    let missing: Vec<_> = helps.iter().filter(|help| word(help::HELP, help).is_none()).collect();
+    let missing: Vec<_> = helps.iter().filter(|help| HELP.get(help).is_none()).collect();
     assert!(missing.is_empty(), "{missing:#?}");
-    assert_eq!(superfluous(about::ABOUT, &names), [""; 0]);
-    assert_eq!(superfluous(help::HELP, &helps), [""; 0]);
+    assert_eq!(superfluous(&ABOUT, &names), [""; 0]);
+    assert_eq!(superfluous(&HELP, &helps), [""; 0]);
 }
 
 #[test]
@@ -34,18 +34,25 @@ fn every_flag_has_chinese() {
         .subcommand(AdminCommand::augment_args(Command::new("admin")))
         .subcommand(DoctorCommand::augment_args(Command::new("doctor")))
         .subcommand(TopCommand::augment_args(Command::new("top")));
-    assert_eq!(untranslated(&root, &[]), [""; 0]);
+    assert_eq!(untranslated(&root, &Words::new("")), [""; 0]);
+}
+
+#[test]
+fn every_line_is_a_text_and_its_translation_once() {
+    for words in [&ABOUT, &HELP, &COLUMNS, &ERRORS, &FLAGS, &SCREEN, &CLAP] {
+        let lines: BTreeSet<_> = words.file.lines().collect();
+        let texts: BTreeSet<_> = words.iter().map(|(english, _)| english).collect();
+        assert!(!texts.is_empty() && lines.iter().all(|line| line.matches('\t').count() == 1), "{lines:#?}");
+        assert_eq!(words.file.lines().count(), texts.len(), "a text twice among {texts:#?}");
+    }
 }
 
 #[test]
 fn chinese_texts_are_chinese() {
-    for (english, chinese) in
-        [about::ABOUT, help::HELP, columns::COLUMNS, errors::ERRORS, screen::SCREEN, CLAP]
-            .into_iter()
-            .flatten()
-    {
+    let all = [&ABOUT, &HELP, &COLUMNS, &ERRORS, &SCREEN, &CLAP];
+    for (english, chinese) in all.into_iter().flat_map(|words| words.iter()) {
         let is_term = !chinese.contains(' ') && chinese.len() < 16;
-        assert!(is_chinese(chinese) || is_term || chinese == &"'", "{english}: {chinese}");
+        assert!(is_chinese(chinese) || is_term || chinese == "'", "{english}: {chinese}");
         assert!(!is_chinese(english) || english == chinese, "{english}");
     }
 }
@@ -95,7 +102,7 @@ fn every_error_has_chinese() {
             } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
                 let source = std::fs::read_to_string(&path).unwrap();
                 let texts = templates(&source).into_iter().map(|text| plain(&text));
-                missing.extend(texts.filter(|text| word(errors::ERRORS, text).is_none()));
+                missing.extend(texts.filter(|text| ERRORS.get(text).is_none()));
             }
         }
     }
@@ -117,7 +124,7 @@ fn errors_keep_their_values() {
 #[test]
 fn help_is_printed_in_chinese() {
     let command = AdminCommand::augment_args(Command::new("admin"));
-    let command = localize(command, Lang::Zh, &[]);
+    let command = localize(command, Lang::Zh, &Words::new(""));
     let output =
         command.try_get_matches_from(["admin", "topic", "create", "--help"]).unwrap_err().to_string();
     let output = localize_output(&output, Lang::Zh);
@@ -137,7 +144,7 @@ fn the_screens_of_top_are_chinese() {
     let drawn = include_str!("../top/draw.rs").split("say(\"").skip(1);
     texts.extend(drawn.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
     texts.extend([crate::top::HELP, crate::top::HINTS].map(str::to_owned));
-    let missing: Vec<_> = texts.iter().filter(|text| word(screen::SCREEN, text).is_none()).collect();
+    let missing: Vec<_> = texts.iter().filter(|text| SCREEN.get(text).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    assert_eq!(superfluous(screen::SCREEN, &texts), [""; 0]);
+    assert_eq!(superfluous(&SCREEN, &texts), [""; 0]);
 }

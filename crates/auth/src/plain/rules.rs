@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wire::codes::request;
 use wire::names::TRACE_TOPIC;
 
 use super::PlainAcl;
@@ -17,47 +16,6 @@ use crate::error::{AuthError, shown};
 use crate::names::{Action, Actions, ResourceType};
 use crate::resource::{Needed, Resource};
 use crate::signature::{ACCESS_KEY, Older, Signed, SigningKey};
-
-/// Requests whose topics and groups ACL 1.0 checks (`PlainAccessResource.parse`). All others need a signature only,
-/// or an administrator. Their needs differ from those of Auth 2.0:
-///
-/// | request | needs |
-/// |---|---|
-/// | 10, 310 | `Pub` on the topic; to a retry topic: `Sub` on the group of the field `group` (`a`), whatever the topic says |
-/// | 36 | `Sub` on `group`, `Pub` on `originTopic` |
-/// | 11, 15 | `Sub` on `topic`, `Sub` on `consumerGroup` |
-/// | 12 | `Sub` on `topic` |
-/// | 34 | for each consumer `Sub` on its group and on each topic it subscribes to |
-/// | 35, 38 | `Sub` on `consumerGroup` |
-pub const CHECKED: [i32; 9] = [
-    request::SEND_MESSAGE,
-    request::SEND_MESSAGE_V2,
-    request::CONSUMER_SEND_MSG_BACK,
-    request::PULL_MESSAGE,
-    request::QUERY_MESSAGE,
-    request::HEART_BEAT,
-    request::UNREGISTER_CLIENT,
-    request::GET_CONSUMER_LIST_BY_GROUP,
-    request::UPDATE_CONSUMER_OFFSET,
-];
-
-/// The requests about the rules themselves: change and remove an account, versions, white list.
-pub const RULE_REQUESTS: std::ops::RangeInclusive<i32> = 50..=53;
-
-/// The requests about users and acls of Auth 2.0, which can be made ready while ACL 1.0 is on.
-const USER_REQUESTS: std::ops::RangeInclusive<i32> = request::AUTH_CREATE_USER..=request::AUTH_LIST_ACL;
-
-/// Requests that only administrators may send: the codes of `Permission.ADMIN_CODE`, and their forms for many topics
-/// or groups, which 4.9.8 does not have.
-const ADMINISTRATION: [i32; 7] = [
-    request::UPDATE_AND_CREATE_TOPIC,
-    request::UPDATE_AND_CREATE_TOPIC_LIST,
-    request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-    request::UPDATE_BROKER_CONFIG,
-    request::DELETE_TOPIC_IN_BROKER,
-    request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    request::DELETE_SUBSCRIPTIONGROUP,
-];
 
 /// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
 const KEY_CHARACTERS: usize = 6;
@@ -102,6 +60,10 @@ impl Account {
             path,
             written,
         })
+    }
+
+    fn is_admin(&self) -> bool {
+        self.written.admin == Some(true)
     }
 }
 
@@ -185,30 +147,31 @@ impl PlainAcl {
         Ok(PlainIdentity(Some(account.clone())))
     }
 
-    /// Decides whether a caller may send a request that needs all of `needed`, which counts for the codes of [`CHECKED`] only.
+    /// Checks that a caller may send a request for administrators.
     ///
     /// # Errors
-    /// [`AuthError::Plain`] with RocketMQ's text: the request is for administrators, or a permission is missing.
-    pub fn decide(
-        &self,
-        identity: &PlainIdentity,
-        code: i32,
-        needed: &[Needed<'_>],
-    ) -> Result<(), AuthError> {
+    /// [`AuthError::Plain`] with RocketMQ's text.
+    pub fn check_administrator(&self, identity: &PlainIdentity, code: i32) -> Result<(), AuthError> {
         let Some(account) = &identity.0 else { return Ok(()) };
-        let needed = if CHECKED.contains(&code) { needed } else { &[] };
+        if account.is_admin() {
+            return Ok(());
+        }
+        let name = shown(&account.written.access_key);
+        let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
+        Err(AuthError::Plain(text))
+    }
+
+    /// Decides whether a caller may send a request that needs all of `needed`.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`] with RocketMQ's text: a permission is missing.
+    pub fn decide(&self, identity: &PlainIdentity, needed: &[Needed<'_>]) -> Result<(), AuthError> {
+        let Some(account) = &identity.0 else { return Ok(()) };
         let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
         if needed.contains(&traces) {
             return Ok(());
         }
-        let is_admin = account.written.admin == Some(true);
-        let is_about_rules = RULE_REQUESTS.contains(&code) || USER_REQUESTS.contains(&code);
-        if (ADMINISTRATION.contains(&code) || is_about_rules) && !is_admin {
-            let name = shown(&account.written.access_key);
-            let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
-            return Err(AuthError::Plain(text));
-        }
-        if is_admin && account.topics.is_empty() && account.groups.is_empty() {
+        if account.is_admin() && account.topics.is_empty() && account.groups.is_empty() {
             return Ok(());
         }
         for Needed { resource, actions } in needed {

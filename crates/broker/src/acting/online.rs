@@ -14,8 +14,8 @@ use wire::frame::FrameWriter;
 
 use super::members::{MASTER, slaves};
 use super::{Group, GroupError, no_fields, pause, within};
-use crate::broker::Broker;
 use crate::master_services;
+use crate::parts::{Delivery, GroupParts, Replication, Runtime};
 use crate::role::BrokerRole;
 
 /// Longest wait for a connection for the log (`HAConnectionStateNotificationService`).
@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl Group {
     /// Returns when this broker serves.
     pub(super) async fn come_online(&mut self) {
-        if self.broker.replication.role.current() != BrokerRole::Fenced {
+        if self.parts.replication.role.current() != BrokerRole::Fenced {
             return;
         }
         let mut logged = String::new();
@@ -39,23 +39,23 @@ impl Group {
             }
             pause(RETRY_PAUSE).await;
         }
-        serve(&self.broker);
+        serve(&self.parts.delivery, &self.parts.replication, &self.parts.runtime);
     }
 
     /// Does the necessary exchange before this broker serves.
     async fn prepare(&mut self) -> Result<(), GroupError> {
-        if self.broker.runtime.config.name_servers().is_empty() {
+        if self.parts.runtime.config.name_servers().is_empty() {
             // No name server shows a slave as master.
             return Ok(());
         }
         let members = self.members().await.ok_or(GroupError::NoMembers)?;
-        if self.broker.runtime.config.is_slave() {
+        if self.parts.runtime.config.is_slave() {
             return match members.get(&MASTER) {
                 Some(master) => self.connect_to(master).await,
                 None => Ok(()),
             };
         }
-        for slave in slaves(members, &self.broker.address()) {
+        for slave in slaves(members, &self.parts.identity.address()) {
             self.take_back(&slave).await?;
         }
         Ok(())
@@ -66,27 +66,27 @@ impl Group {
         let peer = self.dial(master).await?;
         let reply = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
         let Some(ha) = reply.text("masterHaAddress").filter(|ha| !ha.is_empty()) else { return Ok(()) };
-        self.broker.replication.replicas.learn(None, Some(ha));
-        let follows = |broker: &Broker| broker.replication.replicas.follows();
+        self.parts.replication.replicas.learn(None, Some(ha));
+        let follows = |parts: &GroupParts| parts.replication.replicas.follows();
         self.wait_for(follows).await.ok_or_else(|| GroupError::NotConnected(master.to_owned()))
     }
 
     /// Waits until the slave at this address connects for the log, and takes back its newer state.
     async fn take_back(&self, slave: &str) -> Result<(), GroupError> {
-        let broker = &*self.broker;
+        let parts = &*self.parts;
         let resolved = net::resolve(slave).await;
         let addresses = resolved.map_err(|error| GroupError::Unreachable(slave.to_owned(), error))?;
         let peer = self.dial(slave).await?;
         let write = |writer: FrameWriter<'_>| {
-            let writer = writer.text("masterHaAddress", &broker.ha_address());
+            let writer = writer.text("masterHaAddress", &parts.identity.ha_address());
             let writer =
-                writer.number("masterFlushOffset", broker.replication.acting.log_end_at_start().get());
-            writer.text("masterAddress", &broker.address()).finish(b"");
+                writer.number("masterFlushOffset", parts.replication.acting.log_end_at_start().get());
+            writer.text("masterAddress", &parts.identity.address()).finish(b"");
         };
         self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, write).await?;
         // A connection says which machine it comes from, and not from which broker of it.
-        let has_connected = |broker: &Broker| {
-            let slaves = broker.replication.replicas.slaves();
+        let has_connected = |parts: &GroupParts| {
+            let slaves = parts.replication.replicas.slaves();
             let mut reported = slaves.iter().filter(|slave| slave.has_reported());
             reported.any(|slave| {
                 addresses.iter().any(|at| at.ip().to_canonical() == slave.remote.ip().to_canonical())
@@ -97,22 +97,22 @@ impl Group {
     }
 
     async fn take_positions(&self, slave: &str, peer: &ConnectionHandle) -> Result<(), GroupError> {
-        let broker = &*self.broker;
+        let parts = &*self.parts;
         let offsets: ConsumerOffsetTable = self.read(slave, peer, request::GET_ALL_CONSUMER_OFFSET).await?;
         let delays: DelayOffsetTable = self.read(slave, peer, request::GET_ALL_DELAY_OFFSET).await?;
         tracing::info!(slave, entries = offsets.offset_table.len(), "the offsets of a slave are taken back");
         let is_known = |topic: &str, group: &str| {
-            broker.tables.topics.find(topic).is_some() && broker.tables.groups.find(group).is_some()
+            parts.tables.topics.find(topic).is_some() && parts.tables.groups.find(group).is_some()
         };
-        broker.tables.offsets.take_back(offsets, is_known);
-        Ok(broker.delivery.schedule.take_back(delays)?)
+        parts.tables.offsets.take_back(offsets, is_known);
+        Ok(parts.delivery.schedule.take_back(delays)?)
     }
 
     /// Waits until `is_so` holds after a change of the connections for the log. Returns `None` after a timeout.
-    async fn wait_for(&self, is_so: impl Fn(&Broker) -> bool) -> Option<()> {
-        let mut news = self.broker.replication.replicas.connections();
+    async fn wait_for(&self, is_so: impl Fn(&GroupParts) -> bool) -> Option<()> {
+        let mut news = self.parts.replication.replicas.connections();
         within(CONNECTION_PATIENCE, async {
-            while !is_so(&self.broker) {
+            while !is_so(&self.parts) {
                 // The sender is part of the broker.
                 let _ = news.changed().await;
             }
@@ -122,13 +122,13 @@ impl Group {
 }
 
 /// Registers this broker and lets it serve.
-fn serve(broker: &Broker) {
-    if broker.runtime.config.is_slave() {
-        broker.replication.role.follow(broker.runtime.config.broker_id);
-        broker.replication.role.agree();
+fn serve(delivery: &Delivery, replication: &Replication, runtime: &Runtime) {
+    if runtime.config.is_slave() {
+        replication.role.follow(runtime.config.broker_id);
+        replication.role.agree();
     } else {
-        broker.replication.role.lead();
-        master_services::wake(broker);
+        replication.role.lead();
+        master_services::wake(delivery);
     }
-    tracing::info!(id = broker.replication.role.id(), "this broker has what its group has, and serves");
+    tracing::info!(id = replication.role.id(), "this broker has what its group has, and serves");
 }

@@ -75,8 +75,8 @@ impl World {
     }
 
     fn group(&self, fixture: &Fixture) -> Group {
-        let (broker, workers) = (fixture.broker.clone(), self.workers.clone());
-        Group { broker, workers, name_servers: HashMap::new(), handover_from: None }
+        let (parts, workers) = (fixture.broker.group_parts(), self.workers.clone());
+        Group { parts, workers, name_servers: HashMap::new(), handover_from: None }
     }
 }
 
@@ -125,7 +125,7 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
     let told = [0, 1, 3].map(|queue| offset(&master, queue));
     assert_eq!(told, [Some(7), Some(5), None], "only what is larger, and was committed while it was away");
     let known = slave.broker.replication.replicas.master().borrow().clone();
-    assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.ha_address())));
+    assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.identity.ha_address())));
 }
 
 /// A slave with a smaller id comes up, and later the master: the slave that acted first gives up its pops as well.
@@ -182,7 +182,7 @@ fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
     master.broker.tables.offsets.commit("G", "T", 0, 3);
     master.broker.delivery.schedule.set_offset(2, 6);
     let address = world.serve(&slave);
-    world.knows(&[(0, &master.broker.address()), (1, &address)]);
+    world.knows(&[(0, &master.broker.identity.address()), (1, &address)]);
     assert_eq!(master.broker.replication.role.current(), BrokerRole::Fenced);
     let mut told = slave.broker.replication.replicas.master();
     let connects = async {
@@ -195,7 +195,7 @@ fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
     };
     let mut group = world.group(&master);
     block_on(async { tokio::join!(group.come_online(), connects) });
-    assert_eq!(told.borrow().ha, Some(master.broker.ha_address()));
+    assert_eq!(told.borrow().ha, Some(master.broker.identity.ha_address()));
     assert_eq!(told.borrow().broker, None, "its tables are not taken before name servers know it");
     assert_eq!(master.broker.replication.role.current(), BrokerRole::Master);
     assert_eq!(offset(&master, 0), Some(9));

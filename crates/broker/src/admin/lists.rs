@@ -5,19 +5,23 @@ use wire::body::{SubscriptionGroupConfig, TopicConfig};
 
 use super::check_topic;
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::change::Change;
 use crate::change::GroupChange;
 use crate::change::TopicChange;
 use crate::groups::check_group;
+use crate::parts::{Delivery, Runtime};
 use crate::topics::attributes;
 
 /// Creates or changes topics. The attributes of each configuration are alterations: a name begins with `+`, which sets, or `-`,
 /// which removes.
-pub(crate) fn put_topics(broker: &Broker, list: Vec<TopicConfig>) -> Result<(), Refusal> {
+pub(crate) fn put_topics(
+    delivery: &Delivery,
+    runtime: &Runtime,
+    list: Vec<TopicConfig>,
+) -> Result<(), Refusal> {
     let mut topics = Vec::new();
     for mut config in list {
-        check_topic(broker, &config)?;
+        check_topic(delivery, runtime, &config)?;
         let text = |(name, value): (&String, &String)| match name.strip_prefix('-') {
             Some(_) => name.clone(),
             None => format!("{name}={value}"),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use wire::ha::BrokerId;
 
-use crate::broker::Broker;
+use crate::parts::{Replication, Runtime};
 use crate::replicas::SlaveProgress;
 use crate::retention::size;
 
@@ -14,22 +14,24 @@ const SILENCE_MS: u64 = 2_000;
 
 /// Returns the entries of the broker's runtime status about replication. A master has an entry for each slave, and a
 /// slave has a single entry.
-pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
-    if broker.replication.role.is_slave() {
-        return BTreeMap::from([("replicationMaster".to_owned(), of_master(broker))]);
+pub(super) fn status(replication: &Replication, runtime: &Runtime) -> BTreeMap<String, String> {
+    if replication.role.is_slave() {
+        return BTreeMap::from([("replicationMaster".to_owned(), of_master(replication, runtime))]);
     }
-    let slaves = broker.replication.replicas.slaves().into_iter();
-    slaves.map(|slave| (format!("replicationSlave_{}", slave.remote), of_slave(broker, &slave))).collect()
+    let slaves = replication.replicas.slaves().into_iter();
+    slaves
+        .map(|slave| (format!("replicationSlave_{}", slave.remote), of_slave(replication, runtime, &slave)))
+        .collect()
 }
 
 /// Returns the state of a slave's connection to its master.
-fn of_master(broker: &Broker) -> String {
-    let replicas = &broker.replication.replicas;
+fn of_master(replication: &Replication, runtime: &Runtime) -> String {
+    let replicas = &replication.replicas;
     let address = replicas.master().borrow().ha.clone();
     let address = address.unwrap_or_else(|| "an unknown address".to_owned());
-    let silent = silence(broker, replicas.upstream.read_ms.load(Ordering::Relaxed));
+    let silent = silence(runtime, replicas.upstream.read_ms.load(Ordering::Relaxed));
     let text = match replicas.upstream.trouble() {
-        _ if broker.replication.acting.is_acting() => "acts for its master, which is gone".to_owned(),
+        _ if replication.acting.is_acting() => "acts for its master, which is gone".to_owned(),
         _ if replicas.follows() => match silent {
             Some(silent) => format!("heard nothing from {address} for {silent}"),
             None => format!("follows {address}"),
@@ -44,25 +46,25 @@ fn of_master(broker: &Broker) -> String {
 }
 
 /// Returns the progress of a slave.
-fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
+fn of_slave(replication: &Replication, runtime: &Runtime, slave: &SlaveProgress) -> String {
     if let Some(trouble) = slave.trouble() {
         return format!("cannot follow: {trouble}");
     }
     if !slave.has_reported() {
         return "has not said where its log ends".to_owned();
     }
-    if let Some(silent) = silence(broker, slave.heard_ms.load(Ordering::Relaxed)) {
+    if let Some(silent) = silence(runtime, slave.heard_ms.load(Ordering::Relaxed)) {
         return format!("not in sync: heard nothing for {silent}");
     }
-    let gap = broker.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
-    if !broker.runtime.config.is_controlled() && !slave.is_known() {
+    let gap = replication.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
+    if !runtime.config.is_controlled() && !slave.is_known() {
         let gap = size(gap);
         return format!(
             "does not count: no broker at this address fetches the tables of this master, and no other slave lacks a connection; gap {gap}"
         );
     }
-    let speed = slave.sent.per_second(broker.now_ms());
-    let state = if is_in_sync(broker, slave, gap) { "in sync" } else { "not in sync" };
+    let speed = slave.sent.per_second(runtime.now_ms());
+    let state = if is_in_sync(replication, runtime, slave, gap) { "in sync" } else { "not in sync" };
     let text = format!("{state}: gap {}, {}/s", size(gap), size(speed));
     if gap == 0 || speed == 0 {
         return text;
@@ -71,24 +73,28 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
 }
 
 /// Time since the peer of a connection sent bytes; `None` if the time is at most the heartbeat interval.
-fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
-    let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
-    let is_silent =
-        heard_ms > 0 && silent_ms > broker.runtime.config.replication.heartbeat_interval_ms + SILENCE_MS;
+fn silence(runtime: &Runtime, heard_ms: i64) -> Option<String> {
+    let silent_ms = u64::try_from(runtime.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
+    let is_silent = heard_ms > 0 && silent_ms > runtime.config.replication.heartbeat_interval_ms + SILENCE_MS;
     is_silent.then(|| format!("{} s", silent_ms / 1000))
 }
 
 /// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync. A silent slave is
 /// not in sync, because a master that is cut off keeps its last set.
-pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
-    if silence(broker, slave.heard_ms.load(Ordering::Relaxed)).is_some() {
+pub(crate) fn is_in_sync(
+    replication: &Replication,
+    runtime: &Runtime,
+    slave: &SlaveProgress,
+    gap: u64,
+) -> bool {
+    if silence(runtime, slave.heard_ms.load(Ordering::Relaxed)).is_some() {
         return false;
     }
-    if broker.runtime.config.is_controlled() {
+    if runtime.config.is_controlled() {
         let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
-        return broker.replication.replicas.elected().in_sync.members.contains(&id);
+        return replication.replicas.elected().in_sync.members.contains(&id);
     }
-    slave.is_known() && gap < broker.runtime.config.replication.max_gap_bytes
+    slave.is_known() && gap < runtime.config.replication.max_gap_bytes
 }
 
 #[cfg(test)]
@@ -105,10 +111,10 @@ mod tests {
         fixture.put("T", 0, &[7; 5000], b"");
         let (broker, slave) = (&fixture.broker, Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap())));
         broker.replication.replicas.join(slave.clone());
-        let said = || status(broker)["replicationSlave_10.0.0.1:1"].clone();
+        let said = || status(&broker.replication, &broker.runtime)["replicationSlave_10.0.0.1:1"].clone();
         assert_eq!(said(), "has not said where its log ends");
         let end = broker.store.appended().get();
-        let now_ms = broker.now_ms();
+        let now_ms = broker.runtime.now_ms();
         slave.sent.add(1 << 20, now_ms - 1010);
         broker.replication.replicas.note_report(&slave, end - 4096);
         assert!(said().starts_with("does not count: ") && said().ends_with("; gap 4.0 KiB"), "{}", said());
@@ -142,7 +148,7 @@ mod tests {
             let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
             let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
-            let text = &status(broker)["replicationSlave_10.0.0.1:1"];
+            let text = &status(&broker.replication, &broker.runtime)["replicationSlave_10.0.0.1:1"];
             assert_eq!(text.starts_with("in sync"), is_in_sync, "{text}");
         }
     }
@@ -153,11 +159,11 @@ mod tests {
         let broker = &fixture.broker;
         broker.replication.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
         for (silent_ms, is_in_sync) in [(6_900, true), (7_500, false)] {
-            slave.heard_ms.store(broker.now_ms() - silent_ms, Ordering::Relaxed);
+            slave.heard_ms.store(broker.runtime.now_ms() - silent_ms, Ordering::Relaxed);
             let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
             let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
-            let text = &status(broker)["replicationSlave_10.0.0.1:1"];
+            let text = &status(&broker.replication, &broker.runtime)["replicationSlave_10.0.0.1:1"];
             assert_eq!(text == "not in sync: heard nothing for 7 s", !is_in_sync, "{text}");
         }
     }
@@ -168,19 +174,20 @@ mod tests {
             config.replication.role = Role::Slave;
         });
         let replicas = &fixture.broker.replication.replicas;
-        let said = || status(&fixture.broker)["replicationMaster"].clone();
+        let said =
+            || status(&fixture.broker.replication, &fixture.broker.runtime)["replicationMaster"].clone();
         assert_eq!(said(), "does not follow an unknown address yet");
         replicas.learn(None, Some("10.0.0.1:10912"));
         replicas.upstream.note_trouble("it cannot be reached".to_owned());
         assert_eq!(said(), "does not follow 10.0.0.1:10912: it cannot be reached");
         replicas.set_follows(true);
         assert_eq!(said(), "follows 10.0.0.1:10912");
-        replicas.upstream.note_read(20, fixture.broker.now_ms() - 12_500);
+        replicas.upstream.note_read(20, fixture.broker.runtime.now_ms() - 12_500);
         assert_eq!(said(), "heard nothing from 10.0.0.1:10912 for 12 s");
         fixture.broker.replication.acting.set_acting(true);
         assert_eq!(said(), "acts for its master, which is gone");
         fixture.broker.replication.acting.set_acting(false);
-        replicas.upstream.note_read(20, fixture.broker.now_ms());
+        replicas.upstream.note_read(20, fixture.broker.runtime.now_ms());
         replicas.upstream.note_clock(8_000, 1_000, 1_400);
         assert!(
             said().starts_with("follows 10.0.0.1:10912; the master's clock is 6.6 s ahead of"),

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use wire::codes::response;
 
-use crate::broker::Broker;
 use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
+use crate::parts::{Delivery, Replication, Runtime, Tables};
 use crate::{Refusal, replication, system_topics};
 
 /// Returns all settings, with the present value of `flushDiskType`.
-pub(crate) fn config(broker: &Broker) -> Config {
-    let mut config = Config::clone(&broker.runtime.config);
-    config.store.flush = broker.replication.durability.mode();
+pub(crate) fn config(replication: &Replication, runtime: &Runtime) -> Config {
+    let mut config = Config::clone(&runtime.config);
+    config.store.flush = replication.durability.mode();
     config
 }
 
@@ -21,20 +20,20 @@ pub(crate) fn config(broker: &Broker) -> Config {
 /// makes none. `then` is called with remarks for the operator when the changes have taken effect, before this function returns
 /// or later. May wait for the disk.
 pub(crate) fn update_config(
-    broker: &Arc<Broker>,
+    delivery: &Delivery,
+    runtime: &Runtime,
     from: SocketAddr,
     changes: BTreeMap<String, String>,
     then: impl FnOnce(&[String]) + Send + 'static,
 ) -> Result<(), Refusal> {
     // Held to the end, so that the file gets the changes in the order in which they take effect.
-    let _changing =
-        broker.runtime.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _changing = runtime.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let not_changed = |error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),
     };
-    let update = update(&broker.runtime.config, changes).map_err(not_changed)?;
-    let file = broker.tables.files.at(update.config.file());
+    let update = update(&runtime.config, changes).map_err(not_changed)?;
+    let file = delivery.tables.files.at(update.config.file());
     let text =
         if update.written.is_empty() { String::new() } else { merged(&file.read_text()?, &update.written) };
     // Checked before the file is written, so that the file never has settings that stop a start.
@@ -53,35 +52,40 @@ pub(crate) fn update_config(
     }
     let refuse = |error: TooManySets| Refusal::error(error.to_string());
     // Checked before the file is written, so that the file never has settings that were not taken.
-    broker.runtime.config.admits(&config).map_err(refuse)?;
+    runtime.config.admits(&config).map_err(refuse)?;
     file.write(text.as_bytes())?;
-    let (now, flush) = (broker.replication.durability.mode(), config.store.flush);
-    if flush == store::FlushMode::Async && broker.runtime.config.is_controlled() {
-        replication::note_flushed_later(broker)?;
+    let (now, flush) = (delivery.replication.durability.mode(), config.store.flush);
+    if flush == store::FlushMode::Async && runtime.config.is_controlled() {
+        replication::note_flushed_later(&delivery.tables, runtime)?;
     }
-    broker.runtime.config.replace(config).map_err(refuse)?;
+    runtime.config.replace(config).map_err(refuse)?;
     tracing::info!(%from, ?written, "settings were changed");
-    take_effect(broker, written.keys().map(String::as_str))?;
+    take_effect(&delivery.tables, delivery, runtime, written.keys().map(String::as_str))?;
     if now == flush {
         then(&notes);
     } else {
-        broker.replication.durability.set_mode(flush, move || then(&notes));
+        delivery.replication.durability.set_mode(flush, move || then(&notes));
     }
     Ok(())
 }
 
 /// Applies changed settings that have an effect beyond the next read.
-fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Result<(), Refusal> {
+fn take_effect<'k>(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    keys: impl Iterator<Item = &'k str>,
+) -> Result<(), Refusal> {
     for key in keys {
         match key {
             // Registers all topics anew, because name servers store the permission per topic.
-            "brokerPermission" => broker.tables.topics.renew(None, broker.now_ms()),
+            "brokerPermission" => tables.topics.renew(None, runtime.now_ms()),
             // The template for automatically created topics holds whether any may be created.
-            "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,
+            "autoCreateTopicEnable" => system_topics::create_system_topics(tables, delivery, runtime)?,
             // The template also holds the largest number of queues of such a topic.
-            "defaultTopicQueueNums" => system_topics::renew_template(broker)?,
-            "namesrvAddr" => broker.replication.registration_acks.change_name_servers(),
-            "timerStopEnqueue" | "timerStopDequeue" => broker.delivery.timer.wakeup().wake(),
+            "defaultTopicQueueNums" => system_topics::renew_template(tables, delivery, runtime)?,
+            "namesrvAddr" => delivery.replication.registration_acks.change_name_servers(),
+            "timerStopEnqueue" | "timerStopDequeue" => delivery.timer.wakeup().wake(),
             _ => {}
         }
     }

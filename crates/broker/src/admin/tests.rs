@@ -25,7 +25,12 @@ fn topics_with_the_names_of_cluster_and_broker_are_the_brokers_own() {
         config.trace_topic_enable = true;
         config.trace_topic = "Traces".to_owned();
     });
-    crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+    crate::system_topics::create_system_topics(
+        &fixture.broker.tables,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+    )
+    .unwrap();
     let version = fixture.broker.tables.topics.version();
     for name in ["C", "b", "C_REPLY_TOPIC", "Traces", "TBW102"] {
         let refused = (29, format!("The topic[{name}] is conflict with system topic."));
@@ -114,11 +119,21 @@ fn a_changed_number_of_queues_counts_for_new_topics_and_a_start_keeps_the_stored
         let config = topics.find("TBW102").unwrap().config.clone();
         (config.read_queue_nums, config.write_queue_nums, config.perm)
     };
-    crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+    crate::system_topics::create_system_topics(
+        &fixture.broker.tables,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+    )
+    .unwrap();
     assert_eq!(queues(), (4, 4, 7));
     let change = |text: &str| fixture.ask(request::UPDATE_BROKER_CONFIG, &[], text.as_bytes()).0;
     assert_eq!(change("defaultTopicQueueNums=16"), 0);
     assert_eq!(queues(), (16, 16, 7));
-    crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+    crate::system_topics::create_system_topics(
+        &fixture.broker.tables,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+    )
+    .unwrap();
     assert_eq!(queues(), (16, 16, 7));
 }

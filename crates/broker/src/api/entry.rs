@@ -9,7 +9,6 @@ use auth::{Answer, AuthError, Denied, Identity, Mark, Metadata, Request};
 
 use super::{Api, Need};
 use crate::Refusal;
-use crate::gate::Verified;
 
 /// Reason why a request is not served, and the delay of its response. An address with many failures gets late
 /// responses.
@@ -74,7 +73,7 @@ impl Api {
         remote: SocketAddr,
         needs: &[Need<'_>],
     ) -> Result<(), Refusal> {
-        let request = (Verified::User(user.clone()), Request::Message(message));
+        let request = (user.clone(), Request::Message(message));
         let decided = self.broker.sessions.gate.authorize(self.now_ms(), request, origin(remote), needs);
         decided.map(drop).map_err(|denied| denied.error.into())
     }

@@ -8,47 +8,31 @@ use tokio::sync::Notify;
 use wire::units::LogOffset;
 
 use super::waits::stopping;
-use super::{Api, Invisible, PopRequest, PopStatus, Popped, PoppedMessage};
+use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
 use crate::Refusal;
 use crate::pop::{self, revive_records::ReviveRecords};
-use crate::reply_sink::{PullAnswer, Reply, ReplySink, ReplyWriter};
+use crate::reply_sink::{PopSink, PopWork, PopWriter, ReplySink};
 use crate::send::not_put;
 
 /// Status and result of a pop.
 type Answer = Result<(PopStatus, Popped), Refusal>;
 
-/// Receiver of a pop's response.
-#[derive(Default)]
-struct Taken {
-    answer: Option<Answer>,
-    /// Required by [`ReplyWriter::pull`]; a pop never writes a pull answer.
-    unused: Vec<u8>,
-}
-
-impl ReplyWriter for Taken {
-    fn pull(&mut self, _: &PullAnswer<'_>, _: usize) -> &mut Vec<u8> {
-        &mut self.unused
-    }
-
-    fn take_back(&mut self) {
-        self.answer = None;
-    }
-
+impl PopWriter for Option<Answer> {
     fn popped(&mut self, status: PopStatus, popped: Popped, _: i64) {
-        self.answer = Some(Ok((status, popped)));
+        *self = Some(Ok((status, popped)));
     }
 
     fn noticed(&mut self, _: bool, _: bool) {}
 
     fn refused(&mut self, refusal: &Refusal) {
-        self.answer = Some(Err(refusal.clone()));
+        *self = Some(Err(refusal.clone()));
     }
 }
 
 /// Event of a waiting pop.
 enum Event {
     /// The task of the call must run the pop again.
-    Run(Reply),
+    Run(PopWork),
     Answered(Answer),
     /// The broker forgot the pop.
     Forgotten,
@@ -109,22 +93,24 @@ impl ReplySink for Sink {
         self.cancelled.load(Ordering::SeqCst) || self.events.strong_count() == 0
     }
 
-    fn run(&self, reply: Reply) {
+    fn charge(&self) -> Box<dyn Send> {
+        Box::new(())
+    }
+}
+
+impl PopSink for Sink {
+    fn run(&self, reply: PopWork) {
         // A call that has ended drops the work, which then wakes another pop.
         self.push(Event::Run(reply));
     }
 
-    fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
-        let mut taken = Taken::default();
-        reply(&mut taken);
-        if let Some(answer) = taken.answer {
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn PopWriter)) {
+        let mut answer: Option<Answer> = None;
+        reply(&mut answer);
+        if let Some(answer) = answer {
             // Messages of a call that has ended come again after their invisible time.
             self.push(Event::Answered(answer));
         }
-    }
-
-    fn charge(&self) -> Box<dyn Send> {
-        Box::new(())
     }
 }
 
@@ -153,9 +139,9 @@ impl Held {
             match events.next().await {
                 Event::Answered(answer) => return answer,
                 Event::Run(reply) => {
-                    let mut taken = Taken::default();
-                    reply(&mut taken);
-                    if let Some(answer) = taken.answer {
+                    let mut answer: Option<Answer> = None;
+                    reply(&mut answer);
+                    if let Some(answer) = answer {
                         return answer;
                     }
                 }
@@ -183,15 +169,14 @@ impl Api {
         let mut held =
             Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
         let waiting = Mutex::new(None);
-        let later = || -> Arc<dyn ReplySink> {
+        let later = || -> Arc<dyn PopSink> {
             let events = Arc::<Events>::default();
             let sink = Sink { id, cancelled: cancelled.clone(), events: Arc::downgrade(&events) };
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
             Arc::new(sink)
         };
-        let mut taken = Taken::default();
-        self.until_stored(|| pop::pop(&self.broker, request, &mut taken, &later)).await?;
-        (held.answer, held.events) = (taken.answer, waiting.into_inner().unwrap_or_default());
+        self.until_stored(|| pop::pop(&self.broker.pops, request, &mut held.answer, &later)).await?;
+        held.events = waiting.into_inner().unwrap_or_default();
         Ok(held)
     }
 
@@ -205,15 +190,15 @@ impl Api {
         let stored = self
             .until_stored(|| {
                 let mut records = ReviveRecords::new(&broker.store);
-                let mut outcomes = pop::acks(broker, &mut records, messages);
+                let mut outcomes = pop::acks(&broker.pops, &mut records, messages);
                 let waits = |outcome: &Result<_, Refusal>| {
                     outcome.as_ref().is_err_and(|refusal| refusal.later.is_some())
                 };
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
-                let end = records.append(broker, broker.now_ms());
-                end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
+                let end = records.append(&broker.store, &broker.delivery, broker.runtime.now_ms());
+                end.map(|end| (outcomes, end)).map_err(|error| not_put(&broker.store, error))
             })
             .await;
         let (mut outcomes, end) =
@@ -240,11 +225,11 @@ impl Api {
     /// [`Api::change_invisible_time`], in order.
     pub async fn change_invisible_times(
         &self,
-        changes: &[(PoppedMessage<'_>, i64)],
+        changes: &[InvisibleTimeChange<'_>],
     ) -> Vec<Result<Option<Invisible>, Refusal>> {
         let mut outcomes = Vec::with_capacity(changes.len());
-        for (message, invisible_ms) in changes {
-            let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
+        for InvisibleTimeChange { message, invisible_ms, .. } in changes {
+            let change = || pop::change_invisible_time(&self.broker.pops, message, *invisible_ms);
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
@@ -262,7 +247,7 @@ impl Api {
         message: &PoppedMessage<'_>,
         invisible_ms: i64,
     ) -> Result<Option<Invisible>, Refusal> {
-        let change = || pop::change_invisible_time(&self.broker, message, invisible_ms);
+        let change = || pop::change_invisible_time(&self.broker.pops, message, invisible_ms);
         let changed = self.until_stored(change).await?;
         if let Some(changed) = &changed {
             self.durable(changed.end).await?;

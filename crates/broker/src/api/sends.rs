@@ -111,7 +111,7 @@ impl Sends {
         let stage = || {
             let (sender, receiver) = oneshot::channel();
             let Staging { sends, answers, is_due } = &mut *self.staging();
-            send::stage(&self.api.broker, sends, request, Cell::new(Some(sender)), answers)?;
+            send::stage(&self.api.broker.sends, sends, request, Cell::new(Some(sender)), answers)?;
             if !std::mem::replace(is_due, true) {
                 first();
             }
@@ -125,8 +125,8 @@ impl Sends {
     pub fn commit(&self) {
         let Staging { sends, answers, is_due } = &mut *self.staging();
         *is_due = false;
-        send::commit(&self.api.broker, sends, answers);
-        send::wake(&self.api.broker, sends);
+        send::commit(&self.api.broker.sends, sends, answers);
+        send::wake(&self.api.broker.delivery, sends);
     }
 
     fn staging(&self) -> MutexGuard<'_, Staging> {
@@ -152,9 +152,9 @@ impl Api {
         let stage = || {
             let (sender, receiver) = oneshot::channel();
             let mut staged = StagedSends::new(self.broker.store.batch());
-            send::stage_recall(&self.broker, &mut staged, caller, request, Cell::new(Some(sender)))?;
-            send::commit(&self.broker, &mut staged, &mut Answers::default());
-            send::wake(&self.broker, &mut staged);
+            send::stage_recall(&self.broker.sends, &mut staged, caller, request, Cell::new(Some(sender)))?;
+            send::commit(&self.broker.sends, &mut staged, &mut Answers::default());
+            send::wake(&self.broker.delivery, &mut staged);
             Ok(receiver)
         };
         let receiver = self.until_stored(stage).await?;
@@ -171,7 +171,7 @@ impl Api {
             let (broker, group) = (self.broker.clone(), group.to_owned());
             let done = self.in_disk_pool(move || {
                 let message = SendBack { group: &group, log_offset, delay_level: -1, times_max: Some(0) };
-                send_back::send_back(&broker, &message)
+                send_back::send_back(&broker.sends, &message)
             });
             match done.await {
                 Ok(end) => return self.durable(end).await,
@@ -193,8 +193,15 @@ impl Api {
     ) -> Result<(), Refusal> {
         let message = auth::Request::Message("apache.rocketmq.v2.EndTransactionRequest");
         let publish = Actions::of(&[Action::Pub]);
-        message_access::authorize(&self.broker, (caller, message), request.log_offset, publish)?;
-        let end = self.until_stored(|| transaction::end(&self.broker, request)).await?;
+        message_access::authorize(
+            &self.broker.store,
+            &self.broker.sessions,
+            &self.broker.runtime,
+            (caller, message),
+            request.log_offset,
+            publish,
+        )?;
+        let end = self.until_stored(|| transaction::end(&self.broker.engines, request)).await?;
         self.durable(end).await
     }
 }

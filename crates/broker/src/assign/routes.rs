@@ -10,7 +10,7 @@ use wire::body::{MessageQueue, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 
-use crate::broker::Broker;
+use crate::parts::{Runtime, Sessions, Tables};
 use crate::register::Silent;
 use crate::state::Queues;
 
@@ -18,38 +18,33 @@ use crate::state::Queues;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the cached queues of a topic if they are not too old. `None` if a name server must be asked first.
-pub(super) fn find(broker: &Broker, topic: &str) -> Option<Queues> {
-    broker.tables.routes.find(topic, broker.now_ms(), broker.tables.topics.generation())
+pub(super) fn find(tables: &Tables, runtime: &Runtime, topic: &str) -> Option<Queues> {
+    tables.routes.find(topic, runtime.now_ms(), tables.topics.generation())
 }
 
 /// Answers the waiting requests until the broker's tasks end.
-pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let Some(mut waiting) = broker.tables.routes.take_questions() else { return };
+pub(crate) async fn run(tables: &Tables, sessions: &Sessions, runtime: &Runtime, workers: Workers) {
+    let Some(mut waiting) = tables.routes.take_questions() else { return };
     let mut peers = HashMap::new();
     while let Some(question) = waiting.recv().await {
         let topic = &question.body.topic;
-        let queues = match find(&broker, topic) {
+        let queues = match find(tables, runtime, topic) {
             Some(queues) => queues,
-            None => match fetch(&broker, &workers, &mut peers, topic).await {
+            None => match fetch(sessions, runtime, &workers, &mut peers, topic).await {
                 Ok(queues) => {
-                    broker.tables.routes.keep(
-                        topic,
-                        broker.now_ms(),
-                        broker.tables.topics.generation(),
-                        queues.clone(),
-                    );
+                    tables.routes.keep(topic, runtime.now_ms(), tables.topics.generation(), queues.clone());
                     queues
                 }
                 // No name server gave a route: what was known last counts, and without that the client keeps the queues it has.
                 Err(NoRoute { is_answered }) => {
                     if !is_answered {
-                        broker.tables.routes.no_answer(broker.now_ms());
+                        tables.routes.no_answer(runtime.now_ms());
                     }
-                    find(&broker, topic).flatten()
+                    find(tables, runtime, topic).flatten()
                 }
             },
         };
-        super::answer(&broker, question, queues.as_ref().map(|queues| queues.as_slice()));
+        super::answer(tables, sessions, runtime, question, queues.as_ref().map(|queues| queues.as_slice()));
     }
 }
 
@@ -61,13 +56,14 @@ struct NoRoute {
 
 /// Asks the name servers one after the other for a topic's route.
 async fn fetch(
-    broker: &Broker,
+    sessions: &Sessions,
+    runtime: &Runtime,
     workers: &Workers,
     peers: &mut HashMap<String, Arc<ConnectionHandle>>,
     topic: &str,
 ) -> Result<Queues, NoRoute> {
     let mut is_answered = false;
-    for name_server in broker.runtime.config.name_servers() {
+    for name_server in runtime.config.name_servers() {
         let peer = match peers.get(&name_server).filter(|peer| !peer.is_closed()) {
             Some(peer) => peer.clone(),
             None => match workers.dial_name(&name_server, Arc::new(Silent)).await {
@@ -79,7 +75,7 @@ async fn fetch(
             },
         };
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic).finish(b"");
-        match broker.call(&peer, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
+        match sessions.call(&peer, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => {
                 is_answered = true;
                 match TopicRouteData::decode(&reply.body) {

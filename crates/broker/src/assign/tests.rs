@@ -94,11 +94,12 @@ fn strangers_get_nothing() {
 fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     let fixture = crate::testing::Fixture::new();
     let broker = &fixture.broker;
-    let known = || routes::find(broker, "T").map(|queues| text(queues.as_deref().cloned()));
+    let known =
+        || routes::find(&broker.tables, &broker.runtime, "T").map(|queues| text(queues.as_deref().cloned()));
     assert_eq!(known(), None, "a name server is asked");
     broker.tables.routes.keep(
         "T",
-        broker.now_ms(),
+        broker.runtime.now_ms(),
         broker.tables.topics.generation(),
         Some(Arc::new(queues(4))),
     );
@@ -106,7 +107,11 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     // A change of the broker's topics makes it ask the name server again.
     fixture.queue("U", 0);
     assert_eq!(known(), None);
-    broker.tables.routes.no_answer(broker.now_ms());
+    broker.tables.routes.no_answer(broker.runtime.now_ms());
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
-    assert_eq!(routes::find(broker, "unknown"), Some(None), "the client keeps what it has");
+    assert_eq!(
+        routes::find(&broker.tables, &broker.runtime, "unknown"),
+        Some(None),
+        "the client keeps what it has"
+    );
 }

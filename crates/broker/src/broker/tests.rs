@@ -12,6 +12,7 @@ use wire::header::{PullHeader, SendHeader, pull_flag};
 use super::*;
 use crate::engine::{Engine, Next};
 use crate::housekeeping::{Saving, answer_expired};
+use crate::names;
 use crate::pop::revive::Reviver;
 use crate::position_writer::PositionWriter;
 use crate::remoting::{Dispatcher, Port};
@@ -56,19 +57,19 @@ impl World {
         let files = TimerConfig { log_file_bytes: 1 << 12, slots: 1000, roll_window_slots: 400, ..files };
         let files = TimerFiles::open(files, Arc::new(disk.clone())).unwrap();
         let (position_writer, writes) = PositionWriter::new();
-        let (fetch, fetcher) = Fetch::new(broker.clone(), files.log().clone());
-        let levels = DelayLevels::new(broker.clone(), position_writer.clone());
-        let timer = Scheduler::new(broker.clone(), files, fetch, position_writer).unwrap();
+        let (fetch, fetcher) = Fetch::new(broker.engines.clone(), files.log().clone());
+        let levels = DelayLevels::new(broker.engines.clone(), position_writer.clone());
+        let timer = Scheduler::new(broker.engines.clone(), files, fetch, position_writer).unwrap();
         let pulls = broker.clone();
         let engines: Vec<Box<dyn Engine>> = vec![
             Box::new(writes),
             Box::new(levels),
             Box::new(fetcher),
             Box::new(timer),
-            Box::new(Reviver::new(broker.clone())),
-            Box::new(Checks::new(broker.clone())),
-            Box::new(Saving::new(broker.clone())),
-            Box::new(move |now_ms| answer_expired(&pulls, now_ms)),
+            Box::new(Reviver::new(broker.pops.clone())),
+            Box::new(Checks::new(broker.engines.clone())),
+            Box::new(Saving::new(broker.housekeeping_parts())),
+            Box::new(move |now_ms| answer_expired(&pulls.sessions, &pulls.pulls, now_ms)),
         ];
         Self { disk, clock, fixture, engines, trace }
     }
@@ -96,7 +97,7 @@ impl World {
 
     /// Adds an event to the trace, with its time and the progress of the queue.
     fn note(&mut self, what: &str) {
-        let Some(queue) = self.fixture.broker.log_queue("T", 0) else { return };
+        let Some(queue) = self.fixture.broker.tables.log_queue("T", 0) else { return };
         let (at_ms, end) = (self.clock.now_ms() - START_MS, queue.index.max());
         self.trace.push(format!("{at_ms} {end} {what}"));
     }

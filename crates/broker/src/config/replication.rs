@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use net::ReplicationTls;
 use replica::acks::{AckConfig, Mode};
-use replica::classic::MasterConfig;
+use replica::master::MasterConfig;
 use replica::slave_log::SlaveConfig;
-use replica::switch;
 use replica::transfer::TransferConfig;
 use store::FlushMode;
 
@@ -127,16 +126,14 @@ impl Replication {
 
     /// The settings as the state machine of a classic master takes them.
     pub(crate) fn of_master(&self, store: &store::Config) -> MasterConfig {
-        MasterConfig { transfer: self.transfer(store), acks: self.acks() }
+        MasterConfig { transfer: self.transfer(store), acks: self.acks(), in_sync: self.controller.in_sync() }
     }
 
     /// The settings as the state machine of an elected master takes them.
-    pub(crate) fn of_elected(&self, store: &store::Config) -> switch::MasterConfig {
-        switch::MasterConfig {
-            transfer: self.transfer(store),
-            acks: AckConfig { mode: Mode::Controller, is_all_ack: self.controller.is_all_ack, ..self.acks() },
-            in_sync: self.controller.in_sync(),
-        }
+    pub(crate) fn of_elected(&self, store: &store::Config) -> MasterConfig {
+        let acks =
+            AckConfig { mode: Mode::Controller, is_all_ack: self.controller.is_all_ack, ..self.acks() };
+        MasterConfig { acks, ..self.of_master(store) }
     }
 
     /// Returns the settings for the state machine of a slave, with the present flush mode.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 
 use crate::clients::Subscription;
-use crate::reply_sink::ReplySink;
+use crate::reply_sink::PopSink;
 
 /// Kind of a request.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Ask {
 /// A suspended pop or notification request.
 pub(crate) struct SuspendedPop {
     /// Receiver of the response.
-    pub(crate) sink: Arc<dyn ReplySink>,
+    pub(crate) sink: Arc<dyn PopSink>,
     /// The request, to be run again.
     pub(crate) ask: Arc<Ask>,
     /// Distinguishes requests with the same timeout.
@@ -225,7 +225,7 @@ type At = (i64, u64);
 struct Entry {
     waiters: Weak<Waiters>,
     place: ListEntry,
-    /// Id of the sink ([`ReplySink::id`]).
+    /// Id of the sink ([`ReplySink::id`](crate::reply_sink::ReplySink::id)).
     sink: u64,
 }
 
@@ -278,7 +278,7 @@ impl PopTimeouts {
     /// [`NoWait::Full`] when too many requests are suspended.
     pub(crate) fn hold(
         &self,
-        sink: &Arc<dyn ReplySink>,
+        sink: &Arc<dyn PopSink>,
         ask: &Arc<Ask>,
         bounds: Bounds,
     ) -> Result<u64, NoWait> {

@@ -11,7 +11,7 @@ use wire::body::group::SubscriptionGroupConfig;
 
 use crate::clients::Subscription;
 use crate::offsets::Reader;
-use crate::reply_sink::ReplySink;
+use crate::reply_sink::PullSink;
 
 /// Most suspended pulls of a broker: twenty groups that wait at 50,000 queues. A further pull is answered as busy; Java has no
 /// bound. Suspended pulls are not charged to their connections, which are read on.
@@ -44,7 +44,7 @@ pub(crate) struct PullAsk {
 /// Suspended pull. The code that takes the pull from a queue's list knows the queue.
 pub struct SuspendedPull {
     /// Receiver of the response.
-    pub(crate) sink: Arc<dyn ReplySink>,
+    pub(crate) sink: Arc<dyn PullSink>,
     /// The pull to run again; its offset moves past messages that did not match.
     pub(crate) ask: PullAsk,
     /// Configuration of the pull's group at the time of the pull.

@@ -4,7 +4,7 @@ use store::Unit;
 use wire::body::MessageQueue;
 use wire::units::QueueOffset;
 
-use crate::broker::Broker;
+use crate::parts::{OperatorParts, Replication, Tables};
 use crate::{Refusal, topics};
 
 /// Most queue units of a response.
@@ -25,29 +25,34 @@ pub(crate) struct TimeSpan {
 }
 
 /// The time span of every queue of a topic.
-pub(crate) fn consume_time_span(broker: &Broker, name: &str, group: &str) -> Result<Vec<TimeSpan>, Refusal> {
-    let topic = broker.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
+pub(crate) fn consume_time_span(
+    parts: &OperatorParts,
+    name: &str,
+    group: &str,
+) -> Result<Vec<TimeSpan>, Refusal> {
+    let topic = parts.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let queues = 0..topic.config.write_queue_nums;
-    Ok(queues.map(|queue_id| time_span(broker, name, queue_id, group)).collect())
+    Ok(queues.map(|queue_id| time_span(parts, name, queue_id, group)).collect())
 }
 
-fn time_span(broker: &Broker, topic: &str, queue_id: i32, group: &str) -> TimeSpan {
-    let queue = broker.log_queue(topic, queue_id);
-    let consumed = broker.tables.offsets.committed(group, topic, queue_id).unwrap_or(-1);
+fn time_span(parts: &OperatorParts, topic: &str, queue_id: i32, group: &str) -> TimeSpan {
+    let queue = parts.tables.log_queue(topic, queue_id);
+    let consumed = parts.tables.offsets.committed(group, topic, queue_id).unwrap_or(-1);
     let time_at = |offset: i64| {
         let offset = u64::try_from(offset).ok().map(QueueOffset::new)?;
-        broker.store.store_time(&queue.as_ref()?.index, offset).ok()?
+        parts.tables.store.store_time(&queue.as_ref()?.index, offset).ok()?
     };
-    let range = queue.as_ref().map(|queue| (queue.index.min().to_i64(), broker.visible_end(queue)));
+    let range =
+        queue.as_ref().map(|queue| (queue.index.min().to_i64(), parts.replication.visible_end(queue)));
     let (min, end) = range.unwrap_or_default();
     let first_ms = time_at(min);
     let next_ms = if consumed < end { time_at(consumed.max(min)) } else { None };
     TimeSpan {
-        queue: broker.message_queue(topic, queue_id),
+        queue: parts.runtime.message_queue(topic, queue_id),
         first_ms,
         last_ms: time_at(end - 1),
         consumed_ms: if consumed > 0 { time_at(consumed - 1) } else { first_ms },
-        delay_ms: next_ms.map_or(0, |next_ms| (broker.now_ms() - next_ms).max(0)),
+        delay_ms: next_ms.map_or(0, |next_ms| (parts.runtime.now_ms() - next_ms).max(0)),
     }
 }
 
@@ -72,12 +77,16 @@ pub(crate) struct QueueUnits {
 }
 
 /// Reads units of a queue.
-pub(crate) fn consume_queue(broker: &Broker, range: &QueueRange<'_>) -> Result<QueueUnits, Refusal> {
+pub(crate) fn consume_queue(
+    tables: &Tables,
+    replication: &Replication,
+    range: &QueueRange<'_>,
+) -> Result<QueueUnits, Refusal> {
     let QueueRange { topic, queue_id, first, count } = *range;
-    let queue = broker
+    let queue = tables
         .log_queue(topic, queue_id)
         .ok_or_else(|| Refusal::error(format!("{queue_id}@{topic} is not exist!")))?;
-    let (min, end) = (queue.index.min().to_i64(), broker.visible_end(&queue));
+    let (min, end) = (queue.index.min().to_i64(), replication.visible_end(&queue));
     if !(min..end).contains(&first) {
         return Ok(QueueUnits { min, end, units: None });
     }

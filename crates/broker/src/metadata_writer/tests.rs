@@ -67,7 +67,7 @@ fn changes_that_come_together_are_written_once_and_answered_behind_it() {
         assert!(put_topic(&fixture, peer, number, &format!("T{number}"), &[]).is_empty());
     }
     assert!(fixture.broker.tables.topics.find("T7").is_none() && one.pushed().is_empty());
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(version(&fixture), before + 1, "one write");
     let (even, odd) = (answers(one.pushed()), answers(two.pushed()));
     assert_eq!(even, (0..50).step_by(2).map(|number| (0, number)).collect::<Vec<_>>());
@@ -83,13 +83,13 @@ fn a_refused_change_leaves_the_others_of_its_round_alone() {
     put_topic(&fixture, &peer, 1, "Good", &[("attributes", "+message.type=FIFO")]);
     put_topic(&fixture, &peer, 2, "Bad", &[("attributes", "+what=1")]);
     put_topic(&fixture, &peer, 3, "Good", &[("attributes", "-message.type")]);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (1, 2), (0, 3)]);
     assert!(fixture.broker.tables.topics.find("Bad").is_none());
     assert!(fixture.broker.tables.topics.find("Good").unwrap().config.attributes.is_empty());
     let before = version(&fixture);
     put_topic(&fixture, &peer, 4, "Good", &[]);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 4)]);
     assert_eq!(version(&fixture), before, "the same once more is no change");
 }
@@ -102,12 +102,12 @@ fn when_the_file_cannot_be_written_everybody_is_told_and_nothing_is_visible() {
     std::fs::create_dir_all(&obstacle).unwrap();
     put_topic(&fixture, &peer, 1, "A", &[]);
     put_topic(&fixture, &peer, 2, "B", &[]);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(1, 1), (1, 2)]);
     assert!(fixture.broker.tables.topics.find("A").is_none());
     std::fs::remove_dir(&obstacle).unwrap();
     put_topic(&fixture, &peer, 3, "A", &[]);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 3)]);
 }
 
@@ -121,7 +121,7 @@ fn a_heartbeat_of_many_new_groups_is_one_write_of_each_file() {
     let head = Head::request(Encoding::Json, request::HEART_BEAT, 5);
     let before = (version(&fixture), fixture.broker.tables.groups.version().counter);
     assert!(ask(&fixture, &peer, head, |writer| writer, body.as_bytes()).is_empty());
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(
         (version(&fixture), fixture.broker.tables.groups.version().counter),
         (before.0 + 1, before.1 + 1)
@@ -151,7 +151,7 @@ fn sends_to_a_new_topic_are_stored_in_their_order_with_the_encoding_they_came_in
         let at_once = ask(&fixture, &peer, head, |writer| header.write(writer), &[b'a' + opaque as u8]);
         assert!(at_once.is_empty());
     }
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     let mut bytes = peer.pushed();
     let second = frame_length(&bytes).unwrap().unwrap();
     assert_eq!(bytes[second + 4], 1, "answered in the binary encoding");
@@ -168,7 +168,7 @@ fn a_topic_is_deleted_with_its_offsets() {
     fixture.broker.tables.offsets.commit("g", "T", 0, 7);
     let head = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, 1);
     ask(&fixture, &peer, head, |writer| writer.text("topic", "T"), b"");
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
     assert!(fixture.broker.tables.topics.find("T").is_none());
     assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
@@ -180,9 +180,9 @@ fn the_positions_of_a_deleted_topic_are_off_the_disk_before_its_connection_goes_
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.broker.tables.offsets.commit("g", "T", 0, 7);
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     let change = Change::from(TopicChange::Remove("T".to_owned()));
-    fixture.broker.store_changes(std::iter::once(change)).remove(0).unwrap();
+    fixture.broker.metadata_parts().store_changes(std::iter::once(change)).remove(0).unwrap();
     let fixture = fixture.killed();
     assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
 }
@@ -226,7 +226,7 @@ fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
 fn what_waits_is_written_when_the_broker_stops() {
     let fixture = Fixture::new();
     let peer = peer(1);
-    let mut writer = MetadataWriter::new(fixture.broker.clone());
+    let mut writer = MetadataWriter::new(fixture.broker.metadata_parts());
     put_topic(&fixture, &peer, 1, "T", &[]);
     writer.stop();
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
@@ -262,7 +262,7 @@ fn a_request_that_waits_is_charged_to_its_connection_until_it_is_answered() {
     assert!(one > 0);
     assert!(put_topic(&fixture, &peer, 2, "U", &[]).is_empty());
     assert_eq!(peer.unanswered(), 2 * one);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!((answers(peer.pushed()), peer.unanswered()), (vec![(0, 1), (0, 2)], 0));
 }
 
@@ -284,7 +284,7 @@ fn a_topic_deleted_and_made_again_in_one_round_is_there_and_begins_anew() {
     delete_topic(&fixture, &peer, 1, "T");
     delete_topic(&fixture, &peer, 2, "T");
     put_topic(&fixture, &peer, 3, "T", &[]);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2), (0, 3)]);
     assert_eq!(fixture.broker.tables.topics.find("T").unwrap().config.write_queue_nums, 4);
     assert_eq!(fixture.broker.tables.offsets.committed("g", "T", 0), None);
@@ -298,7 +298,7 @@ fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
     fixture.put("T", 0, b"old", b"");
     let generation = fixture.broker.tables.topics.generation();
     // As if the topic was created again while the deleted one was cleared away.
-    fixture.broker.clear_away(&[&"T".to_owned()]);
+    fixture.broker.metadata_parts().clear_away(&[&"T".to_owned()]);
     assert!(fixture.broker.tables.topics.generation() > generation, "whoever has it at hand looks again");
     fixture.put("T", 0, b"new", b"");
     assert_eq!(bodies(&fixture, "T"), [b"new"]);
@@ -331,7 +331,7 @@ fn who_waits_at_a_topic_that_is_deleted_asks_again() {
     fixture.broker.tables.groups.make("g", 1).unwrap();
     pull(&fixture, &peer);
     delete_topic(&fixture, &peer, 2, "T");
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 2), (response::PULL_RETRY_IMMEDIATELY, 1)]);
 }
 
@@ -360,7 +360,7 @@ fn everybody_who_pops_a_topic_that_is_deleted_asks_again() {
     (1..=3).for_each(|opaque| pop(opaque, -1));
     (4..=6).for_each(|opaque| pop(opaque, 1));
     delete_topic(&fixture, &peer, 7, "T");
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     let mut told = answers(peer.pushed());
     told.sort_unstable_by_key(|(_, opaque)| *opaque);
     let expected: Vec<_> =
@@ -374,13 +374,13 @@ fn a_late_copy_for_a_deleted_topic_wakes_who_waits_at_the_one_made_since() {
     let broker = &fixture.broker;
     let peer = peer(1);
     broker.tables.groups.make("g", 1).unwrap();
-    let nobodys = crate::schedule::target(broker, "T", 0, 1).unwrap();
+    let nobodys = crate::schedule::target(&broker.delivery, &broker.runtime, "T", 0, 1).unwrap();
     fixture.queue("T", 0);
     pull(&fixture, &peer);
     let mut batch = broker.store.batch();
     batch.push(&nobodys.index, &crate::testing::message(b"late", b"")).unwrap();
-    broker.store.append(&mut batch, broker.now_ms()).unwrap();
-    broker.grown(batch.end(), vec![nobodys]);
+    broker.store.append(&mut batch, broker.runtime.now_ms()).unwrap();
+    broker.delivery.grown(batch.end(), vec![nobodys]);
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
 }
 
@@ -397,7 +397,7 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
     put_topic(&fixture, &peer, 2, "U", &[("attributes", "+what=1")]);
     let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 3);
     ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g"}"#);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert!(fixture.broker.tables.topics.find("T").is_some());
     assert_eq!(answers(peer.pushed()), [(1, 2), (0, 3)], "what is refused or no topic waits for nobody");
     told.note("one", before + 1);
@@ -418,7 +418,7 @@ fn a_group_made_behind_its_deletion_stays() {
     ask(&fixture, &peer, delete, |writer| writer.text("groupName", "g"), b"");
     let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 2);
     ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g","retryMaxTimes":3}"#);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2)]);
     assert_eq!(fixture.broker.tables.groups.find("g").unwrap().retry_max_times, 3);
 }
@@ -433,7 +433,7 @@ fn the_offsets_of_a_deleted_group_are_off_the_disk_when_it_is_answered() {
     for group in ["cleaned", "kept", "unknown"] {
         fixture.broker.tables.offsets.commit(group, "T", 0, 7);
     }
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     for (group, clean) in [("cleaned", "true"), ("kept", "false"), ("unknown", "true")] {
         let fields = [("groupName", group), ("cleanOffset", clean)];
         assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
@@ -474,7 +474,7 @@ fn without_the_thread_that_writes_nobody_waits_in_vain() {
     let peer = peer(1);
     assert!(put_topic(&fixture, &peer, 1, "T", &[]).is_empty());
     // The same happens when the thread panics.
-    drop(MetadataWriter::new(fixture.broker.clone()));
+    drop(MetadataWriter::new(fixture.broker.metadata_parts()));
     assert_eq!(answers(peer.pushed()), [(response::SERVICE_NOT_AVAILABLE, 1)]);
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
     assert_eq!(answers(refused), [(response::SERVICE_NOT_AVAILABLE, 2)]);
@@ -487,6 +487,6 @@ fn counts_of_decisions_go_with_their_topic() {
     fixture.queue("T", 0);
     fixture.broker.delivery.transactions.lock().count_commit("T", 1);
     delete_topic(&fixture, &peer(1), 2, "T");
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     assert!(fixture.broker.delivery.transactions.lock().decisions().is_empty());
 }

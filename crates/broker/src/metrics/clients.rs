@@ -8,12 +8,12 @@ use wire::codes::{Language, version_name};
 use super::catalogue::{CONSUMERS, PRODUCERS};
 use super::exposition::Exposition;
 use super::labels::{flag, is_system_group};
-use crate::broker::Broker;
 use crate::clients::Member;
+use crate::parts::Sessions;
 
-pub(super) fn write(broker: &Broker, text: &mut Exposition) {
+pub(super) fn write(sessions: &Sessions, text: &mut Exposition) {
     let mut producers: BTreeMap<[String; 3], u64> = BTreeMap::new();
-    for member in broker.sessions.clients.all_producers().values().flatten() {
+    for member in sessions.clients.all_producers().values().flatten() {
         *producers.entry(kind(member)).or_default() += 1;
     }
     let mut family = text.family(&PRODUCERS);
@@ -23,7 +23,7 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     family.end();
 
     let mut family = text.family(&CONSUMERS);
-    for (group, (consume_type, members)) in broker.sessions.clients.all_consumers() {
+    for (group, (consume_type, members)) in sessions.clients.all_consumers() {
         let mut consumers: BTreeMap<[String; 3], u64> = BTreeMap::new();
         members.iter().for_each(|member| *consumers.entry(kind(member)).or_default() += 1);
         let (mode, is_system) = (mode(consume_type), flag(is_system_group(&group)));

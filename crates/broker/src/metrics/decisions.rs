@@ -2,11 +2,11 @@
 
 use super::catalogue::{COMMITS, FINISH_LATENCY, ROLLBACKS};
 use super::exposition::Exposition;
-use crate::broker::Broker;
+use crate::parts::Delivery;
 use crate::state::{Decisions, FINISH_BOUNDS_S};
 
-pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let decisions = broker.delivery.transactions.lock().decisions();
+pub(super) fn write(delivery: &Delivery, text: &mut Exposition) {
+    let decisions = delivery.transactions.lock().decisions();
     let commits: fn(&Decisions) -> u64 = |decisions| decisions.commits.iter().sum();
     let rollbacks: fn(&Decisions) -> u64 = |decisions| decisions.rollbacks;
     for (metric, figure) in [(&COMMITS, commits), (&ROLLBACKS, rollbacks)] {
@@ -43,7 +43,7 @@ mod tests {
         state.forget_topic("gone");
         drop(state);
         let mut text = Exposition::new(Vec::new(), 10, None);
-        write(broker, &mut text);
+        write(&broker.delivery, &mut text);
         let text = text.finish();
         for line in [
             "rocketmq_commit_messages_total{topic=\"T\"} 2.0",

@@ -10,8 +10,8 @@ use super::otlp::{
 };
 use super::scrape::{common_labels, figures};
 use super::{collector, logging};
-use crate::broker::Broker;
 use crate::clock::{pause, within};
+use crate::parts::{MetricsParts, Runtime};
 
 /// Name of the meter, as in Java.
 const METER: &str = "broker-meter";
@@ -26,19 +26,19 @@ pub(super) enum Destination {
 }
 
 /// Exports for ever.
-pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
-    let settings = broker.runtime.config.metrics.clone();
+pub(super) async fn run(state: Arc<MetricsParts>, destination: Destination) {
+    let settings = state.runtime.config.metrics.clone();
     let interval = match destination {
         Destination::Collector => settings.otlp_interval,
         Destination::Log => settings.log_interval,
     };
-    let start_ms = broker.now_ms();
+    let start_ms = state.runtime.now_ms();
     let mut deltas = settings.is_delta.then(Deltas::default);
     let mut failures = 0_u64;
     loop {
         pause(interval).await;
-        let now_ms = broker.now_ms();
-        let mut metrics = collect(&broker, start_ms, now_ms);
+        let now_ms = state.runtime.now_ms();
+        let mut metrics = collect(&state, start_ms, now_ms);
         if let Some(deltas) = &mut deltas {
             deltas.apply(&mut metrics, ns(now_ms));
         }
@@ -47,7 +47,7 @@ pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
             continue;
         }
         let batches = batches(metrics, settings.batch_max).into_iter();
-        let requests: Vec<_> = batches.map(|batch| request(&broker, batch)).collect();
+        let requests: Vec<_> = batches.map(|batch| request(&state.runtime, batch)).collect();
         let outcome = within(settings.otlp_timeout, collector::export(&settings, &requests)).await;
         match outcome.unwrap_or_else(|| Err(late(settings.otlp_timeout))) {
             Ok(()) => failures = 0,
@@ -70,17 +70,17 @@ fn ns(ms: i64) -> u64 {
 }
 
 /// Returns the present values of all metrics.
-pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric> {
+pub(super) fn collect(state: &MetricsParts, start_ms: i64, now_ms: i64) -> Vec<Metric> {
     let points = Points { metrics: Vec::new(), start_ns: ns(start_ms), time_ns: ns(now_ms) };
-    let config = &broker.runtime.config;
+    let config = &state.runtime.config;
     // The meter's name stands beside the metrics of an export.
     let mut common: Vec<_> =
-        common_labels(broker).into_iter().filter(|(name, _)| name != "otel_scope_name").collect();
+        common_labels(&state.runtime).into_iter().filter(|(name, _)| name != "otel_scope_name").collect();
     if config.metrics.is_delta {
         common.push(("aggregation".to_owned(), "delta".to_owned()));
     }
     let mut points = Exposition::points(common, config.metrics.series_max, points);
-    figures(broker, &mut points);
+    figures(state, &mut points);
     points.into_metrics()
 }
 
@@ -126,11 +126,11 @@ fn split(metric: &mut Metric, room: usize) -> Option<Metric> {
 }
 
 /// The request that exports some metrics.
-fn request(broker: &Broker, metrics: Vec<Metric>) -> Request {
+fn request(runtime: &Runtime, metrics: Vec<Metric>) -> Request {
     let own = [
         ("service.name", "vostok"),
         ("service.version", env!("CARGO_PKG_VERSION")),
-        ("service.instance.id", broker.runtime.config.broker_name.as_str()),
+        ("service.instance.id", runtime.config.broker_name.as_str()),
     ];
     let attributes: Vec<KeyValue> = own.map(attribute).into();
     let scope_metrics = vec![ScopeMetrics { scope: Some(Scope { name: METER.to_owned() }), metrics }];

@@ -23,9 +23,9 @@ use super::exposition::TEXT_FORMAT;
 use super::parts::Parts;
 use super::rocketmq_exporter;
 use super::scrape::scrape;
-use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::config::Exporter;
+use crate::parts::{MetricsParts, Replication, Runtime};
 use crate::role::BrokerRole;
 use crate::supervisor::SupervisedWork;
 
@@ -65,8 +65,8 @@ impl MetricsExporter {
     ///
     /// # Errors
     /// The host does not resolve, the port cannot be bound, or a thread cannot be started.
-    pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Option<Self>> {
-        let settings = &broker.runtime.config.metrics;
+    pub(crate) fn start(state: &Arc<MetricsParts>) -> io::Result<Option<Self>> {
+        let settings = &state.runtime.config.metrics;
         match settings.exporter {
             Exporter::Disable => return Ok(None),
             Exporter::OtlpGrpc if settings.otlp_target.is_empty() => {
@@ -76,27 +76,27 @@ impl MetricsExporter {
                 );
                 return Ok(None);
             }
-            Exporter::OtlpGrpc => return Self::exports(broker, Destination::Collector).map(Some),
-            Exporter::Log => return Self::exports(broker, Destination::Log).map(Some),
+            Exporter::OtlpGrpc => return Self::exports(state, Destination::Collector).map(Some),
+            Exporter::Log => return Self::exports(state, Destination::Log).map(Some),
             Exporter::Prom => {}
         }
         let listener = match settings.host.as_str() {
-            "" if broker.runtime.config.refusal_of_others.is_some() => {
+            "" if state.runtime.config.refusal_of_others.is_some() => {
                 StdListener::bind((Ipv4Addr::LOCALHOST, settings.port))
             }
-            "" if !broker.runtime.config.bind_address.is_unspecified() => {
-                StdListener::bind((broker.runtime.config.bind_address, settings.port))
+            "" if !state.runtime.config.bind_address.is_unspecified() => {
+                StdListener::bind((state.runtime.config.bind_address, settings.port))
             }
-            "" => StdListener::bind((broker.identity.store_host.ip(), settings.port)),
+            "" => StdListener::bind((state.identity.store_host.ip(), settings.port)),
             host => StdListener::bind((host, settings.port)),
         }?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let workers = Workers::start("metrics", 2, Limits::default())?;
-        let (broker, tasks) = (broker.clone(), workers.clone());
+        let (state, tasks) = (state.clone(), workers.clone());
         workers.spawn(FRONT, move || async move {
-            let supervisor = broker.runtime.supervisor.clone();
-            supervisor.task(SupervisedWork::Metrics, "metrics", accept(broker, listener, tasks)).await;
+            let supervisor = state.runtime.supervisor.clone();
+            supervisor.task(SupervisedWork::Metrics, "metrics", accept(state, listener, tasks)).await;
         })?;
         tracing::info!(%address, "metrics are served");
         Ok(Some(Self {
@@ -109,12 +109,12 @@ impl MetricsExporter {
 
 impl MetricsExporter {
     /// Starts the thread that exports by itself.
-    fn exports(broker: &Arc<Broker>, destination: Destination) -> io::Result<Self> {
+    fn exports(state: &Arc<MetricsParts>, destination: Destination) -> io::Result<Self> {
         let workers = Workers::start("metrics", 1, Limits::default())?;
-        let broker = broker.clone();
+        let state = state.clone();
         workers.spawn(FRONT, move || async move {
-            let supervisor = broker.runtime.supervisor.clone();
-            supervisor.task(SupervisedWork::Metrics, "metrics", export::run(broker, destination)).await;
+            let supervisor = state.runtime.supervisor.clone();
+            supervisor.task(SupervisedWork::Metrics, "metrics", export::run(state, destination)).await;
         })?;
         Ok(Self {
             workers,
@@ -131,7 +131,7 @@ impl Drop for MetricsExporter {
 }
 
 /// Accepts connections, and serves each in a task of its own.
-async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
+async fn accept(state: Arc<MetricsParts>, listener: StdListener, tasks: Workers) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the port of metrics cannot be used"),
@@ -146,9 +146,9 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
                 continue;
             }
         };
-        let (broker, workers) = (broker.clone(), tasks.clone());
+        let (state, workers) = (state.clone(), tasks.clone());
         let task = move || async move {
-            if net::caught(serve(&broker, &workers, stream)).await.is_err() {
+            if net::caught(serve(&state, &workers, stream)).await.is_err() {
                 tracing::error!("a request for metrics panicked");
             }
             drop(place);
@@ -161,8 +161,8 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
 }
 
 /// Answers a request. The connection is closed after it.
-async fn serve(broker: &Arc<Broker>, workers: &Workers, stream: TcpStream) {
-    let service = service_fn(async |request| Ok::<_, Infallible>(respond(broker, workers, &request)));
+async fn serve(state: &Arc<MetricsParts>, workers: &Workers, stream: TcpStream) {
+    let service = service_fn(async |request| Ok::<_, Infallible>(respond(state, workers, &request)));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // A client may close its half of the connection after the request.
@@ -174,7 +174,7 @@ async fn serve(broker: &Arc<Broker>, workers: &Workers, stream: TcpStream) {
 type Answer = Response<Either<Full<Bytes>, Parts>>;
 
 /// Finds the response to a request.
-fn respond(broker: &Arc<Broker>, workers: &Workers, request: &Request<Incoming>) -> Answer {
+fn respond(state: &Arc<MetricsParts>, workers: &Workers, request: &Request<Incoming>) -> Answer {
     let is_head = request.method() == Method::HEAD;
     if !is_head && request.method() != Method::GET {
         return refusal(StatusCode::METHOD_NOT_ALLOWED);
@@ -182,25 +182,30 @@ fn respond(broker: &Arc<Broker>, workers: &Workers, request: &Request<Incoming>)
     let make: MakePage = match request.uri().path() {
         "/metrics" => scrape,
         "/metrics/exporter" => rocketmq_exporter::scrape,
-        "/healthz" => return probe_answer(unhealthy_reason(broker)),
-        "/readyz" => return probe_answer(unhealthy_reason(broker).or_else(|| not_ready_reason(broker))),
+        "/healthz" => return probe_answer(unhealthy_reason(&state.tables.store, &state.runtime)),
+        "/readyz" => {
+            return probe_answer(
+                unhealthy_reason(&state.tables.store, &state.runtime)
+                    .or_else(|| not_ready_reason(&state.replication, &state.runtime)),
+            );
+        }
         _ => return refusal(StatusCode::NOT_FOUND),
     };
-    let page = if is_head { Either::Left(Full::default()) } else { metrics(broker.clone(), workers, make) };
+    let page = if is_head { Either::Left(Full::default()) } else { metrics(state.clone(), workers, make) };
     answer(StatusCode::OK, TEXT_FORMAT, page)
 }
 
 /// Makes a page of metrics. Its first parts are sent while later parts are made.
-type MakePage = fn(&Broker, Option<mpsc::UnboundedSender<String>>) -> String;
+type MakePage = fn(&MetricsParts, Option<mpsc::UnboundedSender<String>>) -> String;
 
 /// Returns a page of metrics, which is made on the worker of scrapes.
-fn metrics(broker: Arc<Broker>, workers: &Workers, make: MakePage) -> Either<Full<Bytes>, Parts> {
+fn metrics(state: Arc<MetricsParts>, workers: &Workers, make: MakePage) -> Either<Full<Bytes>, Parts> {
     let (sender, parts) = mpsc::unbounded_channel();
     let (rest, made) = oneshot::channel();
     let task = move || async move {
         // A client that gave up waiting gets no scrape.
         if !rest.is_closed() {
-            let _gone = rest.send(make(&broker, Some(sender)));
+            let _gone = rest.send(make(&state, Some(sender)));
         }
     };
     // If the broker stops, the page fails because the task is dropped.
@@ -231,26 +236,26 @@ fn probe_answer(reason: Option<String>) -> Answer {
 }
 
 /// Returns the reason why only a restart helps the broker, or `None` if the broker is healthy.
-fn unhealthy_reason(broker: &Broker) -> Option<String> {
-    if let Some(reason) = broker.store.fenced() {
+fn unhealthy_reason(store: &store::Store, runtime: &Runtime) -> Option<String> {
+    if let Some(reason) = store.fenced() {
         return Some(format!("the store takes no more messages: {reason}"));
     }
-    let mut stopped = broker.runtime.supervisor.names();
-    stopped.extend(broker.store.stopped_threads().into_iter().map(str::to_owned));
+    let mut stopped = runtime.supervisor.names();
+    stopped.extend(store.stopped_threads().into_iter().map(str::to_owned));
     (!stopped.is_empty()).then(|| format!("threads have stopped: {}", stopped.join(", ")))
 }
 
 /// Returns the reason why the broker serves no clients now, or `None` if it serves.
-fn not_ready_reason(broker: &Broker) -> Option<String> {
-    if broker.runtime.draining.load(std::sync::atomic::Ordering::Relaxed) {
+fn not_ready_reason(replication: &Replication, runtime: &Runtime) -> Option<String> {
+    if runtime.draining.load(std::sync::atomic::Ordering::Relaxed) {
         return Some("the broker stops".to_owned());
     }
-    let reason = if broker.runtime.config.is_controlled() {
+    let reason = if runtime.config.is_controlled() {
         "the controllers have not said whether this broker is master"
     } else {
         "this broker waits until it has what the others of its group have (enableSlaveActingMaster)"
     };
-    (broker.replication.role.current() == BrokerRole::Fenced).then(|| reason.to_owned())
+    (replication.role.current() == BrokerRole::Fenced).then(|| reason.to_owned())
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use wire::units::QueueOffset;
 use super::catalogue::{IN_FLIGHT, LAG, LAG_LATENCY, Metric, QUEUEING_LATENCY, READY};
 use super::exposition::Exposition;
 use super::labels::{flag, is_system, shown_topic};
-use crate::broker::Broker;
 use crate::names;
 use crate::offsets::GroupOffsets;
+use crate::parts::MetricsParts;
 use crate::state::{Cell, KnownTimes};
 
 /// Store times that are kept until the next scrape.
@@ -40,9 +40,9 @@ struct Place {
 /// Figure of the progress that a metric shows.
 type Figure<'f> = &'f dyn Fn(&Progress) -> i64;
 
-pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let now_ms = broker.now_ms();
-    let rows = rows(broker);
+pub(super) fn write(state: &MetricsParts, text: &mut Exposition) {
+    let now_ms = state.runtime.now_ms();
+    let rows = rows(state);
     let age = |stored_ms: Option<i64>| stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
     let lag_age = |progress: &Progress| age(progress.unconsumed_ms);
     let queueing_age = |progress: &Progress| age(progress.unread_ms);
@@ -65,45 +65,46 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 
 /// Returns the progress of all groups that committed offsets or are connected, by group, topic and whether the topic
 /// is a retry topic.
-fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
+fn rows(state: &MetricsParts) -> BTreeMap<(String, String, bool), Progress> {
     // The queues in which groups have offsets, looked up once for all groups of their topic.
     let mut queues: HashMap<String, HashMap<i32, Option<Arc<Queue>>>> = HashMap::new();
-    let mut groups = broker.tables.offsets.groups();
-    groups.extend(broker.sessions.clients.all_consumers().into_keys());
+    let mut groups = state.tables.offsets.groups();
+    groups.extend(state.sessions.clients.all_consumers().into_keys());
     let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
-    let mut times = HeadTimes::of(broker);
+    let mut times = HeadTimes::of(state);
     for group in groups {
-        let mut topics: BTreeSet<String> = broker.tables.offsets.topics_of(&group);
-        topics.extend(broker.sessions.clients.subscribed_topics(&group));
-        for topic in topics.iter().filter(|topic| broker.sessions.clients.is_current(&group, topic)) {
-            let Some(found) = broker.tables.topics.find(topic) else { continue };
+        let mut topics: BTreeSet<String> = state.tables.offsets.topics_of(&group);
+        topics.extend(state.sessions.clients.subscribed_topics(&group));
+        for topic in topics.iter().filter(|topic| state.sessions.clients.is_current(&group, topic)) {
+            let Some(found) = state.tables.topics.find(topic) else { continue };
             let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
             let key = (group.clone(), shown_topic(topic, &group).to_owned(), is_retry);
             let row = rows.entry(key).or_default();
             let of_topic = queues.entry(topic.clone()).or_default();
-            let offsets = broker.tables.offsets.offsets_by_queue(&group, topic);
-            let cells = broker.delivery.pops.in_flight_queues.of_group(&group, topic);
+            let offsets = state.tables.offsets.offsets_by_queue(&group, topic);
+            let cells = state.delivery.pops.in_flight_queues.of_group(&group, topic);
             // In all other queues the group counts as being at the end.
             let known: BTreeSet<i32> = offsets.keys().chain(cells.keys()).copied().collect();
             for queue_id in known.range(0..found.config.write_queue_nums.max(0)).copied() {
-                let queue =
-                    of_topic.entry(queue_id).or_insert_with(|| broker.store.find_queue(topic, queue_id));
+                let queue = of_topic
+                    .entry(queue_id)
+                    .or_insert_with(|| state.tables.store.find_queue(topic, queue_id));
                 let Some(queue) = queue else { continue };
                 let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
                 // A group that moves on reads the index at each scrape, a group that stands still does not read the log.
-                let wanted = broker.unconsumed(&group, queue, place.committed, place.end);
+                let wanted = state.sessions.unconsumed(&group, queue, place.committed, place.end);
                 add(&mut times, row, queue, (place, wanted.map(|message| message.offset)));
             }
         }
     }
-    broker.figures.stats.keep_head_times(times.now);
+    state.figures.stats.keep_head_times(times.now);
     rows
 }
 
 /// Store times of the messages that groups consume next. A group that stands still has the same message at the next
 /// scrape. With a hundred thousand queues, a scrape must not read that many messages.
 struct HeadTimes<'b> {
-    broker: &'b Broker,
+    state: &'b MetricsParts,
     /// Store times that the last scrape read.
     before: KnownTimes,
     /// Store times that this scrape read or took over.
@@ -111,8 +112,8 @@ struct HeadTimes<'b> {
 }
 
 impl<'b> HeadTimes<'b> {
-    fn of(broker: &'b Broker) -> Self {
-        Self { broker, before: broker.figures.stats.take_head_times(), now: KnownTimes::default() }
+    fn of(state: &'b MetricsParts) -> Self {
+        Self { state, before: state.figures.stats.take_head_times(), now: KnownTimes::default() }
     }
 
     /// Returns the store time of the message at an offset, or of the first remaining message behind it. An unreadable
@@ -127,7 +128,7 @@ impl<'b> HeadTimes<'b> {
         let known = self.now.get(&key).or_else(|| self.before.get(&key));
         let stored_ms = match known {
             Some((_, stored_ms)) => *stored_ms,
-            None => self.broker.store.store_time(queue, offset).ok()??,
+            None => self.state.tables.store.store_time(queue, offset).ok()??,
         };
         if self.now.len() < TIMES_MAX {
             self.now.insert(key, (queue.clone(), stored_ms));
@@ -185,7 +186,8 @@ mod tests {
         let queue = fixture.queue("T", 0).index.clone();
         fixture.put("T", 0, b"body", b"");
         let look = || {
-            let mut times = HeadTimes::of(&fixture.broker);
+            let state = fixture.broker.metrics_parts();
+            let mut times = HeadTimes::of(&state);
             let found = times.stored_ms(&queue, 0);
             fixture.broker.figures.stats.keep_head_times(times.now);
             found

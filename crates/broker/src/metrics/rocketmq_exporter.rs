@@ -10,7 +10,7 @@ use wire::body::MessageModel;
 
 use super::catalogue::{Kind, Metric};
 use super::exposition::Exposition;
-use crate::broker::Broker;
+use crate::parts::{Figures, MetricsParts, Runtime, Tables};
 use crate::state::Name;
 use crate::{names, progress, retention, stats};
 
@@ -129,10 +129,14 @@ runtime! {
 type Rows = Vec<(Vec<String>, f64)>;
 
 /// The page; `parts` gets all of it but the last part. May wait for the disk, for the store times of messages.
-pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
-    let mut text = Exposition::new(Vec::new(), broker.runtime.config.metrics.series_max, parts);
-    runtime(broker, &mut text);
-    for (metric, rows) in of_broker(broker).into_iter().chain(of_topics(broker)).chain(of_groups(broker)) {
+pub(super) fn scrape(state: &MetricsParts, parts: Option<UnboundedSender<String>>) -> String {
+    let mut text = Exposition::new(Vec::new(), state.runtime.config.metrics.series_max, parts);
+    runtime(state, &mut text);
+    for (metric, rows) in of_broker(state)
+        .into_iter()
+        .chain(of_topics(&state.tables, &state.figures, &state.runtime))
+        .chain(of_groups(state))
+    {
         let mut family = text.family(metric);
         for (labels, value) in &rows {
             family.value(&labels.iter().map(String::as_str).collect::<Vec<_>>(), *value);
@@ -143,17 +147,17 @@ pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) ->
 }
 
 /// The runtime table as gauges.
-fn runtime(broker: &Broker, text: &mut Exposition) {
-    let mut table = stats::table(broker);
-    table.extend(retention::status(broker));
-    let disks = broker.store.space();
+fn runtime(state: &MetricsParts, text: &mut Exposition) {
+    let mut table = stats::table(&state.tables, &state.delivery, &state.runtime);
+    table.extend(retention::status(&state.tables.store, &state.runtime));
+    let disks = state.tables.store.space();
     let sum =
         |of: fn(&store::Usage) -> u64| disks.log.iter().map(|(_, usage)| of(usage)).sum::<u64>().to_string();
     table.insert("total".to_owned(), sum(|usage| usage.total));
     table.insert("free".to_owned(), sum(|usage| usage.available));
-    let config = &broker.runtime.config;
+    let config = &state.runtime.config;
     let entry = |key: &str| table.get(key).map_or("", String::as_str);
-    let address = broker.address();
+    let address = state.identity.address();
     let labels = [
         config.broker_cluster_name.as_str(),
         &address,
@@ -174,18 +178,18 @@ fn figure(word: &str) -> Option<f64> {
     word.rsplit(':').next()?.parse().ok()
 }
 
-fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
-    let (cluster, name) = (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
+fn of_broker(state: &MetricsParts) -> Vec<(&'static Metric, Rows)> {
+    let (cluster, name) = (&state.runtime.config.broker_cluster_name, &state.runtime.config.broker_name);
     let labels = |address| vec![cluster.clone(), address, name.clone()];
-    let rate = |of| vec![(labels(broker.address()), broker.figures.stats.tps(of, cluster))];
+    let rate = |of| vec![(labels(state.identity.address()), state.figures.stats.tps(of, cluster))];
     // A slave counts once it has said where its log ends.
-    let slaves = broker.replication.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
-    let end = broker.store.appended().get();
+    let slaves = state.replication.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
+    let end = state.tables.store.appended().get();
     let behind = slaves.map(|slave| {
         let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
         (labels(slave.remote.to_string()), end.saturating_sub(acknowledged) as f64)
     });
-    let producers = broker.sessions.clients.all_producers().into_iter();
+    let producers = state.sessions.clients.all_producers().into_iter();
     let producers =
         producers.map(|(group, members)| (vec![cluster.clone(), name.clone(), group], members.len() as f64));
     vec![
@@ -196,23 +200,23 @@ fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
     ]
 }
 
-fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
+fn of_topics(tables: &Tables, figures: &Figures, runtime: &Runtime) -> [(&'static Metric, Rows); 5] {
     let [mut rates, mut sizes, mut ends, mut retries, mut dead] = [const { Rows::new() }; 5];
-    let config = &broker.runtime.config;
-    for topic in broker.tables.topics.all() {
+    let config = &runtime.config;
+    for topic in tables.topics.all() {
         let name = topic.name();
         let labels = |last: &str| {
             vec![config.broker_cluster_name.clone(), config.broker_name.clone(), last.to_owned()]
         };
-        let end = broker.store.topic_end(name).unwrap_or_default() as f64;
+        let end = tables.store.topic_end(name).unwrap_or_default() as f64;
         if let Some(group) = name.strip_prefix(names::DLQ_PREFIX) {
             dead.push((labels(group), end));
         } else if names::is_retry_topic(name) {
             retries.push((labels(name), end));
         } else {
             ends.push((labels(name), end));
-            rates.push((labels(name), broker.figures.stats.tps(Name::TopicPutNums, name)));
-            sizes.push((labels(name), broker.figures.stats.tps(Name::TopicPutSize, name)));
+            rates.push((labels(name), figures.stats.tps(Name::TopicPutNums, name)));
+            sizes.push((labels(name), figures.stats.tps(Name::TopicPutSize, name)));
         }
     }
     [
@@ -224,16 +228,16 @@ fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
     ]
 }
 
-fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
-    let (config, now_ms) = (&broker.runtime.config, broker.now_ms());
+fn of_groups(state: &MetricsParts) -> Vec<(&'static Metric, Rows)> {
+    let (config, now_ms) = (&state.runtime.config, state.runtime.now_ms());
     let mut table: BTreeMap<&str, (&'static Metric, Rows)> = BTreeMap::new();
     let mut add = |metric: &'static Metric, labels: Vec<String>, value: f64| {
         table.entry(metric.name).or_insert((metric, Rows::new())).1.push((labels, value));
     };
     for (group, stats) in
-        progress::broker_consume_stats(broker, false).consume_stats_list.into_iter().flatten()
+        progress::broker_consume_stats(&state.operator, false).consume_stats_list.into_iter().flatten()
     {
-        let online = broker.sessions.clients.consumers(&group);
+        let online = state.sessions.clients.consumers(&group);
         let count = online.as_ref().map_or(0, |view| view.members.len());
         let model = online.as_ref().map_or(MessageModel::Clustering, |view| view.message_model);
         if let Some(view) = &online {
@@ -266,9 +270,9 @@ fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
             let (cluster, name) = (config.broker_cluster_name.clone(), config.broker_name.clone());
             let labels = vec![cluster, name, topic, group.clone()];
             for (metric, value) in [
-                (&CONSUMER_TPS, broker.figures.stats.tps(Name::GroupGetNums, &key)),
-                (&CONSUMER_SIZE, broker.figures.stats.tps(Name::GroupGetSize, &key)),
-                (&SEND_BACK, broker.figures.stats.minute(Name::SendBack, &key).sum as f64),
+                (&CONSUMER_TPS, state.figures.stats.tps(Name::GroupGetNums, &key)),
+                (&CONSUMER_SIZE, state.figures.stats.tps(Name::GroupGetSize, &key)),
+                (&SEND_BACK, state.figures.stats.minute(Name::SendBack, &key).sum as f64),
                 (&CONSUMER_OFFSET, done as f64),
                 (&CONSUME_TPS, stats.consume_tps),
                 (&CONSUME_OFFSET, done as f64),
@@ -299,10 +303,10 @@ mod tests {
         (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
         broker.tables.groups.put(wire::body::group::SubscriptionGroupConfig::new("G"), 0).unwrap();
         assert!(broker.tables.offsets.commit("G", "T", 0, 1));
-        stats::sample(broker, 0);
+        stats::sample(&broker.tables, &broker.figures, &broker.runtime, 0);
         (0..2).for_each(|_| broker.figures.stats.count(Name::SendBack, "T", "G"));
-        stats::sample(broker, SAMPLE_MS);
-        let text = scrape(broker, None);
+        stats::sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
+        let text = scrape(&broker.metrics_parts(), None);
         let (cluster, name) =
             (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
         for line in [
@@ -341,7 +345,7 @@ mod tests {
             .map(|remote| std::sync::Arc::new(SlaveProgress::new(remote.parse().unwrap())));
         [&known, &new].into_iter().for_each(|slave| broker.replication.replicas.join(slave.clone()));
         broker.replication.replicas.note_report(&known, end - 7);
-        let text = scrape(broker, None);
+        let text = scrape(&broker.metrics_parts(), None);
         let (cluster, name) =
             (&broker.runtime.config.broker_cluster_name, &broker.runtime.config.broker_name);
         let metric = "rocketmq_broker_commitlog_diff{";

@@ -7,7 +7,7 @@ use wire::codes::{request, response};
 use super::catalogue::{GROUP_CREATION, Metric, RPC_LATENCY, TOPIC_CREATION};
 use super::exposition::Exposition;
 use super::labels::flag;
-use crate::broker::Broker;
+use crate::parts::Figures;
 use crate::rpc_latency::{Latencies, code_names};
 
 /// Bounds of the ranges of request times in milliseconds (`RemotingMetricsManager.getMetricsView`).
@@ -21,8 +21,8 @@ const TOPIC_REQUESTS: [i32; 2] = [request::UPDATE_AND_CREATE_TOPIC, request::UPD
 const GROUP_REQUESTS: [i32; 2] =
     [request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST];
 
-pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let table = broker.figures.rpc_latency.table();
+pub(super) fn write(figures: &Figures, text: &mut Exposition) {
+    let table = figures.rpc_latency.table();
     let mut family = text.family(&RPC_LATENCY);
     for (answered, latencies) in &table {
         let (request, response) = code_names(answered);

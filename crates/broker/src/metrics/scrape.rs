@@ -6,11 +6,11 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::exposition::Exposition;
 use super::{clients, decisions, lag, node, rpc, store_figures, traffic};
-use crate::broker::Broker;
+use crate::parts::{MetricsParts, Runtime};
 
 /// The labels of every series.
-pub(super) fn common_labels(broker: &Broker) -> Vec<(String, String)> {
-    let config = &broker.runtime.config;
+pub(super) fn common_labels(runtime: &Runtime) -> Vec<(String, String)> {
+    let config = &runtime.config;
     let own = [
         ("cluster", config.broker_cluster_name.as_str()),
         ("node_id", &config.broker_name),
@@ -26,19 +26,20 @@ pub(super) fn common_labels(broker: &Broker) -> Vec<(String, String)> {
 }
 
 /// All metrics as text; `parts` gets all of it but the last part.
-pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
-    let mut text = Exposition::new(common_labels(broker), broker.runtime.config.metrics.series_max, parts);
-    figures(broker, &mut text);
+pub(super) fn scrape(state: &MetricsParts, parts: Option<UnboundedSender<String>>) -> String {
+    let mut text =
+        Exposition::new(common_labels(&state.runtime), state.runtime.config.metrics.series_max, parts);
+    figures(state, &mut text);
     text.finish()
 }
 
 /// Sums up all metrics.
-pub(super) fn figures(broker: &Broker, text: &mut Exposition) {
-    node::write(broker, text);
-    traffic::write(broker, text);
-    clients::write(broker, text);
-    lag::write(broker, text);
-    decisions::write(broker, text);
-    rpc::write(broker, text);
-    store_figures::write(broker, text);
+pub(super) fn figures(state: &MetricsParts, text: &mut Exposition) {
+    node::write(&state.tables, &state.figures, &state.runtime, text);
+    traffic::write(&state.tables, &state.figures, text);
+    clients::write(&state.sessions, text);
+    lag::write(state, text);
+    decisions::write(&state.delivery, text);
+    rpc::write(&state.figures, text);
+    store_figures::write(&state.tables, &state.delivery, &state.runtime, text);
 }

@@ -7,26 +7,26 @@ use super::catalogue::{
 };
 use super::exposition::Exposition;
 use super::labels::{flag, is_system, shown_topic};
-use crate::broker::Broker;
 use crate::names;
+use crate::parts::{Figures, Tables};
 use crate::state::Name;
 use crate::topics::{MessageKind, SIZE_BOUNDS, SentOfKind};
 
-pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    stored(broker, text);
-    delivered(broker, text);
-    given_up(broker, text);
+pub(super) fn write(tables: &Tables, figures: &Figures, text: &mut Exposition) {
+    stored(tables, figures, text);
+    delivered(tables, text);
+    given_up(figures, text);
 }
 
 /// Writes the messages of producers, by topic and kind, without retry and dead letter topics.
-fn stored(broker: &Broker, text: &mut Exposition) {
-    let topics = broker.figures.stats.topics_sent_to();
+fn stored(tables: &Tables, figures: &Figures, text: &mut Exposition) {
+    let topics = figures.stats.topics_sent_to();
     let mut rows: Vec<([&str; 3], SentOfKind)> = Vec::new();
     for name in &topics {
         if names::is_retry_topic(name) || names::is_dlq_topic(name) {
             continue;
         }
-        let Some(topic) = broker.tables.topics.find(name) else { continue };
+        let Some(topic) = tables.topics.find(name) else { continue };
         let mut sums = [const { None::<SentOfKind> }; MessageKind::NAMES.len()];
         topic.each_opened(|queue| {
             queue
@@ -62,9 +62,9 @@ fn stored(broker: &Broker, text: &mut Exposition) {
 
 /// Writes the messages delivered to groups, by topic and group. A message that a group pops again counts for its
 /// original topic.
-fn delivered(broker: &Broker, text: &mut Exposition) {
+fn delivered(tables: &Tables, text: &mut Exposition) {
     let mut sums: BTreeMap<(String, String, bool), (u64, u64)> = BTreeMap::new();
-    for (key, delivered) in broker.tables.offsets.delivered() {
+    for (key, delivered) in tables.offsets.delivered() {
         let Some((topic, group)) = key.split_once('@').filter(|_| delivered.messages > 0) else { continue };
         let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
         let key = (shown_topic(topic, group).to_owned(), group.to_owned(), is_retry);
@@ -85,8 +85,8 @@ fn delivered(broker: &Broker, text: &mut Exposition) {
 }
 
 /// Writes the messages in dead letter topics.
-fn given_up(broker: &Broker, text: &mut Exposition) {
-    let events = broker.figures.stats.events(|_| true);
+fn given_up(figures: &Figures, text: &mut Exposition) {
+    let events = figures.stats.events(|_| true);
     let counts: BTreeMap<String, u64> = events
         .into_iter()
         .filter(|((name, _), _)| *name == Name::DeadLetters)

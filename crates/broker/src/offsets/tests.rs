@@ -320,7 +320,7 @@ fn a_new_group_begins_with_the_first_message_of_a_new_queue_however_long_the_log
     let fixture = crate::testing::Fixture::new();
     let begins = |topic: &str| {
         let queue = fixture.queue(topic, 0);
-        fixture.broker.begins_within(&queue, 10_000)
+        fixture.broker.tables.begins_within(&queue, 10_000)
     };
     assert!(begins("Old"), "it is empty");
     fixture.put("Old", 0, b"x", b"");

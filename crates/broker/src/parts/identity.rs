@@ -17,6 +17,9 @@ pub(crate) struct Identity {
     pub(crate) store_host: SocketAddr,
     /// Properties that every sent message gets: region, trace switch, cluster.
     pub(crate) sent_properties: Vec<u8>,
+    address: String,
+    ha_address: String,
+    ha_port: u16,
     unique_keys: UniqKeys,
     unique_counter: AtomicU32,
     spread_counter: AtomicU32,
@@ -31,9 +34,22 @@ impl Identity {
         properties::append(&mut sent_properties, key::TRACE_SWITCH, trace);
         properties::append(&mut sent_properties, key::CLUSTER, config.broker_cluster_name.as_bytes());
         let process_id = std::process::id() as u16;
+        let reached_at = |host: &str, port: u16| match host.parse() {
+            Ok(ip) => SocketAddr::new(ip, port).to_string(),
+            Err(_) => format!("{host}:{port}"),
+        };
+        let ha_host =
+            if config.replication.ip.is_empty() { &config.broker_ip1 } else { &config.replication.ip };
+        let ha_port = match config.replication.port {
+            0 => port.wrapping_add(1),
+            port => port,
+        };
         Self {
             store_host: SocketAddr::new(ip, port),
             sent_properties,
+            address: reached_at(&config.broker_ip1, port),
+            ha_address: reached_at(ha_host, ha_port),
+            ha_port,
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),
@@ -55,34 +71,22 @@ impl Identity {
     }
 
     /// Address that clients use: the configured `brokerIP1`, and the port.
-    pub(crate) fn address(&self, config: &Config) -> String {
-        let (host, port) = (&config.broker_ip1, self.store_host.port());
-        match host.parse() {
-            Ok(ip) => SocketAddr::new(ip, port).to_string(),
-            Err(_) => format!("{host}:{port}"),
-        }
+    pub(crate) fn address(&self) -> String {
+        self.address.clone()
     }
 
     /// The port that slaves of this broker connect to.
-    pub(crate) fn ha_port(&self, config: &Config) -> u16 {
-        match config.replication.port {
-            0 => self.store_host.port().wrapping_add(1),
-            port => port,
-        }
+    pub(crate) fn ha_port(&self) -> u16 {
+        self.ha_port
     }
 
     /// Address that slaves of this broker connect to: `brokerIP2` and the port for slaves.
-    pub(crate) fn ha_address(&self, config: &Config) -> String {
-        let host = if config.replication.ip.is_empty() { &config.broker_ip1 } else { &config.replication.ip };
-        let port = self.ha_port(config);
-        match host.parse() {
-            Ok(ip) => SocketAddr::new(ip, port).to_string(),
-            Err(_) => format!("{host}:{port}"),
-        }
+    pub(crate) fn ha_address(&self) -> String {
+        self.ha_address.clone()
     }
 
     /// Whether a seal with this address is for this broker.
-    pub(crate) fn is_named(&self, config: &Config, address: &str) -> bool {
-        address == self.address(config) || address == self.store_host.to_string()
+    pub(crate) fn is_named(&self, address: &str) -> bool {
+        address == self.address || address == self.store_host.to_string()
     }
 }

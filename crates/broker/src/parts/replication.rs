@@ -1,6 +1,10 @@
 //! The group of brokers with the same log: the role of this broker, the other brokers, and the durability that they give.
 
+mod visible;
+
 use std::sync::Arc;
+
+use store::Store;
 
 use crate::durability::Durability;
 use crate::replicas::Replicas;
@@ -9,6 +13,7 @@ use crate::state::{Acting, RegistrationAcks, TableCopies};
 
 /// Role of a broker in its group, and the meaning of "stored".
 pub(crate) struct Replication {
+    pub(crate) store: Arc<Store>,
     /// Master or slave.
     pub(crate) role: Role,
     /// Other brokers of the group.

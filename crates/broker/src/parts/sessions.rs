@@ -1,5 +1,11 @@
 //! Clients: who is connected, who may do what, and which requests of clients wait.
 
+use std::time::Duration;
+
+use client::Signed;
+use net::{CallError, ConnectionHandle, Gone, Reply};
+use wire::frame::{Encoding, FrameWriter, Head};
+
 use crate::clients::Clients;
 use crate::gate::Gate;
 use crate::state::{ClientCalls, PollTimeouts};
@@ -13,4 +19,41 @@ pub(crate) struct Sessions {
     pub(crate) gate: Gate,
     /// Long polling timeouts of suspended pulls.
     pub(crate) poll_timeouts: PollTimeouts,
+}
+
+impl Sessions {
+    /// Sends a request to another server, with the broker's own signature if it has one
+    /// (`innerClientAuthenticationCredentials`).
+    pub(crate) async fn call(
+        &self,
+        peer: &ConnectionHandle,
+        code: i32,
+        patience: Duration,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Reply, CallError> {
+        let Some(credentials) = self.gate.own_credentials() else {
+            return peer.call(Encoding::Json, code, patience, write).await;
+        };
+        let signed = Signed::sealed(credentials, code, &peer.remote().to_string(), write);
+        peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
+    }
+
+    /// Sends another server a one-way request, signed like [`Self::call`].
+    pub(crate) fn send_one_way(
+        &self,
+        peer: &ConnectionHandle,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<(), Gone> {
+        let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
+        peer.push(|out| {
+            let writer = FrameWriter::begin(out, head);
+            match self.gate.own_credentials() {
+                None => write(writer),
+                Some(credentials) => {
+                    Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
+                }
+            }
+        })
+    }
 }

@@ -13,8 +13,8 @@ use wire::units::LogOffset;
 use super::revive_records::ReviveRecords;
 use super::{order, patience, request, serve};
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::caller::Caller;
+use crate::parts::{Delivery, PopParts, Runtime, Tables};
 use crate::refusal::PutError;
 use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
@@ -44,19 +44,19 @@ impl Origin<'_> {
     /// request are used, as in Java.
     ///
     /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and responds with 0.
-    fn check(&self, broker: &Broker, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
+    fn check(&self, runtime: &Runtime, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
         let illegal = |text: String| Err(Refusal::new(response::MESSAGE_ILLEGAL, text));
         let Self { start_offset, pop_ms, invisible_ms, revive_queue, .. } = *self;
         if !(0..=first_offset).contains(&start_offset) {
             let text = format!("the handle's start offset is {start_offset}, expected 0 to {first_offset}");
             return illegal(text);
         }
-        let last = broker.runtime.config.pop.revive_queues - 1;
+        let last = runtime.config.pop.revive_queues - 1;
         if !(0..=last).contains(&revive_queue) {
             let text = format!("the revive queue is {revive_queue}, expected 0 to {last} (reviveQueueNum)");
             return Err(Refusal::error(text));
         }
-        let delay_max_ms = broker.runtime.config.timers.delay_max_s.saturating_mul(1000);
+        let delay_max_ms = runtime.config.timers.delay_max_s.saturating_mul(1000);
         let latest_ms = now_ms.saturating_add(delay_max_ms).saturating_add(AHEAD_MS_MAX);
         if pop_ms < 0 || invisible_ms < 0 || pop_ms.saturating_add(invisible_ms) > latest_ms {
             let text = format!(
@@ -99,7 +99,7 @@ struct Acknowledged<'a> {
 ///
 /// A missing message is refused with `NO_MESSAGE`. Other refusals are those of `AckMessageProcessor.processRequest`.
 pub(crate) fn acks(
-    broker: &Arc<Broker>,
+    parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     messages: &[PoppedMessage<'_>],
 ) -> Vec<Result<(), Refusal>> {
@@ -108,9 +108,9 @@ pub(crate) fn acks(
         .iter()
         .enumerate()
         .map(|(place, message)| {
-            let (origin, offset) = (checked(broker, message)?, message.offset);
+            let (origin, offset) = (checked(&parts.tables, &parts.runtime, message)?, message.offset);
             if origin.revive_queue == ORDER_REVIVE_QUEUE {
-                return settle_in_order(broker, &origin, offset);
+                return settle_in_order(parts, &origin, offset);
             }
             // Neighbours only: what a client lists is not bounded, and must not be searched again for each entry.
             match pops.last_mut().filter(|pop| pop.origin == origin) {
@@ -126,7 +126,7 @@ pub(crate) fn acks(
     for Acknowledged { origin, offsets, places } in &mut pops {
         offsets.sort_unstable();
         offsets.dedup();
-        if let Err(refusal) = acknowledge(broker, records, origin, (offsets, LogOffset::ZERO)) {
+        if let Err(refusal) = acknowledge(parts, records, origin, (offsets, LogOffset::ZERO)) {
             places.iter().for_each(|place| outcomes[*place] = Err(refusal.clone()));
         }
     }
@@ -134,9 +134,13 @@ pub(crate) fn acks(
 }
 
 /// Returns the pop of a message, if the message and the pop exist.
-fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+fn checked<'a>(
+    tables: &Tables,
+    runtime: &Runtime,
+    message: &PoppedMessage<'a>,
+) -> Result<Origin<'a>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
-    let queue = find_queue(broker, caller, topic, queue_id)?;
+    let queue = find_queue(tables, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     if !(min..=max).contains(&offset) {
         let remark = format!("offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}");
@@ -144,7 +148,7 @@ fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a
     }
     let origin = origin(message)?;
     if origin.revive_queue != ORDER_REVIVE_QUEUE {
-        origin.check(broker, offset, broker.now_ms())?;
+        origin.check(runtime, offset, runtime.now_ms())?;
     }
     Ok(origin)
 }
@@ -154,15 +158,15 @@ fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a
 /// # Errors
 /// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
 pub(crate) fn ack(
-    broker: &Arc<Broker>,
+    parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     message: &PoppedMessage<'_>,
 ) -> Result<(), Refusal> {
-    let origin = checked(broker, message)?;
+    let origin = checked(&parts.tables, &parts.runtime, message)?;
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
-        return settle_in_order(broker, &origin, message.offset);
+        return settle_in_order(parts, &origin, message.offset);
     }
-    acknowledge(broker, records, &origin, (&[message.offset], LogOffset::ZERO))
+    acknowledge(parts, records, &origin, (&[message.offset], LogOffset::ZERO))
 }
 
 /// Acknowledges many messages. Entries whose queue or messages do not exist are skipped. Returns the refusal of the
@@ -171,7 +175,7 @@ pub(crate) fn ack(
 /// # Errors
 /// `NO_MESSAGE` without entries. `SYSTEM_ERROR` for an entry with an unknown `r`.
 pub(crate) fn batch_ack(
-    broker: &Arc<Broker>,
+    parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     body: &BatchAckBody,
 ) -> Result<Option<Refusal>, Refusal> {
@@ -184,8 +188,8 @@ pub(crate) fn batch_ack(
             return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
         };
         let topic = kind.topic(&entry.topic, &entry.consumer_group);
-        if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
-            && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
+        if let Some(queue) = parts.tables.log_queue(&topic, entry.queue_id)
+            && let Err(refusal) = ack_entry(parts, records, (entry, &body.broker_name), &topic, &queue)
         {
             refused = Some(refusal);
         }
@@ -194,7 +198,7 @@ pub(crate) fn batch_ack(
 }
 
 fn ack_entry(
-    broker: &Arc<Broker>,
+    parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     (entry, broker_name): (&BatchAck, &str),
     topic: &str,
@@ -215,13 +219,24 @@ fn ack_entry(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         let mut done = Ok(());
         for offset in offsets {
-            done = done.and(settle_in_order(broker, &origin, offset));
+            done = done.and(settle_in_order(parts, &origin, offset));
         }
         return done;
     }
     let Some(first) = offsets.first() else { return Ok(()) };
-    origin.check(broker, *first, broker.now_ms())?;
-    acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
+    origin.check(&parts.runtime, *first, parts.runtime.now_ms())?;
+    acknowledge(parts, records, &origin, (&offsets, LogOffset::ZERO))
+}
+
+/// A change of the invisible time of a popped message.
+#[derive(Clone, Copy)]
+pub struct InvisibleTimeChange<'a> {
+    /// The message.
+    pub message: PoppedMessage<'a>,
+    /// Time from now on for which the message stays invisible, in milliseconds.
+    pub invisible_ms: i64,
+    /// Whether this delivery does not count. Has an effect for messages of lite topics only.
+    pub suspend: bool,
 }
 
 /// The handle's parts that a change of invisibility changed.
@@ -242,22 +257,22 @@ pub struct Invisible {
 /// # Errors
 /// `NO_MESSAGE` for an offset without a message, and the refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
-    broker: &Arc<Broker>,
+    parts: &Arc<PopParts>,
     message: &PoppedMessage<'_>,
     invisible_ms: i64,
 ) -> Result<Option<Invisible>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
-    let queue = find_queue(broker, caller, topic, queue_id)?;
+    let queue = find_queue(&parts.tables, caller, topic, queue_id)?;
     if !(queue.index.min().to_i64()..queue.index.max().to_i64()).contains(&offset) {
         return Err(Refusal::new(response::NO_MESSAGE, ""));
     }
-    request::check_invisible(broker, invisible_ms)?;
+    request::check_invisible(&parts.runtime, invisible_ms)?;
     let origin = origin(message)?;
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
-        return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
+        return Ok(delay_in_order(&parts.delivery, &parts.runtime, &origin, offset, invisible_ms));
     }
-    let now_ms = broker.now_ms();
-    origin.check(broker, offset, now_ms)?;
+    let now_ms = parts.runtime.now_ms();
+    origin.check(&parts.runtime, offset, now_ms)?;
     // The pop time is part of a checkpoint's name. Within the same millisecond the new checkpoint would get the old one's
     // name, and the acknowledgement of the old one would hit both: the message would never come back (as can happen in Java).
     let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + AHEAD_MS_MAX));
@@ -274,20 +289,20 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
-    if broker.replication.role.is_slave() {
-        renew_in_memory(broker, &origin, checkpoint)?;
+    if parts.replication.role.is_slave() {
+        renew_in_memory(parts, &origin, checkpoint)?;
         let end = LogOffset::ZERO;
         return Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }));
     }
-    let mut records = ReviveRecords::new(&broker.store);
-    let pushed = records.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
-    let put = |error: PutError| not_put(broker, error);
+    let mut records = ReviveRecords::new(&parts.tables.store);
+    let pushed = records.checkpoint(parts, origin.revive_queue, &checkpoint, now_ms);
+    let put = |error: PutError| not_put(&parts.tables.store, error);
     pushed.map_err(put)?;
     // The new checkpoint is stored first: a message acknowledged in the old one and without a new one would never come back.
-    let end = records.append(broker, now_ms).map_err(put)?;
-    let mut records = ReviveRecords::new(&broker.store);
-    acknowledge(broker, &mut records, &origin, (&[offset], end))?;
-    let end = records.append(broker, now_ms).map_err(put)?.max(end);
+    let end = records.append(&parts.tables.store, &parts.delivery, now_ms).map_err(put)?;
+    let mut records = ReviveRecords::new(&parts.tables.store);
+    acknowledge(parts, &mut records, &origin, (&[offset], end))?;
+    let end = records.append(&parts.tables.store, &parts.delivery, now_ms).map_err(put)?.max(end);
     Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }))
 }
 
@@ -295,12 +310,12 @@ pub(crate) fn change_invisible_time(
 ///
 /// # Errors
 /// The refusal of an append at a slave, if the old checkpoint is not in memory or no further one may be.
-fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
-    let refused = || not_put(broker, AppendError::Following.into());
-    let queues = &broker.delivery.pops.in_flight_queues;
+fn renew_in_memory(parts: &PopParts, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
+    let refused = || not_put(&parts.tables.store, AppendError::Following.into());
+    let queues = &parts.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
     let offset = checkpoint.start_offset;
-    if !broker.delivery.pops.may_hold(broker, &cell, &checkpoint, broker.now_ms()) {
+    if !parts.delivery.pops.may_hold(parts, &cell, &checkpoint, parts.runtime.now_ms()) {
         return Err(refused());
     }
     let name = (origin.start_offset, origin.pop_ms);
@@ -309,14 +324,14 @@ fn renew_in_memory(broker: &Broker, origin: &Origin<'_>, checkpoint: Checkpoint)
         return Err(refused());
     }
     queues.held.fetch_add(1, Ordering::Relaxed);
-    let mut records = ReviveRecords::new(&broker.store);
-    acknowledge(broker, &mut records, origin, (&[offset], LogOffset::ZERO))
+    let mut records = ReviveRecords::new(&parts.tables.store);
+    acknowledge(parts, &mut records, origin, (&[offset], LogOffset::ZERO))
 }
 
-fn find_queue(broker: &Broker, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
-    let topic = request::known_topic(broker, topic)?;
+fn find_queue(tables: &Tables, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
+    let topic = request::known_topic(tables, topic)?;
     let is_known = (0..topic.config.read_queue_nums).contains(&queue_id);
-    let queue = is_known.then(|| topic.queue(&broker.store, queue_id)).flatten().cloned();
+    let queue = is_known.then(|| topic.queue(&tables.store, queue_id)).flatten().cloned();
     queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
@@ -341,20 +356,24 @@ fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
 /// Marks messages as acknowledged in their checkpoint in memory, or else adds a record of the acknowledgements to `records`.
 /// `after` is the end in the log of the new checkpoints these messages got, zero when they got none.
 fn acknowledge(
-    broker: &Broker,
+    parts: &PopParts,
     records: &mut ReviveRecords,
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
-    let now_ms = broker.now_ms();
+    let now_ms = parts.runtime.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
-    if let Some(cell) =
-        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
+    if let Some(cell) = parts.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
     {
-        let merged = cell.in_flight().ack(name, (offsets, after), patience(broker), now_ms);
+        let merged = cell.in_flight().ack(
+            name,
+            (offsets, after),
+            patience(&parts.replication, &parts.runtime),
+            now_ms,
+        );
         if merged == Some(true) {
-            broker.delivery.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
-            broker.delivery.pops.advance(broker, &cell, now_ms);
+            parts.delivery.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
+            parts.delivery.pops.advance(parts, &cell, now_ms);
         }
         if merged.is_some() {
             return Ok(());
@@ -373,31 +392,31 @@ fn acknowledge(
         topic: origin.topic.to_owned(),
     };
     let deliver_ms = origin.pop_ms.saturating_add(origin.invisible_ms);
-    let pushed = records.acks(broker, origin.revive_queue, &acks, (deliver_ms, now_ms));
-    pushed.map_err(|error| not_put(broker, error))
+    let pushed = records.acks(parts, origin.revive_queue, &acks, (deliver_ms, now_ms));
+    pushed.map_err(|error| not_put(&parts.tables.store, error))
 }
 
-fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
-    let committed = broker.tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
+fn is_passed(tables: &Tables, origin: &Origin<'_>, offset: i64) -> bool {
+    let committed = tables.offsets.committed(origin.group, origin.topic, origin.queue_id);
     committed.is_some_and(|committed| offset < committed)
 }
 
-fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
-    broker.delivery.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
+fn cell_of(delivery: &Delivery, origin: &Origin<'_>) -> Arc<Cell> {
+    delivery.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
+fn settle_in_order(parts: &Arc<PopParts>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
-    if is_passed(broker, origin, offset) {
+    if is_passed(&parts.tables, origin, offset) {
         return Ok(());
     }
-    if broker.group(group)?.is_none() {
+    if parts.tables.group(&parts.runtime.config, group)?.is_none() {
         return Err(Refusal::error(format!("Group {group} not exist!")));
     }
-    let cell = cell_of(broker, origin);
+    let cell = cell_of(&parts.delivery, origin);
     let mut in_flight = cell.in_flight();
-    let committed = broker.tables.offsets.committed(group, topic, queue_id);
+    let committed = parts.tables.offsets.committed(group, topic, queue_id);
     let acked = match in_flight.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
         // No state after a reset, or after a kill before the state was written: it is not known which messages before this one
@@ -416,16 +435,18 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
         }
         order::Acked::Commit(next) => {
             if !in_flight.gone {
-                broker.tables.offsets.commit(group, topic, queue_id, next);
+                parts.tables.offsets.commit(group, topic, queue_id, next);
             }
-            broker.delivery.pops.order_file.changed();
-            let blocked =
-                in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            parts.delivery.pops.order_file.changed();
+            let blocked = in_flight
+                .order
+                .as_ref()
+                .and_then(|state| order::blocked_until(state, None, parts.runtime.now_ms()));
             drop(in_flight);
             if blocked.is_none()
-                && let Some(topic) = broker.topic(topic)
+                && let Some(topic) = parts.tables.topic(topic)
             {
-                serve::freed(broker, &topic, &cell);
+                serve::freed(parts, &topic, &cell);
             }
             Ok(())
         }
@@ -434,20 +455,24 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
 
 /// Changes when a message that was popped in order is visible again
 /// (`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`).
-fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_ms: i64) -> Option<Invisible> {
-    if is_passed(broker, origin, offset) {
+fn delay_in_order(
+    delivery: &Delivery,
+    runtime: &Runtime,
+    origin: &Origin<'_>,
+    offset: i64,
+    invisible_ms: i64,
+) -> Option<Invisible> {
+    if is_passed(&delivery.tables, origin, offset) {
         return None;
     }
-    let visible_ms = broker.now_ms().saturating_add(invisible_ms);
+    let visible_ms = runtime.now_ms().saturating_add(invisible_ms);
     // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
-    if let Some(cell) =
-        broker.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
-    {
+    if let Some(cell) = delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
         let mut in_flight = cell.in_flight();
         if let Some(state) = in_flight.order.as_mut() {
             order::delay(state, offset, origin.pop_ms, visible_ms);
-            broker.delivery.pops.order_file.changed();
-            broker.delivery.pops.look_at(&cell, &mut in_flight, visible_ms);
+            delivery.pops.order_file.changed();
+            delivery.pops.look_at(&cell, &mut in_flight, visible_ms);
         }
     }
     Some(Invisible {

@@ -1,9 +1,8 @@
 //! Ordered pops: further messages of a queue are withheld until the returned messages are acknowledged or visible
 //! again (`ConsumerOrderInfoManager.OrderInfo`). Pure.
 
-use std::collections::BTreeMap;
-
 use wire::body::OrderState;
+use wire::pop::Deliveries;
 
 /// Result of acknowledging a message that was popped in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +47,10 @@ pub(super) fn popped(
 
 /// Returns the number of earlier deliveries of each message by queue offset, and the least number. The least number
 /// is 0 if a message of the pop is delivered for the first time.
-pub(super) fn counts(state: &OrderState) -> (BTreeMap<i64, i32>, i32) {
-    let counts = state.counts.clone().unwrap_or_default();
-    let least = if counts.len() == state.offsets.len() { counts.values().copied().min() } else { None };
-    (counts, least.unwrap_or(0))
+pub(super) fn deliveries(state: &OrderState) -> Deliveries {
+    let by_offset = state.counts.clone().unwrap_or_default();
+    let least = if by_offset.len() == state.offsets.len() { by_offset.values().copied().min() } else { None };
+    Deliveries { by_offset, least: least.unwrap_or(0) }
 }
 
 /// Returns the time at which a pop may read the queue again, in milliseconds since the epoch. `None` if it may now

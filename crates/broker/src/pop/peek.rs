@@ -9,9 +9,9 @@ use wire::pop::Kind;
 use super::pick::{SLICE_BYTES, position};
 use super::request::{self, PopTarget};
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::long_polling::PullAsk;
+use crate::parts::{PopParts, Runtime, Tables};
 use crate::pull::{Pull, Scan, Source, without};
 use crate::topics::Topic;
 
@@ -30,13 +30,13 @@ pub(crate) struct Peeked {
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PeekMessageProcessor.processRequest`.
-pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> Result<Peeked, Refusal> {
-    let (topic, group) = request::peeked(broker, target)?;
+pub(crate) fn peek(parts: &PopParts, target: &PopTarget<'_>, count_max: i32) -> Result<Peeked, Refusal> {
+    let (topic, group) = request::peeked(&parts.tables, &parts.runtime, target)?;
     let queue_id = target.queue_id;
-    let mut look = Look { broker, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
-    let dice = broker.spread(100);
-    let kind = if broker.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
-    let retries = broker.tables.topics.find(&kind.topic(topic.name(), &look.group));
+    let mut look = Look { parts, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
+    let dice = parts.identity.spread(100);
+    let kind = if parts.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    let retries = parts.tables.topics.find(&kind.topic(topic.name(), &look.group));
     let retries_first = dice % 5 == 0;
     if retries_first && let Some(retries) = &retries {
         look.visit_all(retries, dice);
@@ -59,13 +59,13 @@ pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> R
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PollingInfoProcessor.processRequest`.
-pub(crate) fn polling(broker: &Broker, target: &PopTarget<'_>) -> Result<usize, Refusal> {
-    let (topic, group) = request::peeked(broker, target)?;
+pub(crate) fn polling(tables: &Tables, runtime: &Runtime, target: &PopTarget<'_>) -> Result<usize, Refusal> {
+    let (topic, group) = request::peeked(tables, runtime, target)?;
     Ok(topic.waiters.count_of(&group, target.queue_id.max(-1)))
 }
 
 struct Look<'a> {
-    broker: &'a Broker,
+    parts: &'a PopParts,
     group: Arc<str>,
     wanted: i32,
     rest: i64,
@@ -79,12 +79,12 @@ impl Look<'_> {
     }
 
     fn visit(&mut self, topic: &Arc<Topic>, queue_id: i32) {
-        let broker = self.broker;
-        let Some(queue) = topic.queue(&broker.store, queue_id) else { return };
-        let cell = broker.delivery.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
+        let parts = self.parts;
+        let Some(queue) = topic.queue(&parts.tables.store, queue_id) else { return };
+        let cell = parts.delivery.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
         let min = queue.index.min().to_i64();
-        let end = broker.visible_end(queue);
-        let offset = position(broker, &cell, queue, false).clamp(min, end.max(min));
+        let end = parts.replication.visible_end(queue);
+        let offset = position(parts, &cell, queue, false).clamp(min, end.max(min));
         self.rest += end - offset;
         if self.wanted <= 0 {
             return;
@@ -94,7 +94,7 @@ impl Look<'_> {
             filter: Arc::new(filter),
             topic_sys_flag: 0,
             group_sys_flag: 0,
-            reader: broker.tables.offsets.reader(&self.group, topic.name()),
+            reader: parts.tables.offsets.reader(&self.group, topic.name()),
             read_from: (0, 0),
             offset,
             asked: offset,
@@ -105,15 +105,15 @@ impl Look<'_> {
 
     /// Reads messages from the offset of `pull` on. Damaged messages are passed over, at most [`SLICE_BYTES`] of them.
     fn read(&mut self, mut pull: Pull) {
-        let broker = self.broker;
+        let parts = self.parts;
         let (mut units, mut passed): (Vec<Numbered>, u64) = (Vec::new(), 0);
         while passed < SLICE_BYTES
-            && let Some(scan) = Scan::find_messages(broker, &pull, Source::Disk, &mut units)
+            && let Some(scan) = Scan::find_messages(&parts.pulls, &pull, Source::Disk, &mut units)
         {
             passed += scan.bytes_read;
             while scan.code == response::SUCCESS && !units.is_empty() {
                 let start = self.body.len();
-                match broker.store.read_messages_blocking(&pull.queue.index, &units, &mut self.body) {
+                match parts.tables.store.read_messages_blocking(&pull.queue.index, &units, &mut self.body) {
                     Ok(()) => {
                         self.wanted -= units.len() as i32;
                         return;

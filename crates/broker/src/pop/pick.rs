@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering;
 use store::{AppendError, Numbered};
 use wire::body::Checkpoint;
 use wire::codes::response;
-use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
+use wire::pop::{Kind, ORDER_REVIVE_QUEUE, QueueOffsets};
 use wire::units::LogOffset;
 
 use super::order;
 use super::request::check_current;
 use super::revive_records::ReviveRecords;
-use crate::broker::Broker;
 use crate::groups::attributes::PRIORITY_FACTOR;
 use crate::long_polling::{Ask, Pop, PullAsk};
+use crate::parts::{PopParts, Runtime, Tables};
 use crate::pull::{Pull, Scan, Source};
 use crate::refusal::PutError;
 use crate::reply_sink::Popped;
@@ -65,14 +65,14 @@ enum Yields {
 }
 
 struct Picking<'a> {
-    broker: &'a Broker,
+    parts: &'a PopParts,
     ask: &'a Ask,
     /// Current topic of the request.
     topic: &'a Arc<Topic>,
     pop: &'a Pop,
     source: Source,
     popped: Popped,
-    parts: Vec<Part>,
+    pieces: Vec<Part>,
     units: Vec<Numbered>,
     /// The last read failed with an error that may pass, so the messages are not skipped but popped later.
     refused: bool,
@@ -87,33 +87,33 @@ struct Picking<'a> {
 /// [`Unpopped::NotResident`] when `source` is the memory and no message could be returned without the disk;
 /// [`Unpopped::NotStored`] when the checkpoints cannot be appended.
 pub(super) fn pick(
-    broker: &Broker,
+    parts: &PopParts,
     topic: &Arc<Topic>,
     (ask, pop): (&Ask, &Pop),
     source: Source,
 ) -> Result<Picked, Unpopped> {
-    let settings = &broker.runtime.config.pop;
+    let settings = &parts.runtime.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
-    let dice = broker.spread(100) * 37 % 100;
+    let dice = parts.identity.spread(100) * 37 % 100;
     let revive_queue = if ask.ordered {
         ORDER_REVIVE_QUEUE
     } else {
-        broker.delivery.pops.next_revive_queue(settings.revive_queues)
+        parts.delivery.pops.next_revive_queue(settings.revive_queues)
     };
-    let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
+    let popped = Popped { pop_ms: parts.runtime.now_ms(), revive_queue, ..Popped::default() };
     let mut picking = Picking {
-        broker,
+        parts,
         ask,
         topic,
         pop,
         source,
         popped,
-        parts: Vec::new(),
+        pieces: Vec::new(),
         units: Vec::new(),
         refused: false,
         bytes_read: 0,
     };
-    let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(broker, &ask.group);
+    let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(&parts.tables, &ask.group);
     let (order, retry_probability) = match by_priority {
         true if settings.priority_ascends => (Order::FromLast, settings.retry_probability_for_priority),
         true => (Order::From(0), settings.retry_probability_for_priority),
@@ -134,9 +134,9 @@ pub(super) fn pick(
 }
 
 /// The percentage of a group's pops that take the highest priority of a topic first (`SubscriptionGroupConfig.getPriorityFactor`).
-fn priority_factor(broker: &Broker, group: &str) -> i32 {
+fn priority_factor(tables: &Tables, group: &str) -> i32 {
     const ALL: i32 = 100;
-    let config = broker.tables.groups.find(group);
+    let config = tables.groups.find(group);
     config.and_then(|config| config.attributes.get(PRIORITY_FACTOR)?.parse().ok()).unwrap_or(ALL)
 }
 
@@ -151,8 +151,8 @@ enum Order {
 
 /// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). A pop
 /// returns messages of a single retry topic only.
-fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
-    let settings = &broker.runtime.config.pop;
+fn retry_kinds(runtime: &Runtime, dice: i32) -> &'static [Kind] {
+    let settings = &runtime.config.pop;
     match (settings.retry_v2, settings.retry_v1_too) {
         (false, _) => &[Kind::RetryV1],
         (true, false) => &[Kind::RetryV2],
@@ -163,23 +163,23 @@ fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
 
 /// Returns the queue offset at which the next pop of a queue reads. A group without an offset begins at the first
 /// message, or at the last message with `from_end`.
-pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
+pub(super) fn position(parts: &PopParts, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let in_flight = cell.in_flight();
-    let committed = broker.tables.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
-    in_flight.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
+    let committed = parts.tables.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
+    in_flight.position(committed.unwrap_or_else(|| first_position(parts, cell, queue, from_end)))
 }
 
 /// The queue offset at which a group without an offset begins (`PopMessageProcessor.getInitOffset`).
-fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
+fn first_position(parts: &PopParts, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.index.min().to_i64();
     }
-    if broker.runtime.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
+    if parts.runtime.config.pop.start_in_memory && parts.tables.is_young(&cell.topic, cell.queue_id) {
         return 0;
     }
     // The last message, so that a group that begins now gets one.
-    (broker.visible_end(queue) - 1).max(0)
+    (parts.replication.visible_end(queue) - 1).max(0)
 }
 
 impl Picking<'_> {
@@ -192,9 +192,9 @@ impl Picking<'_> {
             return Ok(());
         }
         let before = self.popped.count;
-        for kind in retry_kinds(self.broker, dice) {
+        for kind in retry_kinds(&self.parts.runtime, dice) {
             let name = kind.topic(self.topic.name(), &self.ask.group);
-            if let Some(topic) = self.broker.tables.topics.find(&name) {
+            if let Some(topic) = self.parts.tables.topics.find(&name) {
                 self.visit_all(&topic, *kind, Order::From(dice))?;
             }
             if self.popped.count > before {
@@ -214,17 +214,18 @@ impl Picking<'_> {
     }
 
     fn visit(&mut self, topic: &Arc<Topic>, kind: Kind, queue_id: i32) -> Result<(), Unpopped> {
-        let broker = self.broker;
-        let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
-        let cell = broker.delivery.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
+        let parts = self.parts;
+        let Some(queue) = topic.queue(&parts.tables.store, queue_id) else { return Ok(()) };
+        let cell = parts.delivery.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
         // Only after the in-flight queue is made: a deletion removes topic and group, then ends the in-flight queues it finds.
-        if check_current(broker, self.ask, topic.name(), &topic.waiters).is_err() {
+        if check_current(&parts.tables, self.ask, topic.name(), &topic.waiters).is_err() {
             return Ok(());
         }
         let from_end = self.pop.from_end;
         let Some(busy) = cell.occupy() else {
             if !self.ask.ordered {
-                self.popped.rest += broker.visible_end(queue) - position(broker, &cell, queue, from_end);
+                self.popped.rest +=
+                    parts.replication.visible_end(queue) - position(parts, &cell, queue, from_end);
             }
             return Ok(());
         };
@@ -234,17 +235,17 @@ impl Picking<'_> {
         }
         // Messages behind a long search must not wait until the search has passed every other queue as well.
         if self.wanted() <= 0 || self.bytes_read >= SLICE_BYTES {
-            self.popped.rest += broker.visible_end(queue) - start;
+            self.popped.rest += parts.replication.visible_end(queue) - start;
             return Ok(());
         }
         let mut pull = self.pull(topic, queue, start);
         let bytes_before = self.popped.body.len();
         let found = self.scan(&cell, &mut pull).and_then(|scan| Some((self.read(&pull, kind, &scan)?, scan)));
         let Some((taken, scan)) = found else {
-            if self.popped.count == 0 && self.parts.is_empty() {
+            if self.popped.count == 0 && self.pieces.is_empty() {
                 return Err(Unpopped::NotResident);
             }
-            self.popped.rest += broker.visible_end(queue) - start;
+            self.popped.rest += parts.replication.visible_end(queue) - start;
             return Ok(());
         };
         if std::mem::take(&mut self.refused) {
@@ -253,29 +254,29 @@ impl Picking<'_> {
         }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
-            broker.tables.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
+            parts.tables.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
             let yields = self.took(&cell, kind, pull.ask.offset);
-            self.parts.push(Part { busy, next: scan.next, yields });
+            self.pieces.push(Part { busy, next: scan.next, yields });
         } else if scan.next > pull.ask.offset {
             self.bytes_read += scan.bytes_read;
-            self.parts.push(Part { busy, next: scan.next, yields: Yields::Nothing });
+            self.pieces.push(Part { busy, next: scan.next, yields: Yields::Nothing });
         }
         Ok(())
     }
 
     /// The queue offset to read at. A reset by an operator that is still to be applied is applied here.
     fn begin(&self, cell: &Arc<Cell>, queue: &Queue) -> i64 {
-        let broker = self.broker;
+        let parts = self.parts;
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
-        if let Some(offset) = broker.tables.offsets.take_reset(group, topic, queue_id) {
+        if let Some(offset) = parts.tables.offsets.take_reset(group, topic, queue_id) {
             let left = cell.in_flight().clear();
-            broker.delivery.pops.store_left(broker, cell, left);
-            cell.commit(&broker.tables.offsets, offset);
+            parts.delivery.pops.store_left(parts, cell, left);
+            cell.commit(&parts.tables.offsets, offset);
             return offset;
         }
-        let start = position(broker, cell, queue, self.pop.from_end);
-        if broker.tables.offsets.committed(group, topic, queue_id).is_none() {
-            cell.commit(&broker.tables.offsets, start);
+        let start = position(parts, cell, queue, self.pop.from_end);
+        if parts.tables.offsets.committed(group, topic, queue_id).is_none() {
+            cell.commit(&parts.tables.offsets, start);
         }
         start
     }
@@ -286,7 +287,7 @@ impl Picking<'_> {
         let until =
             in_flight.order.as_ref().and_then(|it| order::blocked_until(it, attempt, self.popped.pop_ms));
         if let Some(until_ms) = until {
-            self.broker.delivery.pops.look_at(cell, &mut in_flight, until_ms);
+            self.parts.delivery.pops.look_at(cell, &mut in_flight, until_ms);
         }
         until.is_some()
     }
@@ -296,7 +297,7 @@ impl Picking<'_> {
             filter: self.pop.filter.clone(),
             topic_sys_flag: 0,
             group_sys_flag: 0,
-            reader: self.broker.tables.offsets.reader(&self.ask.group, topic.name()),
+            reader: self.parts.tables.offsets.reader(&self.ask.group, topic.name()),
             read_from: (0, 0),
             offset,
             asked: offset,
@@ -308,17 +309,17 @@ impl Picking<'_> {
     /// Searches messages. An offset outside the queue is corrected first. Returns `None` if the disk would have to be
     /// read.
     fn scan(&mut self, cell: &Arc<Cell>, pull: &mut Pull) -> Option<Scan> {
-        let scan = Scan::find_messages(self.broker, pull, self.source, &mut self.units)?;
+        let scan = Scan::find_messages(&self.parts.pulls, pull, self.source, &mut self.units)?;
         if scan.code != response::PULL_OFFSET_MOVED {
             return Some(scan);
         }
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
         tracing::info!(%group, %topic, queue_id, from = pull.ask.offset, to = scan.next, "a pop goes on where the queue is");
         let left = cell.in_flight().clear();
-        self.broker.delivery.pops.store_left(self.broker, cell, left);
-        cell.commit(&self.broker.tables.offsets, scan.next);
+        self.parts.delivery.pops.store_left(self.parts, cell, left);
+        cell.commit(&self.parts.tables.offsets, scan.next);
         (pull.ask.offset, pull.ask.asked) = (scan.next, scan.next);
-        Scan::find_messages(self.broker, pull, self.source, &mut self.units)
+        Scan::find_messages(&self.parts.pulls, pull, self.source, &mut self.units)
     }
 
     /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; its
@@ -326,23 +327,28 @@ impl Picking<'_> {
     fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Yields {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;
-        self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
         let times = (self.popped.pop_ms, self.pop.invisible_ms);
         if self.ask.ordered {
             let mut in_flight = cell.in_flight();
             let state =
                 order::popped(in_flight.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
-            let (counts, least) = order::counts(&state);
+            let deliveries = Some(order::deliveries(&state));
             in_flight.order = Some(state);
             drop(in_flight);
-            self.broker.delivery.pops.order_file.changed();
-            self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
-            cell.commit(&self.broker.tables.offsets, start);
+            self.parts.delivery.pops.order_file.changed();
+            self.popped.queues.push(QueueOffsets {
+                kind,
+                queue_id: cell.queue_id,
+                start,
+                offsets,
+                deliveries,
+            });
+            cell.commit(&self.parts.tables.offsets, start);
             return Yields::Order;
         }
         let (pop_ms, invisible_ms) = times;
-        Yields::Checkpoint(Checkpoint {
-            broker_name: self.broker.runtime.config.broker_name.clone(),
+        let checkpoint = Checkpoint {
+            broker_name: self.parts.runtime.config.broker_name.clone(),
             group: cell.group.to_string(),
             diffs: offsets.iter().map(|offset| i32::try_from(offset - start).unwrap_or(i32::MAX)).collect(),
             invisible_ms,
@@ -353,33 +359,41 @@ impl Picking<'_> {
             start_offset: start,
             topic: cell.topic.to_string(),
             ..Checkpoint::default()
-        })
+        };
+        self.popped.queues.push(QueueOffsets {
+            kind,
+            queue_id: cell.queue_id,
+            start,
+            offsets,
+            deliveries: None,
+        });
+        Yields::Checkpoint(checkpoint)
     }
 
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Picked, Unpopped> {
-        let (broker, now_ms) = (self.broker, self.popped.pop_ms);
+        let (parts, now_ms) = (self.parts, self.popped.pop_ms);
         let may_hold = |busy: &Busy, checkpoint: &Checkpoint| {
-            broker.delivery.pops.may_hold(broker, busy, checkpoint, now_ms)
+            parts.delivery.pops.may_hold(parts, busy, checkpoint, now_ms)
         };
         let is_lost = |part: &Part| match &part.yields {
             Yields::Checkpoint(checkpoint) => !may_hold(&part.busy, checkpoint),
             Yields::Order | Yields::Nothing => false,
         };
         // Before a record is made, because that creates topics and marks messages as pending, and a slave would keep both.
-        if broker.replication.role.is_slave() && self.parts.iter().any(is_lost) {
+        if parts.replication.role.is_slave() && self.pieces.iter().any(is_lost) {
             return Err(Unpopped::NotStored(AppendError::Following.into()));
         }
-        let mut records = ReviveRecords::new(&broker.store);
-        let mut settled = Vec::with_capacity(self.parts.len());
+        let mut records = ReviveRecords::new(&parts.tables.store);
+        let mut settled = Vec::with_capacity(self.pieces.len());
         let (mut held, mut ordered) = (Vec::new(), Vec::new());
-        for Part { busy, next, yields } in self.parts {
+        for Part { busy, next, yields } in self.pieces {
             match yields {
                 Yields::Checkpoint(checkpoint) if may_hold(&busy, &checkpoint) => {
                     held.push((busy, next, checkpoint));
                 }
                 Yields::Checkpoint(checkpoint) => {
-                    let pushed = records.checkpoint(broker, self.popped.revive_queue, &checkpoint, now_ms);
+                    let pushed = records.checkpoint(parts, self.popped.revive_queue, &checkpoint, now_ms);
                     pushed.map_err(Unpopped::NotStored)?;
                     settled.push((busy, next, true));
                 }
@@ -388,21 +402,22 @@ impl Picking<'_> {
                 Yields::Nothing => settled.push((busy, next, false)),
             }
         }
-        let end = records.append(broker, now_ms).map_err(Unpopped::NotStored)?;
+        let end =
+            records.append(&parts.tables.store, &parts.delivery, now_ms).map_err(Unpopped::NotStored)?;
         for (busy, next, checkpoint) in held {
             let held =
                 HeldCheckpoint { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
-            broker.delivery.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
+            parts.delivery.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
             busy.in_flight().hold(held, next);
-            broker.delivery.pops.advance(broker, &busy, now_ms);
+            parts.delivery.pops.advance(parts, &busy, now_ms);
         }
         for (busy, next, is_stored) in settled {
             if self.ask.ordered {
-                busy.commit(&broker.tables.offsets, next);
+                busy.commit(&parts.tables.offsets, next);
                 continue;
             }
             busy.in_flight().settle(next, if is_stored { end } else { LogOffset::ZERO });
-            broker.delivery.pops.advance(broker, &busy, now_ms);
+            parts.delivery.pops.advance(parts, &busy, now_ms);
         }
         let is_over = self.popped.count > 0 || self.popped.rest <= 0;
         Ok(Picked { popped: self.popped, passed_bytes: if is_over { 0 } else { self.bytes_read } })

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use wire::codes::response;
 
-use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::clients::Subscription;
 use crate::long_polling::{Ask, Pop, Waiters, Want};
+use crate::parts::{Runtime, Tables};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
@@ -26,24 +26,24 @@ const WAIT_MAX_MS: i64 = 300_000;
 ///
 /// # Errors
 /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
-pub(super) fn current_topic(broker: &Broker, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
-    check_current(broker, ask, &ask.topic, &ask.waiters)
+pub(super) fn current_topic(tables: &Tables, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
+    check_current(tables, ask, &ask.topic, &ask.waiters)
 }
 
 /// Returns the current topic `name` of a request. It must still be the topic that the request found, which `waiters`,
 /// its list of suspended requests, identifies. The group of the request must exist.
 pub(super) fn check_current(
-    broker: &Broker,
+    tables: &Tables,
     ask: &Ask,
     name: &str,
     waiters: &Arc<Waiters>,
 ) -> Result<Arc<Topic>, Refusal> {
-    let now = known_topic(broker, name)?;
+    let now = known_topic(tables, name)?;
     if !Arc::ptr_eq(&now.waiters, waiters) {
         let remark = format!("topic[{name}] was deleted and made again, ask again");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
-    if broker.tables.groups.find(&ask.group).is_none() {
+    if tables.groups.find(&ask.group).is_none() {
         let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
@@ -101,15 +101,15 @@ pub struct PopRequest<'a> {
 }
 
 /// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
-pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
+pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
-    let now_ms = broker.now_ms();
-    let ip = &broker.runtime.config.broker_ip1;
+    let now_ms = runtime.now_ms();
+    let ip = &runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
     }
-    if !broker.is_readable() {
+    if !runtime.is_readable() {
         let remark = format!("the broker[{ip}] pop message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -117,40 +117,49 @@ pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refu
         let remark = format!("the broker[{ip}] pop message's num is greater than {COUNT_MAX}");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    check_invisible(broker, invisible_ms)?;
-    let found = find(broker, target)?;
+    check_invisible(runtime, invisible_ms)?;
+    let found = find(tables, runtime, target)?;
     let filter = filter(found.0.name(), request)?;
     let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
     Ok(ask(want, found, target.queue_id, polling, now_ms))
 }
 
 /// Checks a notification.
-pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<'_>) -> Result<Ask, Refusal> {
-    let found = peeked(broker, target)?;
-    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
+pub(super) fn notice(
+    tables: &Tables,
+    runtime: &Runtime,
+    target: &PopTarget<'_>,
+    polling: &Polling<'_>,
+) -> Result<Ask, Refusal> {
+    let found = peeked(tables, runtime, target)?;
+    Ok(ask(Want::Notice, found, target.queue_id, polling, runtime.now_ms()))
 }
 
 /// Checks the topic and group of requests that pop no messages: notifications, peeks and polling information.
-pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
-    if !broker.is_readable() {
-        let remark = format!("the broker[{}] peeking message is forbidden", broker.runtime.config.broker_ip1);
+pub(super) fn peeked(
+    tables: &Tables,
+    runtime: &Runtime,
+    target: &PopTarget<'_>,
+) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+    if !runtime.is_readable() {
+        let remark = format!("the broker[{}] peeking message is forbidden", runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    find(broker, target)
+    find(tables, runtime, target)
 }
 
 /// Checks that the timer and the revive thread, which pops need, are running. Checks also that the invisible time is
 /// no longer than the longest delay of timed messages.
-pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), Refusal> {
-    let timers = &broker.runtime.config.timers;
+pub(super) fn check_invisible(runtime: &Runtime, invisible_ms: i64) -> Result<(), Refusal> {
+    let timers = &runtime.config.timers;
     if !timers.enabled {
-        let ip = &broker.runtime.config.broker_ip1;
+        let ip = &runtime.config.broker_ip1;
         let remark = format!("the broker[{ip}] pop message is forbidden because timerWheelEnable is false");
         return Err(Refusal::error(remark));
     }
     // Without these threads, messages popped now and not acknowledged would never come back to the group.
-    broker.runtime.supervisor.demand(SupervisedWork::Timer)?;
-    broker.runtime.supervisor.demand(SupervisedWork::Revive)?;
+    runtime.supervisor.demand(SupervisedWork::Timer)?;
+    runtime.supervisor.demand(SupervisedWork::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
     if !(0..=max_ms).contains(&invisible_ms) {
         let remark = format!(
@@ -183,9 +192,13 @@ fn ask(
     }
 }
 
-fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+fn find(
+    tables: &Tables,
+    runtime: &Runtime,
+    target: &PopTarget<'_>,
+) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     let &PopTarget { caller, topic: name, group, queue_id } = target;
-    let topic = known_topic(broker, name)?;
+    let topic = known_topic(tables, name)?;
     if !topic.is_readable() {
         let remark = format!("the topic[{name}] peeking message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
@@ -193,7 +206,7 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
     if queue_id >= topic.config.read_queue_nums {
         return Err(bad_queue(&topic, queue_id, caller, response::INVALID_PARAMETER));
     }
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = tables.group(&runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -213,8 +226,8 @@ fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>
 }
 
 /// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
-pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
-    broker.topic(name).ok_or_else(|| {
+pub(super) fn known_topic(tables: &Tables, name: &str) -> Result<Arc<Topic>, Refusal> {
+    tables.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))
     })
 }

@@ -23,9 +23,9 @@ use wire::units::{LogOffset, QueueOffset};
 use super::open_checkpoints::OpenCheckpoints;
 use super::revive_records::{ACK_TAG, ACKS_TAG, CHECKPOINT_TAG};
 use super::{REVIVE_GROUP, serve};
-use crate::broker::Broker;
 use crate::engine::{Engine, Next};
 use crate::names;
+use crate::parts::PopParts;
 use crate::position_writer::wait_flushed;
 use crate::refusal::PutError;
 use crate::state::UnreadableSince;
@@ -53,7 +53,7 @@ struct ReviveQueue {
 
 /// The engine that brings popped messages back that were not acknowledged in time.
 pub(crate) struct Reviver {
-    broker: Arc<Broker>,
+    parts: Arc<PopParts>,
     queues: Vec<ReviveQueue>,
     /// End offset of the timer queue, and the time in milliseconds at which it was read. All messages timed until
     /// then lie before it.
@@ -68,19 +68,19 @@ pub(crate) struct Reviver {
 
 impl Reviver {
     /// Continues at the committed offsets of [`REVIVE_GROUP`].
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        let topic = broker.delivery.pops.revive_topic.clone();
-        let count = broker.tables.topics.find(&topic).map_or(0, |topic| topic.queue_count());
+    pub(crate) fn new(parts: Arc<PopParts>) -> Self {
+        let topic = parts.delivery.pops.revive_topic.clone();
+        let count = parts.tables.topics.find(&topic).map_or(0, |topic| topic.queue_count());
         let queue = |queue_id| {
-            let queue = broker.log_queue(&topic, queue_id)?;
-            let done = broker.tables.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
+            let queue = parts.tables.log_queue(&topic, queue_id)?;
+            let done = parts.tables.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
             let (open_checkpoints, unreadable_since) =
                 (OpenCheckpoints::behind(done), UnreadableSince::default());
             Some(ReviveQueue { queue, open_checkpoints, unreadable_since, waits: VecDeque::new() })
         };
         let queues = (0..count).filter_map(queue).collect();
-        Self { queues, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
+        Self { queues, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), parts }
     }
 
     /// Reads new revive records and brings back the messages of all checkpoints that are due.
@@ -116,13 +116,13 @@ impl Reviver {
             }
         }
         if is_done {
-            self.broker.delivery.pops.reviver.revived_ms.store(until_ms, Ordering::Relaxed);
+            self.parts.delivery.pops.reviver.revived_ms.store(until_ms, Ordering::Relaxed);
         }
         self.commit();
     }
 
     fn give_up(&self, messages: u64) {
-        self.broker.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
+        self.parts.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
     }
 
     /// When the next round is due, in milliseconds since the epoch.
@@ -144,9 +144,10 @@ impl Reviver {
             // The clock was set back: messages timed from now on are due before `known_ms`.
             (self.known_ms, self.mark, self.unseen) = (0, None, None);
         }
-        let (timer, store) = (&self.broker.delivery.timer, &self.broker.store);
-        let end =
-            || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64());
+        let (timer, store) = (&self.parts.delivery.timer, &self.parts.tables.store);
+        let end = || {
+            self.parts.tables.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64())
+        };
         let (taken, delivered_ms) =
             (timer.queue_offset.load(Ordering::Acquire), timer.read_ms.load(Ordering::Acquire));
         let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
@@ -157,7 +158,7 @@ impl Reviver {
                 self.mark = None;
             }
         }
-        let is_visible = |end| self.broker.replication.durability.reaches(end);
+        let is_visible = |end| self.parts.replication.durability.reaches(end);
         if let Some((known_ms, _)) = self.unseen.take_if(|(_, end)| is_visible(*end)) {
             self.known_ms = self.known_ms.max(known_ms);
         }
@@ -166,13 +167,15 @@ impl Reviver {
     /// Reads the new records of a revive queue and applies them to its open checkpoints.
     fn read(&mut self, index: usize, now_ms: i64) -> Result<(), PutError> {
         let ReviveQueue { queue, open_checkpoints, unreadable_since, .. } = &mut self.queues[index];
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         let mut units: Vec<Unit> = Vec::new();
         open_checkpoints.next = open_checkpoints.next.max(queue.index.min().to_i64());
-        while open_checkpoints.next < self.broker.visible_end(queue) && !open_checkpoints.is_full() {
+        while open_checkpoints.next < self.parts.replication.visible_end(queue) && !open_checkpoints.is_full()
+        {
             units.clear();
             let from = QueueOffset::from_i64(open_checkpoints.next).unwrap_or_default();
-            let count = (self.broker.visible_end(queue) - open_checkpoints.next).min(STEP as i64) as usize;
+            let count =
+                (self.parts.replication.visible_end(queue) - open_checkpoints.next).min(STEP as i64) as usize;
             queue.index.units_blocking(from, count, &mut units)?;
             if units.is_empty() {
                 break;
@@ -192,7 +195,7 @@ impl Reviver {
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
                 }
-                enter(open_checkpoints, offset, &self.bytes, &self.broker.runtime.config.broker_name);
+                enter(open_checkpoints, offset, &self.bytes, &self.parts.runtime.config.broker_name);
             }
         }
         Ok(())
@@ -201,38 +204,39 @@ impl Reviver {
     /// Appends the unacknowledged messages of a checkpoint to the retry topic. Returns the log position behind the
     /// copies, or zero without copies.
     fn revive(&mut self, checkpoint: &Checkpoint, now_ms: i64) -> Result<LogOffset, PutError> {
-        let broker = self.broker.clone();
+        let parts = self.parts.clone();
         let open: Vec<i64> = (0..usize::from(checkpoint.count))
             .filter(|index| !checkpoint.is_acked(*index))
             .map(|index| checkpoint.offset(index))
             .collect();
         let topic = normal_topic(&checkpoint.topic, &checkpoint.group);
-        let is_wanted = broker.tables.topics.find(topic).is_some()
-            && broker.tables.groups.find(&checkpoint.group).is_some();
+        let is_wanted = parts.tables.topics.find(topic).is_some()
+            && parts.tables.groups.find(&checkpoint.group).is_some();
         if open.is_empty() || !is_wanted {
             return Ok(LogOffset::ZERO);
         }
-        let target = back::retry_topic(&broker, checkpoint);
-        let retry = back::make_retry_topic(&broker, &target, &checkpoint.group, now_ms)?;
-        let mut batch = broker.store.batch();
+        let target = back::retry_topic(&parts.runtime, checkpoint);
+        let retry =
+            back::make_retry_topic(&parts.delivery, &parts.runtime, &target, &checkpoint.group, now_ms)?;
+        let mut batch = parts.tables.store.batch();
         let mut put_off_end = LogOffset::ZERO;
         let mut gone = 0;
         for offset in open {
             match self.read_message(checkpoint, offset) {
-                Ok(true) => back::push_copy(&broker, &mut batch, &retry, &self.bytes, checkpoint)?,
+                Ok(true) => back::push_copy(&parts, &mut batch, &retry, &self.bytes, checkpoint)?,
                 Ok(false) => gone += 1,
                 Err(error) => {
                     tracing::warn!(topic = checkpoint.topic, offset, %error, "a message cannot be brought back yet");
-                    put_off_end = put_off_end.max(back::put_off(&broker, checkpoint, offset, now_ms)?);
+                    put_off_end = put_off_end.max(back::put_off(&parts, checkpoint, offset, now_ms)?);
                 }
             }
         }
         let mut end = put_off_end;
         if !batch.is_empty() {
-            broker.append_own(&mut batch, now_ms)?;
+            parts.delivery.append_own(&mut batch, now_ms)?;
             end = batch.end();
-            broker.grown(end, vec![retry]);
-            wake(&broker, topic, &checkpoint.group, end);
+            parts.delivery.grown(end, vec![retry]);
+            wake(&parts, topic, &checkpoint.group, end);
         }
         if gone > 0 {
             let Checkpoint { topic, group, queue_id, start_offset, .. } = checkpoint;
@@ -253,7 +257,7 @@ impl Reviver {
     fn read_message(&mut self, checkpoint: &Checkpoint, offset: i64) -> Result<bool, ReadError> {
         self.bytes.clear();
         // Looked up in the store, because the topic may have fewer queues by now.
-        let Some(queue) = self.broker.store.find_queue(&checkpoint.topic, checkpoint.queue_id) else {
+        let Some(queue) = self.parts.tables.store.find_queue(&checkpoint.topic, checkpoint.queue_id) else {
             return Ok(false);
         };
         let at = QueueOffset::from_i64(offset).filter(|at| (queue.min()..queue.max()).contains(at));
@@ -262,7 +266,7 @@ impl Reviver {
         queue.units_blocking(at, 1, &mut units)?;
         let Some(&unit) = units.first().filter(|unit| !unit.is_blank()) else { return Ok(false) };
         let message = Numbered { offset: at, unit };
-        match self.broker.store.read_messages_blocking(&queue, &[message], &mut self.bytes) {
+        match self.parts.tables.store.read_messages_blocking(&queue, &[message], &mut self.bytes) {
             Ok(()) => Ok(true),
             Err(error @ (ReadError::Io(_) | ReadError::Rebuilding { .. })) => Err(error),
             Err(error) => {
@@ -287,8 +291,8 @@ impl Reviver {
 
     /// Commits the progress whose copies are on disk as the offsets of [`REVIVE_GROUP`].
     fn commit(&mut self) {
-        let topic = &self.broker.delivery.pops.revive_topic;
-        let flushed = self.broker.store.flushed();
+        let topic = &self.parts.delivery.pops.revive_topic;
+        let flushed = self.parts.tables.store.flushed();
         for revive_queue in &mut self.queues {
             let mut done = None;
             while let Some((_, passed)) = revive_queue.waits.front().filter(|(end, _)| *end <= flushed) {
@@ -299,9 +303,9 @@ impl Reviver {
                 done = Some(revive_queue.open_checkpoints.done());
             }
             let queue_id = revive_queue.queue.index.queue_id();
-            let before = self.broker.tables.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
+            let before = self.parts.tables.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             if let Some(done) = done.filter(|done| *done > before) {
-                self.broker.tables.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
+                self.parts.tables.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
             }
         }
     }
@@ -315,7 +319,7 @@ impl Engine for Reviver {
 
     /// Commits all progress, so that no message is brought back twice.
     fn stop(&mut self) {
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         if wait_flushed(store, store.appended()) {
             self.commit();
         }
@@ -346,12 +350,12 @@ fn enter(open_checkpoints: &mut OpenCheckpoints, offset: i64, bytes: &[u8], own_
 }
 
 /// Wakes the pops of the group that wait for messages of the topic, once consumers may see the log up to `end`.
-fn wake(broker: &Arc<Broker>, topic: &str, group: &str, end: LogOffset) {
-    let Some(topic) = broker.tables.topics.find(topic) else { return };
-    if !broker.replication.durability.waits_for_flush() {
-        return serve::came_back(broker, &topic, group);
+fn wake(parts: &Arc<PopParts>, topic: &str, group: &str, end: LogOffset) {
+    let Some(topic) = parts.tables.topics.find(topic) else { return };
+    if !parts.replication.durability.waits_for_flush() {
+        return serve::came_back(parts, &topic, group);
     }
-    let (broker, group) = (broker.clone(), group.to_owned());
-    let store = broker.store.clone();
-    store.when_flushed(end, Box::new(move |_| serve::came_back(&broker, &topic, &group)));
+    let (parts, group) = (parts.clone(), group.to_owned());
+    let store = parts.tables.store.clone();
+    store.when_flushed(end, Box::new(move |_| serve::came_back(&parts, &topic, &group)));
 }

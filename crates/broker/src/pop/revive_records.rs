@@ -11,8 +11,8 @@ use wire::json;
 use wire::properties::{self, key};
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
 use crate::names;
+use crate::parts::{Delivery, PopParts};
 use crate::refusal::PutError;
 use crate::topics::Queue;
 
@@ -52,7 +52,7 @@ impl ReviveRecords {
     /// Adds a checkpoint, to be delivered shortly before its messages are visible again, and records it as pending.
     pub(super) fn checkpoint(
         &mut self,
-        broker: &Broker,
+        parts: &PopParts,
         revive_queue: i32,
         checkpoint: &Checkpoint,
         now_ms: i64,
@@ -62,16 +62,16 @@ impl ReviveRecords {
             format!("{topic}@{queue_id}@{start_offset}@{group}@{pop_ms}@{broker_name}@{CHECKPOINT_TAG}");
         let deliver_ms = checkpoint.revive_ms().saturating_sub(AHEAD_MS);
         let target = Target { revive_queue, tag: CHECKPOINT_TAG, unique: &unique, deliver_ms };
-        self.push(broker, &target, &json::to_vec(checkpoint), now_ms)?;
+        self.push(parts, &target, &json::to_vec(checkpoint), now_ms)?;
         // Before the checkpoint is appended: from then on the group's offset may pass its messages.
-        broker.delivery.pops.add_pending(broker, checkpoint, now_ms);
+        parts.delivery.pops.add_pending(&parts.tables, checkpoint, now_ms);
         Ok(())
     }
 
     /// Adds acknowledgements, to be delivered at `deliver_ms`, when the messages are visible again.
     pub(super) fn acks(
         &mut self,
-        broker: &Broker,
+        parts: &PopParts,
         revive_queue: i32,
         acks: &Acks,
         (deliver_ms, now_ms): (i64, i64),
@@ -80,12 +80,12 @@ impl ReviveRecords {
         let unique = format!("{topic}@{queue_id}@{offset}@{group}@{pop_ms}@{broker_name}@{ACK_TAG}");
         let tag = if acks.offsets.is_empty() { ACK_TAG } else { ACKS_TAG };
         let target = Target { revive_queue, tag, unique: &unique, deliver_ms };
-        self.push(broker, &target, &json::to_vec(acks), now_ms)
+        self.push(parts, &target, &json::to_vec(acks), now_ms)
     }
 
     fn push(
         &mut self,
-        broker: &Broker,
+        parts: &PopParts,
         target: &Target<'_>,
         body: &[u8],
         now_ms: i64,
@@ -95,13 +95,13 @@ impl ReviveRecords {
         properties::append(&mut text, key::UNIQ_KEY, target.unique.as_bytes());
         let mut digits = itoa::Buffer::new();
         properties::append(&mut text, key::TIMER_DELIVER_MS, digits.format(target.deliver_ms).as_bytes());
-        let topic = &broker.delivery.pops.revive_topic;
+        let topic = &parts.delivery.pops.revive_topic;
         let queue = if target.deliver_ms <= now_ms {
-            broker.put_queue(topic, target.revive_queue, now_ms)?
+            parts.tables.put_queue(topic, target.revive_queue, now_ms)?
         } else {
-            let out_ms = wheel_time(target.deliver_ms, broker.runtime.config.timers.precision_ms);
+            let out_ms = wheel_time(target.deliver_ms, parts.runtime.config.timers.precision_ms);
             crate::timer::put::timed(&mut text, out_ms, topic, target.revive_queue);
-            broker.put_queue(names::TIMER_TOPIC, 0, now_ms)?
+            parts.tables.put_queue(names::TIMER_TOPIC, 0, now_ms)?
         };
         let message = Message {
             body,
@@ -109,8 +109,8 @@ impl ReviveRecords {
             sys_flag: 0,
             flag: 0,
             born_timestamp: now_ms,
-            born_host: broker.identity.store_host,
-            store_host: broker.identity.store_host,
+            born_host: parts.identity.store_host,
+            store_host: parts.identity.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };
@@ -122,11 +122,16 @@ impl ReviveRecords {
     }
 
     /// Appends the batch to the log and returns the log position behind it, zero when the batch is empty.
-    pub(crate) fn append(&mut self, broker: &Broker, now_ms: i64) -> Result<LogOffset, PutError> {
+    pub(crate) fn append(
+        &mut self,
+        store: &Store,
+        delivery: &Arc<Delivery>,
+        now_ms: i64,
+    ) -> Result<LogOffset, PutError> {
         if self.batch.is_empty() {
             return Ok(LogOffset::ZERO);
         }
-        let appended = broker.store.append(&mut self.batch, now_ms);
+        let appended = store.append(&mut self.batch, now_ms);
         let queues = std::mem::take(&mut self.queues);
         let end = match appended {
             Ok(()) => self.batch.end(),
@@ -136,7 +141,7 @@ impl ReviveRecords {
             }
         };
         self.batch.clear();
-        broker.grown(end, queues);
+        delivery.grown(end, queues);
         Ok(end)
     }
 }

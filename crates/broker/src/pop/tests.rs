@@ -7,7 +7,7 @@ mod search;
 
 use std::sync::atomic::Ordering;
 
-use wire::pop::Handle;
+use wire::pop::{Handle, Kind, QueueOffsets};
 
 use super::pick::{Unpopped, pick};
 
@@ -15,12 +15,13 @@ use super::request::current_topic;
 use super::revive::Reviver;
 use super::revive_records::ReviveRecords;
 use super::*;
+use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::engine::Engine;
 use crate::long_polling::{Ask, Bounds, Pop, Want};
 use crate::pull::Source;
 use crate::remoting::Call;
-use crate::reply_sink::Popped;
+use crate::reply_sink::{PopSink, Popped};
 use crate::supervisor::SupervisedWork;
 use crate::testing::Fixture;
 
@@ -51,21 +52,32 @@ fn fixture(messages: usize) -> Fixture {
     fixture
 }
 
+/// The sink of a pop on this connection.
+fn sink(peer: &Arc<net::ConnectionHandle>) -> Arc<dyn PopSink> {
+    Call::first().later(peer, &Arc::default())
+}
+
+/// Kind, queue id and queue offsets of the popped messages.
+fn places(popped: &Popped) -> Vec<(Kind, i32, Vec<i64>)> {
+    let place = |queue: &QueueOffsets| (queue.kind, queue.queue_id, queue.offsets.clone());
+    popped.queues.iter().map(place).collect()
+}
+
 fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     let ask = ask(fixture, invisible_ms);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = fixture.broker.tables.topics.find("T").unwrap();
-    pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
+    pick(&fixture.broker.pops, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
 }
 
 /// Runs rounds of a new revive engine's state, at a time when all checkpoints are due.
 fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
-    let now_ms = broker.now_ms() + 60_000;
-    let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
+    let now_ms = broker.runtime.now_ms() + 60_000;
+    let timer = broker.tables.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
     broker.delivery.timer.read_ms.store(now_ms, Ordering::Relaxed);
     broker.delivery.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
-    let mut reviver = Reviver::new(broker.clone());
+    let mut reviver = Reviver::new(broker.pops.clone());
     reviver.round(now_ms);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     reviver.round(now_ms);
@@ -80,7 +92,7 @@ fn bodies(fixture: &Fixture, topic: &str) -> Vec<(String, i32)> {
 fn what_is_over_goes_to_the_retry_topic_once() {
     let fixture = fixture(3);
     let first = popped(&fixture, 0);
-    assert_eq!((first.count, first.texts.offsets.as_str()), (3, "0 0 0,1,2"));
+    assert_eq!((first.count, places(&first)), (3, vec![(Kind::Normal, 0, vec![0, 1, 2])]));
     let mut notes = ReviveRecords::new(&fixture.broker.store);
     let acks = wire::body::Acks {
         offset: 1,
@@ -89,15 +101,15 @@ fn what_is_over_goes_to_the_retry_topic_once() {
         pop_ms: first.pop_ms,
         ..wire::body::Acks::default()
     };
-    notes.acks(&fixture.broker, first.revive_queue, &acks, (0, 1)).unwrap();
-    notes.append(&fixture.broker, 1).unwrap();
+    notes.acks(&fixture.broker.pops, first.revive_queue, &acks, (0, 1)).unwrap();
+    notes.append(&fixture.broker.store, &fixture.broker.delivery, 1).unwrap();
     revive(&fixture);
     let expected = [("m0".to_owned(), 1), ("m2".to_owned(), 1)];
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), expected);
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), expected, "progress is kept in the offsets of the group");
     let again = popped(&fixture, 0);
-    assert_eq!((again.count, again.texts.offsets.as_str()), (2, "1 0 0,1"));
+    assert_eq!((again.count, places(&again)), (2, vec![(Kind::RetryV1, 0, vec![0, 1])]));
     revive(&fixture);
     let times: Vec<i32> = bodies(&fixture, "%RETRY%G_T").into_iter().map(|(_, times)| times).collect();
     assert_eq!(times, [1, 1, 2, 2]);
@@ -120,7 +132,7 @@ fn a_pop_that_cannot_be_stored_returns_nothing() {
     let ask = ask(&fixture, 60_000);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = fixture.broker.tables.topics.find("T").unwrap();
-    assert!(pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).is_err());
+    assert!(pick(&fixture.broker.pops, &topic, (&ask, pop), Source::Disk).is_err());
     let cell = fixture.broker.delivery.pops.in_flight_queues.make("G", "T", 0);
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
@@ -131,7 +143,7 @@ fn the_offset_follows_the_disk() {
     popped(&fixture, 60_000);
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
     crate::position_writer::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(2));
 }
 
@@ -172,9 +184,9 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     forget(broker);
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
-    broker.delivery.pops.advance(broker, &cell, broker.now_ms());
+    broker.delivery.pops.advance(&broker.pops, &cell, broker.runtime.now_ms());
     cell.commit(&broker.tables.offsets, 2);
-    crate::save::save(broker);
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops);
     assert!(cell.in_flight().is_empty());
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), None);
     fixture
@@ -207,9 +219,9 @@ fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for
     let old = old.take().unwrap();
     let ask = Ask { waiters: old.waiters.clone(), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
+    assert_eq!(pick(&fixture.broker.pops, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
     assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), None);
-    let refusal = current_topic(&fixture.broker, &ask).err().unwrap();
+    let refusal = current_topic(&fixture.broker.tables, &ask).err().unwrap();
     assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);
 }
 
@@ -235,20 +247,8 @@ fn what_a_connection_waits_for_ends_with_it() {
     let bounds = Bounds { all: 10, list: 10 };
     for deadline_ms in 1..=3 {
         let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
-        broker
-            .delivery
-            .pops
-            .poll_timeouts
-            .hold(&Call::first().later(&one, &Arc::default()), &ask, bounds)
-            .ok()
-            .unwrap();
-        broker
-            .delivery
-            .pops
-            .poll_timeouts
-            .hold(&Call::first().later(&two, &Arc::default()), &ask, bounds)
-            .ok()
-            .unwrap();
+        broker.delivery.pops.poll_timeouts.hold(&sink(&one), &ask, bounds).ok().unwrap();
+        broker.delivery.pops.poll_timeouts.hold(&sink(&two), &ask, bounds).ok().unwrap();
     }
     let waiting = || broker.tables.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
@@ -265,16 +265,9 @@ fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
     let bounds = Bounds { all: 10, list: 10 };
     [1, 2].map(|id| {
         let peer = Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
-        let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
+        let deadline_ms = fixture.broker.runtime.now_ms() + 60_000 * i64::try_from(id).unwrap();
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
-        fixture
-            .broker
-            .delivery
-            .pops
-            .poll_timeouts
-            .hold(&Call::first().later(&peer, &Arc::default()), &ask, bounds)
-            .ok()
-            .unwrap();
+        fixture.broker.delivery.pops.poll_timeouts.hold(&sink(&peer), &ask, bounds).ok().unwrap();
         peer
     })
 }
@@ -331,11 +324,11 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
         ..wire::body::Acks::default()
     };
     // The acknowledgement is appended as the timer delivers it, and nobody waits for the flush.
-    let queue = broker.log_queue(&broker.delivery.pops.revive_topic, found.revive_queue).unwrap();
+    let queue = broker.tables.log_queue(&broker.delivery.pops.revive_topic, found.revive_queue).unwrap();
     let mut batch = broker.store.batch();
     let body = wire::json::to_vec(&acks);
     batch.push(&queue.index, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
-    broker.store.append(&mut batch, broker.now_ms()).unwrap();
+    broker.store.append(&mut batch, broker.runtime.now_ms()).unwrap();
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
 }
@@ -352,11 +345,11 @@ fn messages_that_may_have_to_come_back_are_kept() {
         count += popped(&fixture, 0).count;
     }
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
-    crate::save::save(broker);
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops);
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
-    let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
-    let min = || broker.log_queue("T", 0).unwrap().index.min().get();
+    let clean = || crate::retention::clean(&broker.retention_parts(), 4_000_000_000_000, 4);
+    let min = || broker.tables.log_queue("T", 0).unwrap().index.min().get();
     clean();
     assert_eq!(min(), 0);
     revive(&fixture);
@@ -387,9 +380,9 @@ fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
     while broker.delivery.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
     let second = popped(&fixture, 0);
     assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));
-    let start = broker.now_ms() + 60_000;
+    let start = broker.runtime.now_ms() + 60_000;
     broker.delivery.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
-    let mut reviver = Reviver::new(broker.clone());
+    let mut reviver = Reviver::new(broker.pops.clone());
     for second in 0..60 {
         reviver.round(start + second * 1000);
     }
@@ -433,7 +426,7 @@ fn an_acknowledgement_is_answered_when_it_is_stored() {
 fn nothing_is_popped_that_nobody_would_bring_back() {
     for duty in [SupervisedWork::Timer, SupervisedWork::Revive] {
         let fixture = fixture(1);
-        let check = || request::check_invisible(&fixture.broker, 60_000);
+        let check = || request::check_invisible(&fixture.broker.runtime, 60_000);
         assert_eq!(check(), Ok(()));
         fixture
             .broker

@@ -27,10 +27,10 @@ fn a_topics_queues_are_told_with_the_time_of_the_last_message() {
     let (code, _, body) = fixture.ask(request::GET_TOPIC_STATS_INFO, &[("topic", "T")], b"");
     let stats: TopicStats = wire::json::from_slice(&body).unwrap();
     assert_eq!((code, stats.offset_table.len()), (0, 2));
-    let first = &stats.offset_table[&fixture.broker.message_queue("T", 0)];
+    let first = &stats.offset_table[&fixture.broker.runtime.message_queue("T", 0)];
     assert_eq!((first.min_offset, first.max_offset), (0, 3));
-    assert!(fixture.broker.now_ms() - first.last_update_timestamp < 60_000);
-    assert_eq!(stats.offset_table[&fixture.broker.message_queue("T", 1)], TopicOffset::default());
+    assert!(fixture.broker.runtime.now_ms() - first.last_update_timestamp < 60_000);
+    assert_eq!(stats.offset_table[&fixture.broker.runtime.message_queue("T", 1)], TopicOffset::default());
     let missing = fixture.ask(request::GET_TOPIC_STATS_INFO, &[("topic", "U")], b"");
     assert_eq!((missing.0, missing.1.as_str()), (17, "topic[U] not exist"));
 }
@@ -40,7 +40,7 @@ fn stats(fixture: &Fixture, fields: &[(&str, &str)]) -> Option<(i64, i64, i64)> 
     let (code, remark, body) = fixture.ask(request::GET_CONSUME_STATS, fields, b"");
     assert_eq!(code, 0, "{remark}");
     let stats: ConsumeStats = wire::json::from_slice(&body).unwrap();
-    let queue = stats.offset_table.get(&fixture.broker.message_queue("T", 0))?;
+    let queue = stats.offset_table.get(&fixture.broker.runtime.message_queue("T", 0))?;
     assert_eq!(queue.last_timestamp > 0, queue.consumer_offset > 0);
     Some((queue.broker_offset, queue.consumer_offset, queue.pull_offset))
 }

@@ -8,44 +8,46 @@ use wire::codes::response;
 use wire::header::{PullHeader, pull_flag};
 
 use super::{Pull, PullRequest};
-use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::clients::Subscription;
 use crate::long_polling::{PullAsk, SuspendedPull};
+use crate::parts::{Runtime, Sessions, Tables};
 use crate::topics::{Queue, Topic};
 use crate::{FAQ, Refusal};
 
 pub(super) fn check(
-    broker: &Broker,
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
     request: &PullRequest<'_>,
 ) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
     let header = &request.header;
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
-    let ip = &broker.runtime.config.broker_ip1;
-    if !broker.is_readable() {
+    let ip = &runtime.config.broker_ip1;
+    if !runtime.is_readable() {
         return Err(forbidden(format!("the broker[{ip}] pulling message is forbidden")));
     }
-    if request.is_lite && !broker.runtime.config.lite_pull_message_enable {
+    if request.is_lite && !runtime.config.lite_pull_message_enable {
         return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
     }
     let group = header.consumer_group;
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = tables.group(&runtime.config, group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
     if !config.consume_enable {
         return Err(forbidden(format!("subscription group no permission, {group}")));
     }
-    let Some(topic) = broker.topic(header.topic) else {
+    let Some(topic) = tables.topic(header.topic) else {
         let remark = format!("topic[{}] not exist, apply first please! {FAQ}", header.topic);
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     };
     if !topic.is_readable() {
         return Err(forbidden(format!("the topic[{}] pulling message is forbidden", header.topic)));
     }
-    let queue = find_queue(broker, request.caller, &topic, header)?;
-    let filter = find_filter(broker, header, &config)?;
-    let reader = broker.tables.offsets.reader(group, header.topic);
+    let queue = find_queue(&tables.store, request.caller, &topic, header)?;
+    let filter = find_filter(tables, sessions, runtime, header, &config)?;
+    let reader = tables.offsets.reader(group, header.topic);
     let ask = PullAsk {
         reader,
         filter,
@@ -62,19 +64,25 @@ pub(super) fn check(
 /// Updates a suspended pull before it is run again. When the group's subscription has changed, the pull starts again at the
 /// offset the client asked for. False when the pull would be refused now (`PullMessageProcessor.executeRequestWhenWakeup`
 /// repeats all checks).
-pub(super) fn renew(broker: &Broker, queue: &Queue, held: &mut SuspendedPull) -> bool {
+pub(super) fn renew(
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
+    queue: &Queue,
+    held: &mut SuspendedPull,
+) -> bool {
     let (ask, group) = (&mut held.ask, held.group.group_name.as_deref().unwrap_or_default());
     let topic = queue.index.topic();
-    let is_served = broker.is_readable()
-        && broker.topic(topic).is_some_and(|topic| topic.is_readable())
-        && broker.tables.groups.find(group).is_some_and(|group| group.consume_enable);
+    let is_served = runtime.is_readable()
+        && tables.topic(topic).is_some_and(|topic| topic.is_readable())
+        && tables.groups.find(group).is_some_and(|group| group.consume_enable);
     if !is_served || held.brings_filter {
         return is_served;
     }
-    if broker.tables.groups.is_read_forbidden(group, topic) {
+    if tables.groups.is_read_forbidden(group, topic) {
         return false;
     }
-    let Some(filter) = broker.sessions.clients.subscription(group, topic) else { return false };
+    let Some(filter) = sessions.clients.subscription(group, topic) else { return false };
     if !Arc::ptr_eq(&filter, &ask.filter) {
         (ask.filter, ask.offset) = (filter, ask.asked);
     }
@@ -82,14 +90,14 @@ pub(super) fn renew(broker: &Broker, queue: &Queue, held: &mut SuspendedPull) ->
 }
 
 fn find_queue(
-    broker: &Broker,
+    store: &store::Store,
     caller: &Caller,
     topic: &Topic,
     header: &PullHeader<'_>,
 ) -> Result<Arc<Queue>, Refusal> {
     let readable = topic.config.read_queue_nums;
     let known = (0..readable).contains(&header.queue_id);
-    known.then(|| topic.queue(&broker.store, header.queue_id)).flatten().cloned().ok_or_else(|| {
+    known.then(|| topic.queue(store, header.queue_id)).flatten().cloned().ok_or_else(|| {
         let remark = format!(
             "queueId[{}] is illegal, topic:[{}] topicConfig.readQueueNums:[{readable}] consumer:[{}]",
             header.queue_id, header.topic, caller.remote
@@ -99,7 +107,9 @@ fn find_queue(
 }
 
 fn find_filter(
-    broker: &Broker,
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
     header: &PullHeader<'_>,
     config: &SubscriptionGroupConfig,
 ) -> Result<Arc<Subscription>, Refusal> {
@@ -111,24 +121,23 @@ fn find_filter(
             let remark = "parse the consumer's subscription failed";
             Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark)
         })?;
-        return is_served(broker, Arc::new(filter));
+        return is_served(runtime, Arc::new(filter));
     }
     let missing = |what: &str| {
         let remark = format!("the consumer's {what} not exist{FAQ}");
         Refusal::new(response::SUBSCRIPTION_NOT_EXIST, remark)
     };
     let group = header.consumer_group;
-    let model = broker.sessions.clients.message_model(group).ok_or_else(|| missing("group info"))?;
+    let model = sessions.clients.message_model(group).ok_or_else(|| missing("group info"))?;
     if model == MessageModel::Broadcasting && !config.consume_broadcast_enable {
         let remark = format!("the consumer group[{group}] can not consume by broadcast way");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    if broker.tables.groups.is_read_forbidden(group, header.topic) {
+    if tables.groups.is_read_forbidden(group, header.topic) {
         let remark = format!("the consumer group[{group}] is forbidden for topic[{}]", header.topic);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    let filter =
-        broker.sessions.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
+    let filter = sessions.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
     if filter.sub_version < header.sub_version {
         let remark = "the consumer's subscription not latest";
         return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));
@@ -137,11 +146,11 @@ fn find_filter(
         let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
         return Err(Refusal::new(response::FILTER_DATA_NOT_EXIST, remark));
     }
-    is_served(broker, filter)
+    is_served(runtime, filter)
 }
 
-fn is_served(broker: &Broker, filter: Arc<Subscription>) -> Result<Arc<Subscription>, Refusal> {
-    if filter.is_tag() || broker.runtime.config.enable_property_filter {
+fn is_served(runtime: &Runtime, filter: Arc<Subscription>) -> Result<Arc<Subscription>, Refusal> {
+    if filter.is_tag() || runtime.config.enable_property_filter {
         return Ok(filter);
     }
     let kind = filter.expression_type();

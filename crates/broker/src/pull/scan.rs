@@ -1,13 +1,13 @@
 //! Which messages of a queue a pull returns, decided by the queue's index alone (`DefaultMessageStore.getMessage`). Only SQL
 //! filters need the records themselves.
 
-use store::{Numbered, Read, ReadError, Unit};
+use store::{Numbered, Read, ReadError, Store, Unit};
 use wire::codes::response;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use super::{Pull, Source};
-use crate::broker::Broker;
+use crate::parts::{PullParts, Replication, Runtime};
 
 /// Most index units read in a step.
 const STEP: usize = 256;
@@ -34,8 +34,8 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Makes the result that directs the client to offset `next`.
-    pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
-        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
+    pub(super) fn moved(replication: &Replication, pull: &Pull, next: i64, status: &'static str) -> Self {
+        let (min, max) = (pull.queue.index.min().to_i64(), replication.visible_end(&pull.queue));
         Self {
             code: response::PULL_OFFSET_MOVED,
             status,
@@ -48,8 +48,8 @@ impl Scan {
     }
 
     /// Makes the result that makes the client repeat its pull.
-    pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
-        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
+    pub(super) fn again(replication: &Replication, pull: &Pull) -> Self {
+        let (min, max) = (pull.queue.index.min().to_i64(), replication.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
         Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false, bytes_read: 0 }
     }
@@ -57,23 +57,23 @@ impl Scan {
     /// Searches messages from the pull's offset on, and collects the index units of the matching messages in `units`.
     /// Returns `None` if the index is not in memory and `source` forbids reading the disk.
     pub(crate) fn find_messages(
-        broker: &Broker,
+        parts: &PullParts,
         pull: &Pull,
         source: Source,
         units: &mut Vec<Numbered>,
     ) -> Option<Self> {
         units.clear();
         let min = pull.queue.index.min().to_i64();
-        let max = broker.visible_end(&pull.queue);
+        let max = parts.replication.visible_end(&pull.queue);
         let offset = pull.ask.offset;
         let found = |code, status, next| {
             Some(Self { code, status, next, min, max, is_far_behind: false, bytes_read: 0 })
         };
-        if broker.replication.role.is_slave() && offset >= max {
+        if parts.replication.role.is_slave() && offset >= max {
             // The master may have more: a slave sets no group back, and sends consumers to the master while it follows it
             // (`PullMessageProcessor`, without `offsetCheckInSlave`). When it has just acted for its master, their routes still show it
             // as the master, and they would come again at once: they wait here instead.
-            let follows = broker.replication.replicas.follows() && !broker.runtime.config.has_acting_master();
+            let follows = parts.replication.replicas.follows() && !parts.runtime.config.has_acting_master();
             let code = if follows { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
@@ -103,7 +103,7 @@ impl Scan {
             // a reset.
             return found(response::PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset);
         }
-        match collect_units(broker, pull, max, source, units) {
+        match collect_units(parts, pull, max, source, units) {
             Ok(None) => None,
             Ok(Some(Walked { next, is_far_behind, record_bytes })) if next > offset => {
                 let (code, status) = match units.is_empty() {
@@ -114,9 +114,12 @@ impl Scan {
                 Some(Self { code, status, next, min, max, is_far_behind, bytes_read })
             }
             // The messages from the pull's offset on were deleted in the meantime.
-            _ if pull.queue.index.min().to_i64() > offset => {
-                Some(Self::moved(broker, pull, pull.queue.index.min().to_i64(), "OFFSET_TOO_SMALL"))
-            }
+            _ if pull.queue.index.min().to_i64() > offset => Some(Self::moved(
+                &parts.replication,
+                pull,
+                pull.queue.index.min().to_i64(),
+                "OFFSET_TOO_SMALL",
+            )),
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
                 tracing::error!(
@@ -142,13 +145,13 @@ struct Walked {
 
 /// Collects matching index units in `units`. Returns `None` if the disk would have to be read.
 fn collect_units(
-    broker: &Broker,
+    parts: &PullParts,
     pull: &Pull,
     max: i64,
     source: Source,
     units: &mut Vec<Numbered>,
 ) -> Result<Option<Walked>, ReadError> {
-    let limits = &broker.runtime.config.transfer;
+    let limits = &parts.runtime.config.transfer;
     let span = limits.scan_units.max(pull.ask.max_messages.max(0) as i64);
     let end = max.min(pull.ask.offset.saturating_add(span));
     // A record that holds several messages is taken as a whole; otherwise the client would get it again.
@@ -157,7 +160,7 @@ fn collect_units(
     // The first step reads one unit more than a full answer holds: where every message matches, no second step is needed.
     let full = pull.ask.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
     let mut most = if is_batched { STEP } else { full + 1 };
-    let mut collector = Collector::new(broker, pull, source, units);
+    let mut collector = Collector::new(&parts.tables.store, &parts.runtime, pull, source, units);
     let mut known: Option<Unit> = None;
     let mut next = pull.ask.offset;
     let mut step = Vec::new();
@@ -211,7 +214,8 @@ enum Looked {
 
 /// Collects the units of a response within its limits.
 struct Collector<'a> {
-    broker: &'a Broker,
+    store: &'a Store,
+    runtime: &'a Runtime,
     pull: &'a Pull,
     source: Source,
     units: &'a mut Vec<Numbered>,
@@ -230,13 +234,20 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(broker: &'a Broker, pull: &'a Pull, source: Source, units: &'a mut Vec<Numbered>) -> Self {
-        let limits = &broker.runtime.config.transfer;
+    fn new(
+        store: &'a Store,
+        runtime: &'a Runtime,
+        pull: &'a Pull,
+        source: Source,
+        units: &'a mut Vec<Numbered>,
+    ) -> Self {
+        let limits = &runtime.config.transfer;
         let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
-        let appended = broker.store.appended().get();
+        let appended = store.appended().get();
         let (count, bytes, is_far_behind, record, record_bytes) = (0, 0, false, Vec::new(), 0);
         Self {
-            broker,
+            store,
+            runtime,
             pull,
             source,
             units,
@@ -257,12 +268,12 @@ impl<'a> Collector<'a> {
 
     /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
-        let limits = &self.broker.runtime.config.transfer;
+        let limits = &self.runtime.config.transfer;
         let ask = &self.pull.ask;
         let is_far = !unit.is_blank() && self.appended.saturating_sub(unit.log_offset.get()) > self.memory;
         // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log count as being on the
         // disk, except messages that were read ahead.
-        let (count_max, bytes_max) = match is_far && !self.broker.store.is_read_ahead(unit.log_offset) {
+        let (count_max, bytes_max) = match is_far && !self.store.is_read_ahead(unit.log_offset) {
             true => (limits.disk_count_max, limits.disk_bytes_max),
             false => (limits.count_max, limits.bytes_max),
         };
@@ -272,7 +283,7 @@ impl<'a> Collector<'a> {
         // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
         // what is wrong with them.
         if !unit.is_blank() && (!unit.has_tags_code() || ask.filter.matches(unit.tags_code)) {
-            let has_properties = has_properties(self.broker, self.pull, unit, self.source, &mut self.record)?;
+            let has_properties = has_properties(self.store, self.pull, unit, self.source, &mut self.record)?;
             self.record_bytes += self.record.len() as u64;
             match has_properties {
                 None => return Ok(Looked::NotResident),
@@ -297,7 +308,7 @@ impl<'a> Collector<'a> {
 
 /// Whether a message's properties match the SQL filter. `None` if the disk would have to be read.
 fn has_properties(
-    broker: &Broker,
+    store: &Store,
     pull: &Pull,
     unit: &Unit,
     source: Source,
@@ -307,8 +318,8 @@ fn has_properties(
     record.clear();
     let unit = std::slice::from_ref(unit);
     let read = match source {
-        Source::Memory => broker.store.read_units(unit, record),
-        Source::Disk => broker.store.read_units_blocking(unit, record).map(|()| Read::Done),
+        Source::Memory => store.read_units(unit, record),
+        Source::Disk => store.read_units_blocking(unit, record).map(|()| Read::Done),
     };
     match read {
         Ok(Read::NotResident) => Ok(None),

@@ -11,6 +11,7 @@ use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use super::*;
+use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::remoting::Call;
 use crate::testing::Fixture;
@@ -33,7 +34,7 @@ fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
 fn scan(fixture: &Fixture, offset: i64, expression: &str) -> (i32, &'static str, i64, usize) {
     let mut units = Vec::new();
     let pull = pull(fixture, offset, expression);
-    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Disk, &mut units).unwrap();
     (scan.code, scan.status, scan.next, units.len())
 }
 
@@ -119,10 +120,10 @@ fn sql_filters_look_at_the_properties_of_each_message() {
         Subscription::parse_typed("T", "size BETWEEN 10 AND 12 OR size IS NULL", "SQL92", 1).unwrap();
     pull.ask.filter = Arc::new(filter);
     let mut units = Vec::new();
-    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("FOUND", 41, 4));
     pull.ask.filter = Arc::new(Subscription::parse_typed("T", "size > 100", "SQL92", 1).unwrap());
-    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("NO_MATCHED_MESSAGE", 41, 0));
 }
 
@@ -167,8 +168,8 @@ fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
     for (offset, suggested) in [(0, 1), (70, 0)] {
         let pull = pull(&fixture, offset, "*");
         let mut units = Vec::new();
-        let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
-        assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, suggested, "at {offset}");
+        let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Disk, &mut units).unwrap();
+        assert_eq!(scan.header(&fixture.broker.runtime, &pull).suggest_broker_id, suggested, "at {offset}");
     }
 }
 
@@ -181,19 +182,19 @@ fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
     fill(&fixture, 40, &[7; 1 << 10]);
     let pull = pull(&fixture, 0, "*");
     let mut units = Vec::new();
-    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!(units.len(), 8);
     assert!(answer(
-        &fixture.broker,
+        &fixture.broker.pulls,
         &pull,
         &scan,
         &units,
         Source::Disk,
         &mut Call::first().writer(&mut Vec::new())
     ));
-    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!(units.len(), 32);
-    assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, 1, "still far behind");
+    assert_eq!(scan.header(&fixture.broker.runtime, &pull).suggest_broker_id, 1, "still far behind");
 }
 
 #[test]
@@ -203,10 +204,10 @@ fn every_answer_carries_the_four_fields_and_the_records() {
     for (offset, code) in [(0, 0), (3, 19), (9, 21)] {
         let pull = pull(&fixture, offset, "*");
         let mut units = Vec::new();
-        let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+        let scan = Scan::find_messages(&fixture.broker.pulls, &pull, Source::Memory, &mut units).unwrap();
         let mut out = Vec::new();
         assert!(answer(
-            &fixture.broker,
+            &fixture.broker.pulls,
             &pull,
             &scan,
             &units,
@@ -239,8 +240,8 @@ fn damage(fixture: &Fixture, offset: u64) {
 fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
     let pull = pull(fixture, 0, "*");
     let (mut units, mut out) = (Vec::new(), Vec::new());
-    let scan = Scan::find_messages(&fixture.broker, &pull, source, &mut units).unwrap();
-    assert!(answer(&fixture.broker, &pull, &scan, &units, source, &mut Call::first().writer(&mut out)));
+    let scan = Scan::find_messages(&fixture.broker.pulls, &pull, source, &mut units).unwrap();
+    assert!(answer(&fixture.broker.pulls, &pull, &scan, &units, source, &mut Call::first().writer(&mut out)));
     let command = Command::decode(&mut out).unwrap();
     let next = PullReply::decode(&command.fields).unwrap().next_offset;
     let mut body = command.body;
@@ -266,7 +267,10 @@ fn a_damaged_message_is_passed_over_and_its_consumer_goes_on() {
     }
     (0..4).for_each(|offset| damage(&fixture, offset));
     assert_eq!(answered(&fixture, Source::Disk), (response::PULL_RETRY_IMMEDIATELY, 4, vec![]));
-    assert_eq!(crate::stats::status(&fixture.broker)["damagedMessages"], "4");
+    assert_eq!(
+        crate::stats::status(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime)["damagedMessages"],
+        "4"
+    );
 }
 
 #[test]
@@ -275,7 +279,7 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     fixture.queue("T", 0);
     fixture.put("T", 0, b"x", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     fixture.broker.tables.groups.make("g", 1).unwrap();
-    let queue = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
+    let queue = fixture.broker.tables.log_queue("%LMQ%one", 0).unwrap();
     let mut held = SuspendedPull {
         sink: Call::first()
             .later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)), &Arc::default()),
@@ -285,7 +289,13 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
         deadline_ms: 0,
         id: 0,
     };
-    assert!(check::renew(&fixture.broker, &queue, &mut held));
+    assert!(check::renew(
+        &fixture.broker.tables,
+        &fixture.broker.sessions,
+        &fixture.broker.runtime,
+        &queue,
+        &mut held
+    ));
 }
 
 /// Messages that left the page cache are read by the disk pool, which must not answer a waiting pull that they do not match.
@@ -305,10 +315,10 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
         ask,
         group: broker.tables.groups.find("g").unwrap(),
         brings_filter: true,
-        deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+        deadline_ms: broker.runtime.now_ms() + HOLD_MAX_MS,
         id: 0,
     };
-    assert!(matches!(hold(broker, &queue, held), Suspension::Waits));
+    assert!(matches!(hold(&broker.sessions, &broker.replication, &queue, held), Suspension::Waits));
     disk.faults(|faults| faults.nothing_resident = true);
     let mut answer = Vec::new();
     fixture.put("T", 0, b"x", b"a\x011\x02");
@@ -341,11 +351,11 @@ fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
             ask: pull(&fixture, 1, "*").ask,
             group: broker.tables.groups.find("g").unwrap(),
             brings_filter: true,
-            deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+            deadline_ms: broker.runtime.now_ms() + HOLD_MAX_MS,
             id: 0,
         };
         change(broker);
-        suspend::search_on_disk(broker, fixture.queue("T", 0), held);
+        suspend::search_on_disk(&broker.pulls, fixture.queue("T", 0), held);
         let mut answer = Vec::new();
         crate::testing::until("an answer", || {
             answer.extend(peer.pushed());

@@ -2,6 +2,7 @@ use net::Limits;
 use wire::frame::Head;
 
 use super::*;
+use crate::broker::Broker;
 use crate::config::Config;
 use crate::testing::{ADDRESS, Fixture, until};
 
@@ -44,13 +45,13 @@ fn topics_with_an_order_configuration_are_marked_once_and_stay_as_they_are_other
     let config = TopicConfig { topic_sys_flag: 2, ..TopicConfig::new("T", 3, PERM_READ) };
     fixture.broker.tables.topics.put(config.clone(), 1).unwrap();
     let body = br#"{"table":{"T":"broker-a:3","Elsewhere":"broker-b:4"}}"#;
-    take_order(&fixture.broker, body);
+    take_order(&fixture.broker.tables, &fixture.broker.replication, &fixture.broker.runtime, body);
     let broker = &fixture.broker;
     assert_eq!(broker.tables.topics.find("T").unwrap().config, TopicConfig { order: true, ..config });
     assert!(broker.tables.topics.find("Elsewhere").is_none());
     let version = broker.tables.topics.version();
-    take_order(broker, body);
-    take_order(broker, b"{");
+    take_order(&broker.tables, &broker.replication, &broker.runtime, body);
+    take_order(&broker.tables, &broker.replication, &broker.runtime, b"{");
     assert_eq!(broker.tables.topics.version(), version);
     assert!(fixture.reopened().broker.tables.topics.find("T").unwrap().config.order);
 }
@@ -87,7 +88,7 @@ fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Obliging)).unwrap();
     register_with(&fixture.broker, &address.to_string());
     let (broker, tasks) = (fixture.broker.clone(), workers.clone());
-    workers.spawn(0, move || run_all(broker, tasks)).unwrap();
+    workers.spawn(0, move || run_all(broker.group_parts(), tasks)).unwrap();
     until("the name server is in reach", is_in_reach);
     topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
     until("the topic is known", || told.is_known(topics.generation()));
@@ -123,7 +124,7 @@ fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
     broker.replication.role.follow(1);
     register_with(&broker, &address.to_string());
     let (own, tasks) = (broker.clone(), workers.clone());
-    workers.spawn(0, move || run_all(own, tasks)).unwrap();
+    workers.spawn(0, move || run_all(own.group_parts(), tasks)).unwrap();
     // The second time the broker is slave already. Without being woken it would rest for RECONNECT_PAUSE.
     for _ in 0..2 {
         broker.replication.replicas.set_master(Some("10.0.0.2:10911".to_owned()));
@@ -145,12 +146,12 @@ fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
 
 /// The first request a name server gets that has the table up to a generation.
 fn first_told(fixture: &Fixture, known: Option<u64>) -> Vec<u8> {
-    let broker = &fixture.broker;
+    let parts = &fixture.broker.group_parts();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let tasks = Workers::start("test", 1, Limits::default()).unwrap();
     let telling = async {
-        let link = Link { broker, peer: &peer, tasks: &tasks };
+        let link = Link { parts, peer: &peer, tasks: &tasks };
         let told = bring_up_to_date(&link, known, || (), None);
         tokio::time::timeout(Duration::ZERO, told).await
     };
@@ -203,7 +204,7 @@ fn a_broker_registers_where_a_changed_setting_says() {
     let reached = || broker.replication.registration_acks.reached();
     change(&first);
     let (of_task, tasks) = (broker.clone(), workers.clone());
-    workers.spawn(0, move || run_all(of_task, tasks)).unwrap();
+    workers.spawn(0, move || run_all(of_task.group_parts(), tasks)).unwrap();
     until("the first name server knows the broker", || reached() == [first.clone()]);
     change(&format!("{first};{second}"));
     until("both know it", || reached().len() == 2);

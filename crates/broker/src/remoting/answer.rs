@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wire::codes::response;
+use wire::codes::{request, response};
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter, Head};
 use wire::units::LogOffset;
 
@@ -78,6 +78,15 @@ impl Answer {
             Head { code: response::SYSTEM_ERROR, remark: Some(&remark), ..plain }.write(out, b"");
         }
     }
+}
+
+/// Code 3 with Java's text; for a request that Vostok knows but does not serve, with the request's name.
+pub(super) fn not_supported(code: i32) -> Refusal {
+    let remark = match request::name(code) {
+        Some(name) => format!(" request type {code} not supported: {name} is not served here"),
+        None => format!(" request type {code} not supported"),
+    };
+    Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark)
 }
 
 impl From<Refusal> for Answer {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use wire::body::{CheckClientBody, HeartbeatData, LockBatchBody, LockBatchResponseBody, QuerySubscription};
+use wire::body::{CheckClientBody, LockBatchBody, LockBatchResponseBody, QuerySubscription};
 
 use super::answer::Answer;
 use super::codec::{done, json, strict_json};
@@ -25,18 +25,18 @@ fn context<'a>(r: &Request<'a>) -> RequestContext<'a> {
 /// 34 `HEART_BEAT`, with and without subscriptions.
 pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, command) = (r.broker, r.command);
-    let mut data: HeartbeatData = r.body()?;
+    let data = r.heartbeat.parse(command.body)?;
     let member = Member {
-        client_id: std::mem::take(&mut data.client_id),
+        client_id: data.client_id.clone(),
         language: command.language,
         version: command.version,
         link: super::link::link(r.peer),
-        seen_ms: broker.now_ms(),
+        seen_ms: broker.runtime.now_ms(),
     };
-    let is_sub_change = clients::heartbeat(&context(r), &member, &data, |consumer, queues| {
+    let is_sub_change = clients::heartbeat(&context(r), &member, data, |consumer, queues| {
         // A light group has no retry topic.
         let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(&consumer.group_name);
-        if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
+        if is_light { None } else { broker.tables.retry_topic_missing(&consumer.group_name, queues) }
     })?;
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
 }
@@ -49,7 +49,7 @@ pub(super) fn unregister(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
 pub(super) fn lock(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.now_ms())?;
+    let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.runtime.now_ms())?;
     Ok(json(LockBatchResponseBody { lock_ok_mq_set: held }))
 }
 
@@ -105,7 +105,9 @@ pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refus
     }
     let reply = r.late_reply();
     let later = move |found: &_| reply.success(None, &wire::json::to_vec(found));
-    if let Some(found) = assign::query(r.broker, r.body()?, later)? {
+    if let Some(found) =
+        assign::query(&r.broker.tables, &r.broker.sessions, &r.broker.runtime, r.body()?, later)?
+    {
         json(found).write(r.command, out);
     }
     Ok(())

@@ -12,7 +12,8 @@ use super::Dispatcher;
 use super::answer::Answer;
 use super::incoming::Request;
 use super::port::Port;
-use super::request_table::{self, Runs};
+use super::request_frame::RequestFrame;
+use super::request_table::{Route, Runs};
 use super::sink::ANSWER_BYTES;
 use crate::Refusal;
 use crate::broker::Broker;
@@ -27,9 +28,9 @@ use crate::state::Postponed;
 const LARGE_BYTES: usize = 1 << 20;
 
 /// A request that is served later.
-#[derive(Debug)]
 pub(super) struct Detached {
     command: OwnedCommand,
+    route: Option<&'static Route>,
     /// The port the request came to.
     port: Port,
     /// Number of times the request was served again.
@@ -42,21 +43,15 @@ pub(super) struct Detached {
 
 impl Detached {
     /// Copies a request.
-    ///
-    /// # Errors
-    /// `SYSTEM_ERROR`: the copy has no place for the header.
-    pub(super) fn new(
-        command: &Command<'_>,
-        caller: &Caller,
-        port: &Port,
-        rounds: u32,
-    ) -> Result<Self, Refusal> {
-        let command = OwnedCommand::new(command).map_err(|error| Refusal::error(error.to_string()))?;
-        Ok(Self { command, port: port.clone(), rounds, begin: Duration::ZERO, caller: caller.clone() })
-    }
-
-    fn code(&self) -> i32 {
-        self.command.code()
+    pub(super) fn new(frame: &RequestFrame<'_>, caller: &Caller, port: &Port) -> Self {
+        Self {
+            command: OwnedCommand::new(&frame.command),
+            route: frame.route,
+            port: port.clone(),
+            rounds: 0,
+            begin: Duration::ZERO,
+            caller: caller.clone(),
+        }
     }
 
     /// Address of the client that made the request.
@@ -66,50 +61,49 @@ impl Detached {
 
     /// The request's name for the log.
     fn name(&self) -> &'static str {
-        request::name(self.code()).unwrap_or("request")
+        request::name(self.command.code()).unwrap_or("request")
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.command.bytes()
     }
 
-    /// Calls `serve` with the original request and its port.
-    pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, Port)) {
-        let (code, port) = (self.code(), self.port.clone());
-        match self.command.command() {
-            Ok(command) => serve(&command, port),
-            // The invariant of the copy does not hold. The client gets no answer, and every other request is served.
-            Err(error) => tracing::error!(%error, code, "a request that was kept cannot be read again"),
-        }
+    /// The original request, without its remark.
+    pub(super) fn command(&self) -> Command<'_> {
+        self.command.command()
+    }
+
+    fn frame(&self) -> RequestFrame<'_> {
+        RequestFrame::of(self.command(), self.route)
+    }
+
+    fn is_for_operators(&self) -> bool {
+        self.route.is_some_and(|route| route.runs == Runs::Operators)
     }
 }
 
 /// Queues a request for the disk pool, because it may wait for the disk or takes long.
 ///
 /// # Errors
-/// `SYSTEM_BUSY`: too many requests wait for the disk pool. `SYSTEM_ERROR`: the header is too long to be kept.
+/// `SYSTEM_BUSY`: too many requests wait for the disk pool.
 pub(super) fn serve_from_disk(
     dispatcher: &Dispatcher,
+    frame: &RequestFrame<'_>,
     request: &Request<'_>,
     keeps_body: bool,
 ) -> Result<(), Refusal> {
-    let Request { peer, command, caller, .. } = *request;
-    let body = if keeps_body { command.body } else { &[] };
-    let begin = request.begin;
-    let request = Detached::new(&Command { body, ..command.clone() }, caller, &dispatcher.port, 0)?;
-    let request = Detached { begin, ..request };
-    let reservation = reserve(&dispatcher.broker, &request)?;
-    run(&dispatcher.broker, peer, request, reservation);
+    let body = if keeps_body { frame.command.body } else { &[] };
+    let kept = RequestFrame::of(Command { body, ..frame.command.clone() }, frame.route);
+    let detached = Detached::new(&kept, request.caller, &dispatcher.port);
+    let detached = Detached { begin: request.begin, ..detached };
+    let reservation = reserve(&dispatcher.broker, &detached)?;
+    run(&dispatcher.broker, request.peer, detached, reservation);
     Ok(())
 }
 
 fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> {
-    let kind = if is_for_operators(request.code()) { Kind::Operators } else { Kind::Requests };
+    let kind = if request.is_for_operators() { Kind::Operators } else { Kind::Requests };
     broker.runtime.disk_pool.reserve(kind, request.bytes())
-}
-
-fn is_for_operators(code: i32) -> bool {
-    request_table::find(code, &Port::Own).is_some_and(|route| route.runs == Runs::Operators)
 }
 
 fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
@@ -117,14 +111,14 @@ fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, re
     let (broker, peer) = (broker.clone(), peer.clone());
     let queued = broker.runtime.clock.steady();
     reservation.run(move || {
-        if is_moot(&peer, request.code()) {
+        if is_moot(&peer, &request) {
             return;
         }
         let name = request.name();
-        broker.note_slow(name, WaitCause::DiskPool, queued);
+        broker.figures.note_slow(name, WaitCause::DiskPool, queued);
         let (begin, mut out) = (broker.runtime.clock.steady(), Vec::new());
         serve_again(&broker, &peer, request, &mut out);
-        broker.note_slow(name, WaitCause::DiskRead, begin);
+        broker.figures.note_slow(name, WaitCause::DiskRead, begin);
         give(&peer, out);
         drop(charge);
     });
@@ -132,8 +126,8 @@ fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, re
 
 /// Whether a queued request need not be served, because it changes nothing and its connection has ended. Tools give
 /// up on a slow response and ask again.
-fn is_moot(peer: &ConnectionHandle, code: i32) -> bool {
-    peer.is_closed() && is_for_operators(code)
+fn is_moot(peer: &ConnectionHandle, request: &Detached) -> bool {
+    peer.is_closed() && request.is_for_operators()
 }
 
 /// Passes a response to its connection. A large response waits until the connection has room for it, and until then
@@ -154,16 +148,16 @@ fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
 ///
 /// # Errors
 /// The refusal to answer with now: `refusal` itself if it contains no change, `SYSTEM_BUSY` when too many requests
-/// wait, `SYSTEM_ERROR` when the header is too long to be kept.
+/// wait.
 pub(crate) fn postpone(
     dispatcher: &Dispatcher,
+    frame: &RequestFrame<'_>,
     request: &Request<'_>,
     refusal: Refusal,
 ) -> Result<(), Refusal> {
-    let Request { peer, command, caller, .. } = *request;
-    let begin = request.begin;
-    queue(&dispatcher.broker, peer, refusal, || {
-        Ok(Detached { begin, ..Detached::new(command, caller, &dispatcher.port, 0)? })
+    queue(&dispatcher.broker, request.peer, refusal, || Detached {
+        begin: request.begin,
+        ..Detached::new(frame, request.caller, &dispatcher.port)
     })
 }
 
@@ -171,10 +165,10 @@ fn queue(
     broker: &Arc<Broker>,
     peer: &Arc<ConnectionHandle>,
     mut refusal: Refusal,
-    detach: impl FnOnce() -> Result<Detached, Refusal>,
+    detach: impl FnOnce() -> Detached,
 ) -> Result<(), Refusal> {
     let Some(later) = refusal.later.take() else { return Err(refusal) };
-    let request = detach()?;
+    let request = detach();
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
     let queued = broker.runtime.clock.steady();
     let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge, queued };
@@ -197,10 +191,10 @@ impl Postponed for Waiting {
     }
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
-        let Self { broker, peer, mut request, charge, queued } = *self;
-        broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
+        let Self { broker, peer, request, charge, queued } = *self;
+        broker.figures.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
-            if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
+            if request.route.is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because the reads and writes of the request must not hold up the
                 // metadata writer. The client may be gone, but the change stays.
                 let _ = peer.put_back(Box::new(move |peer, out| {
@@ -233,13 +227,16 @@ impl Postponed for Waiting {
 
 impl Detached {
     /// The answer of a request that is done or refused.
-    pub(super) fn answered(&mut self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
+    pub(super) fn answered(&self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
         let mut out = Vec::new();
-        self.with(|command, port| match outcome {
-            Err(refusal) => Dispatcher::new(broker.clone(), port).refuse(command, &refusal, &mut out),
-            Ok(()) => Answer::success().write(command, &mut out),
-        });
-        let measured = Measured { request: self.code(), begin: self.begin, is_long_polling: false };
+        let frame = self.frame();
+        match outcome {
+            Err(refusal) => {
+                Dispatcher::new(broker.clone(), self.port.clone()).refuse(&frame, &refusal, &mut out);
+            }
+            Ok(()) => Answer::success().write(&frame.command, &mut out),
+        }
+        let measured = Measured { request: frame.command.code, begin: self.begin, is_long_polling: false };
         broker.figures.rpc_latency.count_frame(&measured, &out, Written::Success);
         out
     }
@@ -249,24 +246,25 @@ impl Detached {
 pub(super) fn serve_again(
     broker: &Arc<Broker>,
     peer: &Arc<ConnectionHandle>,
-    mut request: Detached,
+    request: Detached,
     out: &mut Vec<u8>,
 ) {
-    let (rounds, caller, begin) = (request.rounds + 1, request.caller.clone(), request.begin);
-    request.with(|command, port| {
-        let dispatcher = Dispatcher::new(broker.clone(), port);
-        let admitted = Request { begin, ..dispatcher.request(peer, command, &caller) };
-        let Err(mut refusal) = dispatcher.serve_alone(&admitted, out) else { return };
-        if rounds < ROUNDS_MAX {
-            let detach =
-                || Ok(Detached { begin, ..Detached::new(command, &caller, &dispatcher.port, rounds)? });
-            match queue(broker, peer, refusal, detach) {
-                Ok(()) => return,
-                Err(error) => refusal = error,
-            }
+    let dispatcher = Dispatcher::new(broker.clone(), request.port.clone());
+    let frame = request.frame();
+    let admitted = Request { begin: request.begin, ..dispatcher.request(peer, &frame, &request.caller) };
+    let Err(mut refusal) = dispatcher.serve_alone(&frame, &admitted, out) else { return };
+    let rounds = request.rounds + 1;
+    if rounds < ROUNDS_MAX {
+        let detach = || {
+            let detached = Detached::new(&frame, &request.caller, &request.port);
+            Detached { rounds, begin: request.begin, ..detached }
+        };
+        match queue(broker, peer, refusal, detach) {
+            Ok(()) => return,
+            Err(error) => refusal = error,
         }
-        dispatcher.refuse_measured(&admitted, &refusal, out);
-    });
+    }
+    dispatcher.refuse_measured(&frame, &admitted, &refusal, out);
 }
 
 #[cfg(test)]

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use auth::audit::Origin;
-use auth::{Answer, Arrival, Denied, Identity, Request, Signed};
+use auth::{Answer, Arrival, AuthError, Denied, Identity, Request, Signed};
 use net::ConnectionHandle;
-use wire::frame::{Command, FRAME_BYTES_MAX};
+use wire::frame::FRAME_BYTES_MAX;
 
-use super::{Dispatcher, forward, needs};
+use super::needs::Plain;
+use super::request_table::of_caller;
+use super::{Dispatcher, RequestFrame, forward};
 use crate::Refusal;
 use crate::caller::Caller;
-use crate::gate::Gate;
+use crate::gate::{Gate, Verified};
 
 /// Bytes of an access key above which its request ends the connection: no user has such a name ([`auth::USER_NAME_BYTES_MAX`]).
 const ACCESS_KEY_BYTES_MAX: usize = 4096;
@@ -26,9 +28,10 @@ impl Dispatcher {
     pub(super) fn admit(
         &self,
         peer: &Arc<ConnectionHandle>,
-        command: &Command<'_>,
+        frame: &RequestFrame<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Caller> {
+        let command = &frame.command;
         let mut caller = Caller { remote: peer.remote(), version: command.version, user: Identity::Off };
         let gate = &self.broker.sessions.gate;
         if gate.is_open(peer.is_local()) {
@@ -41,9 +44,9 @@ impl Dispatcher {
             return None;
         }
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.broker.runtime.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
-        match self.ask(gate, (now_ms, origin), peer, command) {
+        match self.ask(gate, (now_ms, origin), peer, frame) {
             Ok(user) => {
                 if matches!(user, Identity::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
                     peer.limit_frames(FRAME_BYTES_MAX);
@@ -54,17 +57,17 @@ impl Dispatcher {
             Err(Denied { error, answer, mark }) => {
                 let refusal = Refusal::from(error);
                 match answer {
-                    Answer::Now => self.refuse(command, &refusal, out),
+                    Answer::Now => self.refuse(frame, &refusal, out),
                     Answer::After(wait_ms) => {
-                        let mut frame = Vec::new();
-                        self.refuse(command, &refusal, &mut frame);
-                        let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
+                        let mut answer = Vec::new();
+                        self.refuse(frame, &refusal, &mut answer);
+                        let (peer, charge) = (peer.clone(), peer.charge(answer.len() + WAITING_BYTES));
                         let send = move || {
                             if mark != 0 {
                                 peer.mark().store(mark, Ordering::Relaxed);
                             }
                             // A client that has disconnected gets nothing.
-                            let _ = peer.push(|out| out.extend_from_slice(&frame));
+                            let _ = peer.push(|out| out.extend_from_slice(&answer));
                             drop(charge);
                         };
                         gate.delays.add(now_ms + wait_ms, Box::new(send));
@@ -81,27 +84,40 @@ impl Dispatcher {
         gate: &Gate,
         (now_ms, origin): (i64, Origin),
         peer: &ConnectionHandle,
-        command: &Command<'_>,
+        frame: &RequestFrame<'_>,
     ) -> Result<Identity, Denied> {
+        let command = &frame.command;
         let signed = Signed::from(command);
         let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
         let is_forwarded = forward::source::remote(&self.broker, command).is_some();
-        let is_own = |address: &str| self.broker.is_named(address);
+        let is_own = |address: &str| self.broker.identity.is_named(address);
         let arrival = Arrival { now_ms, is_own: Some(&is_own), is_forwarded };
         gate.check_seal(&verified, &signed, origin, arrival)?;
-        let needs = if gate.plain().is_some() {
-            needs::of_plain(command)
-        } else if gate.is_authorizing() {
-            let is_strict = gate.auth().settings().is_strict;
-            needs::needs_of_request(command, &self.broker.runtime.config.broker_cluster_name, is_strict)
-        } else {
-            Ok(Vec::new())
-        };
         let request = Request::Code(command.code);
-        let needs = needs.inspect_err(|error| {
+        let log = |error: &AuthError| {
             gate.log_refusal(now_ms, (&verified.identity(), request), origin, &error.to_string());
-        })?;
-        gate.authorize(now_ms, (verified, request), origin, &needs)
+        };
+        match &verified {
+            Verified::Account(account) => {
+                let plain = frame.route.map_or(Plain::Signature, |route| route.plain);
+                let needs = plain.of_request(command, &frame.heartbeat).inspect_err(log)?;
+                let demands_administrator = matches!(plain, Plain::Administrator);
+                let decided = gate.authorize_account(account, command.code, demands_administrator, &needs);
+                decided.inspect_err(log)?;
+                Ok(verified.identity())
+            }
+            Verified::User(user) => {
+                let needs = if gate.is_authorizing() {
+                    let is_strict = gate.auth().settings().is_strict;
+                    let cluster = &self.broker.runtime.config.broker_cluster_name;
+                    of_caller(frame.route).of_request(command, &frame.heartbeat, cluster, is_strict)
+                } else {
+                    Ok(Vec::new())
+                };
+                let needs = needs.inspect_err(log)?;
+                gate.authorize(now_ms, (user.clone(), request), origin, &needs)
+            }
+        }
     }
 }
 

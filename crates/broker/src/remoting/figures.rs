@@ -22,7 +22,7 @@ pub(super) fn page(r: &Request<'_>) -> Result<Answer, Refusal> {
         limit: r.number_if("limit")?,
         sort: r.text("sort").unwrap_or("name"),
     };
-    pages::page(r.broker, r.need("table")?, wanted).map(strict_json)
+    pages::page(&r.broker.operator_parts(), r.need("table")?, wanted).map(strict_json)
 }
 
 /// 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group committed
@@ -36,20 +36,20 @@ pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer, Refusal> {
         Some(topic) => TopicsOfGroup::One(topic.to_owned()),
         None => TopicsOfGroup::Committed,
     };
-    Ok(json(progress::consume_stats(r.broker, group, topics)))
+    Ok(json(progress::consume_stats(&r.broker.operator_parts(), group, topics)))
 }
 
 /// 308 `QUERY_CORRECTION_OFFSET`.
 pub(super) fn correction(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (topic, compared) = (r.need("topic")?, r.text_or_empty("compareGroup")?);
     let filtered = r.text("filterGroups").unwrap_or_default().split(',').collect();
-    let correction_offsets = progress::correction(r.broker, topic, compared, &filtered);
+    let correction_offsets = progress::correction(&r.broker.tables, topic, compared, &filtered);
     Ok(json(CorrectionOffsets { correction_offsets }))
 }
 
 /// 315 `VIEW_BROKER_STATS_DATA`.
 pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let read = stats::view(r.broker, r.need("statsName")?, r.need("statsKey")?)?;
+    let read = stats::view(&r.broker.store, &r.broker.figures, r.need("statsName")?, r.need("statsKey")?)?;
     let span = |span: crate::state::Span| json!({ "avgpt": span.average, "sum": span.sum, "tps": span.tps });
     Ok(strict_json(json!({
         "statsDay": span(read.day), "statsHour": span(read.hour), "statsMinute": span(read.minute),
@@ -59,14 +59,15 @@ pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
 pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
     let topics = r.broker.tables.offsets.topics_of(r.need("group")?);
-    Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
+    Ok(strict_json(json!({ "brokerAddr": r.broker.identity.address(), "topicList": topics })))
 }
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
-    let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
+    let (end, now_ms, upstream) =
+        (broker.store.appended().get(), broker.runtime.now_ms(), &replicas.upstream);
     let slaves: Vec<_> = replicas
         .slaves()
         .iter()
@@ -75,7 +76,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
             json!({
                 "addr": slave.remote.to_string(),
                 "diff": end.saturating_sub(acknowledged),
-                "inSync": admin::is_in_sync(broker, slave, end.saturating_sub(acknowledged)),
+                "inSync": admin::is_in_sync(&broker.replication, &broker.runtime, slave, end.saturating_sub(acknowledged)),
                 "slaveAckOffset": acknowledged,
                 "transferFromWhere": slave.next.load(Ordering::Relaxed),
                 "transferredByteInSecond": slave.sent.per_second(now_ms),

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use net::{ConnectionHandle, MemoryCharge, Reply, Workers};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use wire::codes::{request as code, response};
+use wire::codes::response;
 use wire::frame::{Command, FLAG_ONE_WAY, FrameWriter, Head};
 
 use super::detached::{self, Detached};
 use super::port::Port;
-use super::request_table::{self, Serve};
+use super::request_frame::RequestFrame;
 use super::sink::ANSWER_BYTES;
 use crate::Refusal;
 use crate::broker::Broker;
@@ -48,21 +48,6 @@ const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Pause before a master that cannot be reached, or is none yet, is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
-
-/// Whether a request is forwarded. Pops are not, because popped messages belong to a connection.
-pub(super) fn needs_master(asked: i32) -> bool {
-    match asked {
-        code::CONSUMER_SEND_MSG_BACK
-        | code::END_TRANSACTION
-        | code::LOCK_BATCH_MQ
-        | code::UNLOCK_BATCH_MQ
-        | code::UPDATE_CONSUMER_OFFSET
-        | code::QUERY_CONSUMER_OFFSET => true,
-        asked => {
-            request_table::find(asked, &Port::Own).is_some_and(|route| matches!(route.serve, Serve::Send(_)))
-        }
-    }
-}
 
 /// Queue to the task that forwards requests.
 #[derive(Clone)]
@@ -94,15 +79,15 @@ impl Forwards {
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
     ///
     /// # Errors
-    /// `SYSTEM_ERROR` when the header is too long to be kept, `SERVICE_NOT_AVAILABLE` when the broker stops.
+    /// `SERVICE_NOT_AVAILABLE` when the broker stops.
     pub(super) fn forward(
         &self,
         (peer, caller): (&Arc<ConnectionHandle>, &Caller),
-        command: &Command<'_>,
+        frame: &RequestFrame<'_>,
         port: &Port,
         now_ms: i64,
     ) -> Result<(), Refusal> {
-        let request = Detached::new(command, caller, port, 0)?;
+        let request = Detached::new(frame, caller, port);
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
         let until_ms = now_ms + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
         let held = Held { peer: peer.clone(), request, charge, until_ms };
@@ -174,14 +159,15 @@ async fn find_master(
         }
         let address = masters.borrow_and_update().broker.clone();
         // A fenced broker does not know yet whether the master that it remembers is still one.
-        let address = address
-            .filter(|at| *at != broker.address() && broker.replication.role.current() == BrokerRole::Slave);
+        let address = address.filter(|at| {
+            *at != broker.identity.address() && broker.replication.role.current() == BrokerRole::Slave
+        });
         if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
             && let Some((_, peer)) = link
         {
             return Master::Other(peer.clone());
         }
-        let left_ms = until_ms - broker.now_ms();
+        let left_ms = until_ms - broker.runtime.now_ms();
         let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
         match address {
             Some(at) => {
@@ -201,7 +187,7 @@ async fn find_master(
                 let _ = within(left, changed).await;
             }
         }
-        if broker.now_ms() >= until_ms {
+        if broker.runtime.now_ms() >= until_ms {
             return Master::None;
         }
     }
@@ -209,15 +195,11 @@ async fn find_master(
 
 /// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
 /// spawns, so requests reach the master in their order.
-async fn send(
-    broker: Arc<Broker>,
-    master: Arc<ConnectionHandle>,
-    mut held: Held,
-    again: UnboundedSender<Held>,
-) {
+async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: Held, again: UnboundedSender<Held>) {
     let mut call = None;
     let remote = held.request.remote();
-    held.request.with(|command, _| {
+    {
+        let command = &held.request.command();
         let remark = source::remark(&broker, command, remote);
         let head = Head::request(command.encoding, command.code, 0);
         let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(&remark);
@@ -228,7 +210,7 @@ async fn send(
         } else {
             call = Some(master.call_as(head, ANSWER_TIMEOUT, &mut |frame| copy(command, frame)));
         }
-    });
+    }
     let Some(call) = call else { return };
     match call.await {
         Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
@@ -257,18 +239,16 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 }
 
 /// Passes the master's answer to the client.
-fn answer(mut held: Held, reply: &Reply) {
+fn answer(held: Held, reply: &Reply) {
     let mut frame = Vec::new();
-    held.request.with(|command, _| {
-        let head = Head { remark: reply.remark.as_deref(), ..command.reply(reply.code) };
-        let writer = FrameWriter::begin(&mut frame, head);
-        let fields = reply.fields.iter();
-        fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);
-    });
+    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
+    let writer = FrameWriter::begin(&mut frame, head);
+    let fields = reply.fields.iter();
+    fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);
     give(&held, &frame);
 }
 
-fn refuse(broker: &Arc<Broker>, mut held: Held, refusal: Refusal) {
+fn refuse(broker: &Arc<Broker>, held: Held, refusal: Refusal) {
     let frame = held.request.answered(broker, Err(refusal));
     give(&held, &frame);
 }

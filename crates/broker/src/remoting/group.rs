@@ -3,7 +3,7 @@
 
 use store::timer::TimerCheck;
 
-use super::answer::Answer;
+use super::answer::{Answer, not_supported};
 use super::incoming::Request;
 use crate::Refusal;
 
@@ -17,7 +17,7 @@ pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
         Some(checkpoint) if !broker.replication.role.is_slave() => checkpoint,
         // A Java slave would take the answer over, whatever its version.
         _ if !config.has_acting_master() || !config.is_slave() => {
-            return Err(super::not_supported(r.command.code));
+            return Err(not_supported(r.command.code));
         }
         _ => TimerCheck { version: [-1, 0, 0], ..TimerCheck::default() },
     };
@@ -45,9 +45,9 @@ pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
             Answer::success()
         }
         None if is_master => Answer::success()
-            .field("masterHaAddress", broker.ha_address())
+            .field("masterHaAddress", broker.identity.ha_address())
             .field("masterFlushOffset", broker.replication.acting.log_end_at_start().get())
-            .field("masterAddress", broker.address()),
+            .field("masterAddress", broker.identity.address()),
         None => Answer::success(),
     })
 }

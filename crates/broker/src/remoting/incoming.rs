@@ -1,11 +1,14 @@
 //! Request between the dispatcher and its handler.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::ConnectionHandle;
+use wire::body::HeartbeatData;
 use wire::codes::request;
 use wire::frame::Command;
+use wire::json::{self, JsonError};
 
 use super::port::Port;
 use crate::broker::Broker;
@@ -19,12 +22,36 @@ pub(crate) struct Request<'a> {
     /// The connection the request came on.
     pub peer: &'a Arc<ConnectionHandle>,
     pub command: &'a Command<'a>,
+    pub heartbeat: &'a ParsedHeartbeat,
     /// Caller of the request, determined once at its arrival.
     pub caller: &'a Caller,
     /// The port the request came to.
     pub port: &'a Port,
     /// When its read batch was taken up, for how long the request takes ([`crate::rpc_latency::RpcLatency::begin`]).
     pub begin: Duration,
+}
+
+/// Heartbeat in the body of a request, parsed at most once: for the needs of its sender and for its handler.
+#[derive(Default)]
+pub(crate) struct ParsedHeartbeat(OnceCell<HeartbeatData>);
+
+impl ParsedHeartbeat {
+    /// Returns the heartbeat in `body`, the body of the request that holds this value.
+    pub(super) fn parse(&self, body: &[u8]) -> Result<&HeartbeatData, JsonError> {
+        if let Some(parsed) = self.0.get() {
+            return Ok(parsed);
+        }
+        #[cfg(test)]
+        PARSES.set(PARSES.get() + 1);
+        let parsed = json::from_request(body)?;
+        Ok(self.0.get_or_init(|| parsed))
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Number of heartbeats parsed by this thread.
+    pub(super) static PARSES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 impl Request<'_> {

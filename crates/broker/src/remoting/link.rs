@@ -83,6 +83,13 @@ impl ClientLink for Link {
                     .text("isForce", "true")
                     .finish(&body);
             }
+            Notice::UnsubscribeLite { client_id, group, lite_topic } => {
+                FrameWriter::begin(out, head(request::NOTIFY_UNSUBSCRIBE_LITE))
+                    .text("clientId", client_id)
+                    .text("consumerGroup", group)
+                    .text("liteTopic", lite_topic)
+                    .finish(b"");
+            }
         });
     }
 

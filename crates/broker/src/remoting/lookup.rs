@@ -30,7 +30,7 @@ pub(super) fn query(r: &Request<'_>) -> Result<Answer, Refusal> {
         end_ms: r.number("endTimestamp")?,
     };
     let is_unique = r.text(UNIQUE_QUERY) == Some("true");
-    let matches = lookup::query(r.broker, query, is_unique)?;
+    let matches = lookup::query(&r.broker.replication, &r.broker.runtime, query, is_unique)?;
     let answer = Answer::success()
         .field("indexLastUpdateTimestamp", matches.indexed_time)
         .field("indexLastUpdatePhyoffset", matches.indexed_offset);
@@ -51,24 +51,25 @@ pub(super) fn search(r: &Request<'_>) -> Result<Answer, Refusal> {
         timestamp_ms: r.number("timestamp")?,
         boundary: if is_upper { Boundary::Upper } else { Boundary::Lower },
     };
-    Ok(Answer::success().field("offset", lookup::search(r.broker, &wanted)?))
+    Ok(Answer::success().field("offset", lookup::search(&r.broker.tables, &r.broker.replication, &wanted)?))
 }
 
 /// 30 `GET_MAX_OFFSET`.
 pub(super) fn max_offset(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let offset = lookup::max_offset(r.broker, r.need("topic")?, r.number("queueId")?);
+    let offset =
+        lookup::max_offset(&r.broker.tables, &r.broker.replication, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("offset", offset))
 }
 
 /// 31 `GET_MIN_OFFSET`.
 pub(super) fn min_offset(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let offset = lookup::min_offset(r.broker, r.need("topic")?, r.number("queueId")?);
+    let offset = lookup::min_offset(&r.broker.tables, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("offset", offset))
 }
 
 /// 32 `GET_EARLIEST_MSG_STORETIME`: -1 for a queue without messages.
 pub(super) fn earliest_time(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let time_ms = lookup::earliest_time(r.broker, r.need("topic")?, r.number("queueId")?);
+    let time_ms = lookup::earliest_time(&r.broker.tables, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("timestamp", time_ms.unwrap_or(-1)))
 }
 
@@ -78,14 +79,22 @@ pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
     let missing = || Refusal::error(format!("can not find message by the offset, {offset}"));
     let at = LogOffset::from_i64(offset).ok_or_else(missing)?;
     let request = auth::Request::Code(r.command.code);
-    message_access::authorize(r.broker, (r.caller, request), at, Actions::of(&[Action::Get]))?;
-    let record = lookup::record(r.broker, at);
+    message_access::authorize(
+        &r.broker.store,
+        &r.broker.sessions,
+        &r.broker.runtime,
+        (r.caller, request),
+        at,
+        Actions::of(&[Action::Get]),
+    )?;
+    let record = lookup::record(&r.broker.replication, at);
     Ok(Answer::success().body(record.ok_or_else(missing)?))
 }
 
 /// 303 `QUERY_CONSUME_TIME_SPAN`: -1 for times of messages that are not there.
 pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let spans = lookup::consume_time_span(r.broker, r.need("topic")?, r.text_or_empty("group")?)?;
+    let spans =
+        lookup::consume_time_span(&r.broker.operator_parts(), r.need("topic")?, r.text_or_empty("group")?)?;
     let span = |span: TimeSpan| {
         json!({
             "consumeTimeStamp": span.consumed_ms.unwrap_or(-1),
@@ -103,7 +112,7 @@ pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
 pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (topic, queue_id, first) = (r.need("topic")?, r.number_or("queueId", 0)?, r.number_or("index", 0)?);
     let range = QueueRange { topic, queue_id, first, count: r.number_or("count", 0)? };
-    let found = lookup::consume_queue(r.broker, &range)?;
+    let found = lookup::consume_queue(&r.broker.tables, &r.broker.replication, &range)?;
     let Some(units) = found.units else {
         return Ok(Answer::success().remark(format!("Index {first} of {queue_id}@{topic} is not exist!")));
     };

@@ -3,25 +3,27 @@
 //! request headers). In ACL 1.0 they follow from `PlainAccessResource.parse`.
 
 use auth::{Action, Actions, AuthError, Resource, ResourceType};
-use wire::body::{BatchAckBody, HeartbeatData, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig};
+use wire::body::{BatchAckBody, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig};
 use wire::codes::request;
 use wire::frame::Command;
 use wire::json::{self, JsonError};
 use wire::names::RETRY_PREFIX;
 
-use super::{groups, request_table, topics};
+use super::incoming::ParsedHeartbeat;
+use super::{groups, topics};
 use crate::gate::Need;
 
 /// Context for the needs of a body, besides the resources that the body names.
 #[derive(Clone, Copy)]
-pub(super) struct BodyContext {
+pub(super) struct BodyContext<'a> {
+    heartbeat: &'a ParsedHeartbeat,
     actions: Actions,
     /// Whether the retry topic of another group counts, which RocketMQ leaves out: with `authorizationStrict`.
     is_strict: bool,
 }
 
 /// Reads the needs of the resources in a body.
-type OfBody = fn(&[u8], BodyContext) -> Result<Vec<Need<'static>>, JsonError>;
+type OfBody = fn(&[u8], BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError>;
 
 /// The resources a request is about.
 #[derive(Clone, Copy)]
@@ -76,12 +78,20 @@ impl Needs {
         Self { only_if_strict: true, ..self }
     }
 
-    fn for_command<'a>(
+    /// Returns the needs of a request. RocketMQ asks for nothing when a request has no header field at all.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a body that cannot be read.
+    pub fn of_request<'a>(
         &self,
         command: &Command<'a>,
+        heartbeat: &ParsedHeartbeat,
         cluster: &'a str,
         is_strict: bool,
-    ) -> Result<Vec<Need<'a>>, JsonError> {
+    ) -> Result<Vec<Need<'a>>, AuthError> {
+        if !is_strict && (self.only_if_strict || command.fields.is_empty()) {
+            return Ok(Vec::new());
+        }
         let (fields, actions) = (&command.fields, self.actions);
         let field = |name: &str| fields.text(name).filter(|text| !text.trim().is_empty());
         let need = |resource| Need::new(resource, actions);
@@ -111,7 +121,83 @@ impl Needs {
                 let topic = field("topic").filter(|topic| is_strict || !topic.starts_with(RETRY_PREFIX));
                 topic.map(Resource::topic).into_iter().chain(group).map(need).collect()
             }
-            NeededResources::Body(read, _) => read(command.body, BodyContext { actions, is_strict })?,
+            NeededResources::Body(read, _) => {
+                read(command.body, BodyContext { heartbeat, actions, is_strict }).map_err(unreadable)?
+            }
+        })
+    }
+
+    /// Returns the needs of a request that names this topic and this group wherever it can, in its header or its body.
+    pub fn of_named<'a>(&self, named: Named<'a>, is_strict: bool) -> Vec<Need<'a>> {
+        if !is_strict && self.only_if_strict {
+            return Vec::new();
+        }
+        let is_about = |kind| match self.resources {
+            NeededResources::Cluster | NeededResources::Send => false,
+            NeededResources::Consumption => true,
+            NeededResources::Fields(fields) => fields.iter().any(|(_, found)| *found == kind),
+            NeededResources::Body(_, kinds) => kinds.contains(&kind),
+        };
+        let is_whole = is_strict || matches!(self.resources, NeededResources::Fields(_));
+        let topic = named
+            .topic
+            .filter(|topic| is_about(ResourceType::Topic) && (is_whole || !topic.starts_with(RETRY_PREFIX)));
+        let group = named.group.filter(|_| is_about(ResourceType::Group));
+        let need = |resource| Need::new(resource, self.actions);
+        match self.resources {
+            NeededResources::Cluster => vec![need(Resource::cluster(named.cluster))],
+            NeededResources::Send => named.topic.map(send_to).into_iter().collect(),
+            _ => topic.map(Resource::topic).into_iter().chain(group.map(Resource::group)).map(need).collect(),
+        }
+    }
+}
+
+/// Demand of ACL 1.0 on the sender of a request (`PlainAccessResource.parse`).
+#[derive(Clone, Copy)]
+pub(super) enum Plain {
+    /// A signature.
+    Signature,
+    /// The signature of an administrator: the codes of `Permission.ADMIN_CODE`, their forms for many topics or groups,
+    /// and requests about rules, users and acls, which 4.9.8 does not have.
+    Administrator,
+    /// A send to the topic of the first field. A send to a retry topic needs the group of the second field, whatever
+    /// the topic says.
+    Send(&'static str, &'static str),
+    /// The action on each resource that these header fields name.
+    Fields(&'static [(&'static str, ResourceType, Action)]),
+    /// Subscriptions of the groups of a heartbeat and of their topics.
+    Heartbeat,
+}
+
+impl Plain {
+    /// Returns the permissions that the sender of a request needs. Empty for a demand of another kind.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a body that cannot be read.
+    pub fn of_request<'a>(
+        self,
+        command: &Command<'a>,
+        parsed: &ParsedHeartbeat,
+    ) -> Result<Vec<Need<'a>>, AuthError> {
+        let text = |name: &str| command.fields.text(name).unwrap_or_default();
+        let need = |name, kind, action| {
+            let resource = resource(kind, text(name));
+            Need::new(resource, Actions::of(&[action]))
+        };
+        Ok(match self {
+            Self::Signature | Self::Administrator => Vec::new(),
+            Self::Send(topic, producer) if text(topic).starts_with(RETRY_PREFIX) => {
+                vec![need(producer, ResourceType::Group, Action::Sub)]
+            }
+            Self::Send(topic, _) => vec![need(topic, ResourceType::Topic, Action::Pub)],
+            Self::Fields(fields) => {
+                fields.iter().map(|(name, kind, action)| need(name, *kind, *action)).collect()
+            }
+            Self::Heartbeat => {
+                let actions = Actions::of(&[Action::Sub]);
+                let context = BodyContext { heartbeat: parsed, actions, is_strict: false };
+                heartbeat(command.body, context).map_err(unreadable)?
+            }
         })
     }
 }
@@ -126,26 +212,8 @@ fn resource(kind: ResourceType, name: &str) -> Resource<'_> {
     if kind == ResourceType::Group { Resource::group(name) } else { Resource::topic(name) }
 }
 
-/// Needs of a request whose code is not in the route table.
-const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
-
-/// Returns the needs of a request in Auth 2.0. A code outside the route table needs permission to change the cluster,
-/// in strict mode.
-///
-/// # Errors
-/// [`AuthError::Invalid`] for a body that cannot be read.
-pub fn needs_of_request<'a>(
-    command: &Command<'a>,
-    cluster: &'a str,
-    is_strict: bool,
-) -> Result<Vec<Need<'a>>, AuthError> {
-    let needs = request_table::of_any_port(command.code).map_or(&UNKNOWN, |route| &route.needs);
-    // RocketMQ asks for nothing when a request has no header field at all.
-    if !is_strict && (needs.only_if_strict || command.fields.is_empty()) {
-        return Ok(Vec::new());
-    }
-    needs.for_command(command, cluster, is_strict).map_err(unreadable)
-}
+/// Needs of a request whose code is not in the route table: permission to change the cluster, in strict mode.
+pub(super) static UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
 
 /// Names in a hypothetical request, for explaining decisions.
 #[derive(Clone, Copy, Debug)]
@@ -158,71 +226,13 @@ pub struct Named<'a> {
     pub cluster: &'a str,
 }
 
-/// Returns the needs in Auth 2.0 of a request with this code. The request names this topic and this group wherever it
-/// can, in its header or its body.
-pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'_>> {
-    let needs = request_table::of_any_port(code).map_or(&UNKNOWN, |route| &route.needs);
-    if !is_strict && needs.only_if_strict {
-        return Vec::new();
-    }
-    let is_about = |kind| match needs.resources {
-        NeededResources::Cluster | NeededResources::Send => false,
-        NeededResources::Consumption => true,
-        NeededResources::Fields(fields) => fields.iter().any(|(_, found)| *found == kind),
-        NeededResources::Body(_, kinds) => kinds.contains(&kind),
-    };
-    let is_whole = is_strict || matches!(needs.resources, NeededResources::Fields(_));
-    let topic = named
-        .topic
-        .filter(|topic| is_about(ResourceType::Topic) && (is_whole || !topic.starts_with(RETRY_PREFIX)));
-    let group = named.group.filter(|_| is_about(ResourceType::Group));
-    let need = |resource| Need::new(resource, needs.actions);
-    match needs.resources {
-        NeededResources::Cluster => vec![need(Resource::cluster(named.cluster))],
-        NeededResources::Send => named.topic.map(send_to).into_iter().collect(),
-        _ => topic.map(Resource::topic).into_iter().chain(group.map(Resource::group)).map(need).collect(),
-    }
-}
-
-/// Returns the needs of a request in ACL 1.0.
-///
-/// # Errors
-/// [`AuthError::Invalid`] for a body that cannot be read.
-pub(super) fn of_plain<'a>(command: &Command<'a>) -> Result<Vec<Need<'a>>, AuthError> {
-    let text = |name: &str| command.fields.text(name).unwrap_or_default();
-    let (publish, subscribe) = (Actions::of(&[Action::Pub]), Actions::of(&[Action::Sub]));
-    let group = |name| Need::new(Resource::group(text(name)), subscribe);
-    let send = |topic, producer| {
-        if text(topic).starts_with(RETRY_PREFIX) {
-            return vec![group(producer)];
-        }
-        vec![Need::new(Resource::topic(text(topic)), publish)]
-    };
-    let topic = |name, actions| Need::new(Resource::topic(text(name)), actions);
-    Ok(match command.code {
-        request::SEND_MESSAGE => send("topic", "group"),
-        request::SEND_MESSAGE_V2 => send("b", "a"),
-        request::CONSUMER_SEND_MSG_BACK => vec![topic("originTopic", publish), group("group")],
-        request::PULL_MESSAGE | request::UPDATE_CONSUMER_OFFSET => {
-            vec![topic("topic", subscribe), group("consumerGroup")]
-        }
-        request::QUERY_MESSAGE => vec![topic("topic", subscribe)],
-        request::HEART_BEAT => {
-            let context = BodyContext { actions: subscribe, is_strict: false };
-            heartbeat(command.body, context).map_err(unreadable)?
-        }
-        request::UNREGISTER_CLIENT | request::GET_CONSUMER_LIST_BY_GROUP => vec![group("consumerGroup")],
-        _ => Vec::new(),
-    })
-}
-
 fn unreadable(_: JsonError) -> AuthError {
     AuthError::Invalid("parse authorization context error.")
 }
 
 fn owned<'a>(
     resources: impl IntoIterator<Item = Resource<'a>>,
-    context: BodyContext,
+    context: BodyContext<'_>,
 ) -> Result<Vec<Need<'static>>, JsonError> {
     Ok(resources.into_iter().map(|resource| Need::new(resource, context.actions).owned()).collect())
 }
@@ -231,15 +241,15 @@ fn owned<'a>(
 fn consumption<'a>(
     group: &'a str,
     topics: impl Iterator<Item = &'a str>,
-    context: BodyContext,
+    context: BodyContext<'a>,
 ) -> impl Iterator<Item = Resource<'a>> {
     let topics = topics.filter(move |topic| context.is_strict || !topic.starts_with(RETRY_PREFIX));
     std::iter::once(Resource::group(group)).chain(topics.map(Resource::topic))
 }
 
 /// Returns the needs of a heartbeat: the groups of its consumers and their topics. Producers need no permission.
-pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: HeartbeatData = json::from_request(body)?;
+pub(super) fn heartbeat(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+    let body = context.heartbeat.parse(body)?;
     let one = |consumer: &wire::body::ConsumerData| {
         let topics = consumer.subscription_data_set.iter().map(|it| it.topic.as_str());
         owned(consumption(&consumer.group_name, topics, context), context)
@@ -248,7 +258,7 @@ pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'s
 }
 
 /// The group that locks or unlocks queues, and their topics.
-pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn locks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     let body: LockBatchBody = json::from_request(body)?;
     let mut topics: Vec<_> = body.mq_set.iter().map(|queue| queue.topic.as_str()).collect();
     topics.sort_unstable();
@@ -257,13 +267,13 @@ pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
 }
 
 /// Returns the needs of an assignment: the group and the topic of the queues.
-pub(super) fn assignment(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn assignment(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     let body: QueryAssignmentBody = json::from_request(body)?;
     owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), context), context)
 }
 
 /// The groups and topics of a batch of acknowledgements.
-pub(super) fn acks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn acks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -279,13 +289,13 @@ pub(super) fn acks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static
 }
 
 /// The topics of a list.
-pub(super) fn topics(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn topics(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     let body: topics::Topics = json::from_request(body)?;
     owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
 /// Returns the need of a group. A request without a body changes nothing and needs no permission.
-pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn group(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -294,7 +304,7 @@ pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
 }
 
 /// The groups of a list.
-pub(super) fn groups(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn groups(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
     let body: groups::Groups = json::from_request(body)?;
     let name = |group: &SubscriptionGroupConfig| group.group_name.clone().unwrap_or_default();
     let names: Vec<_> = body.group_config_list.iter().map(name).collect();

@@ -25,7 +25,7 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         queue_id: r.number("queueId")?,
         zero_if_missing: r.flag_or("setZeroIfNotFound", true),
     };
-    let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
+    let is_young = |topic: &str, queue_id| r.broker.tables.is_young(topic, queue_id);
     let offset = offsets::query(&r.broker.tables.offsets, &asked, is_young)?;
     let generation = || r.broker.tables.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
     when_copied(r, generation, Answer::success().field("offset", offset), out)
@@ -43,7 +43,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
     };
     let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {
-        let config = &broker.topic(topic)?.config;
+        let config = &broker.tables.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
     let is_stored = |topic: &str, queue| broker.store.find_queue(topic, queue).is_some();
@@ -72,7 +72,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    let answer = lookup::reset(r.broker, &wanted).map(json)?;
+    let answer = lookup::reset(&r.broker.operator_parts(), &wanted).map(json)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         topic: r.word("topic"),
         is_offline,
     };
-    let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
+    let answer = progress::clone_offsets(&r.broker.operator_parts(), &wanted).map(done)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 45 `GET_ALL_DELAY_OFFSET`, which only slaves send.
 pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.note_slave();
-    Ok(json(admin::delay_offsets(r.broker)))
+    Ok(json(admin::delay_offsets(&r.broker.delivery, &r.broker.runtime)))
 }
 
 /// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. That is looked up only in controller mode,
@@ -112,7 +112,7 @@ fn when_copied(
 ) -> Result<(), Refusal> {
     let lacking = || {
         let wanted = table_changes::offsets_up_to(generation());
-        (!table_changes::are_copied(r.broker, &wanted)).then_some(wanted)
+        (!table_changes::are_copied(&r.broker.replication, &r.broker.runtime, &wanted)).then_some(wanted)
     };
     let may_wait = r.broker.runtime.config.is_controlled() && !r.command.is_one_way();
     let Some(wanted) = may_wait.then(lacking).flatten() else {
@@ -122,7 +122,7 @@ fn when_copied(
     let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
     let (broker, reply) = (r.broker.clone(), r.late_reply());
     r.broker.sessions.client_calls.spawn(move || async move {
-        let outcome = table_changes::wait(&broker, wanted).await;
+        let outcome = table_changes::wait(&broker.replication, &broker.runtime, wanted).await;
         reply.give(&outcome.map_or_else(Answer::from, |()| answer));
         drop(charge);
     })
@@ -142,7 +142,7 @@ pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let question = Question { slave, has, after: r.text("after").map(str::to_owned) };
     r.note_slave();
     let (reply, charge) = (r.late_reply(), r.peer.charge(ANSWER_BYTES));
-    table_changes::changes_for(r.broker, question, move |changes| {
+    table_changes::changes_for(&r.broker.metadata_parts(), question, move |changes| {
         reply.give(&changes.map_or_else(Answer::from, changed));
         drop(charge);
     })

@@ -45,14 +45,14 @@ pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
         topic_perms: list(r, "topicPerms"),
         group_perms: list(r, "groupPerms"),
     };
-    let updated = rules(r, UPDATE_FAILED)?.update_account(&account, r.broker.now_ms());
+    let updated = rules(r, UPDATE_FAILED)?.update_account(&account, r.broker.runtime.now_ms());
     updated.map(|()| Answer::success()).map_err(|error| Refusal::new(UPDATE_FAILED, error.to_string()))
 }
 
 /// 51 `DELETE_ACL_CONFIG`.
 pub(super) fn delete_account(r: &Request<'_>) -> Result<Answer, Refusal> {
     let name = r.word("accessKey").unwrap_or_default();
-    match rules(r, DELETE_FAILED)?.delete_account(name, r.broker.now_ms()) {
+    match rules(r, DELETE_FAILED)?.delete_account(name, r.broker.runtime.now_ms()) {
         Ok(true) => Ok(Answer::success()),
         Ok(false) => {
             let text =
@@ -74,7 +74,7 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
         .field("version", shown(of_main.unwrap_or_default()))
         .field("allAclFileVersion", Value::from(all.collect::<Map<_, _>>()))
         .field("brokerName", &r.broker.runtime.config.broker_name)
-        .field("brokerAddr", r.broker.address())
+        .field("brokerAddr", r.broker.identity.address())
         .field("clusterName", &r.broker.runtime.config.broker_cluster_name))
 }
 
@@ -85,8 +85,11 @@ pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     let addresses = list(r, "globalWhiteAddrs").ok_or_else(|| {
         Refusal::new(WHITE_LIST_FAILED, "The globalWhiteAddresses[null] has been updated failed.")
     })?;
-    let updated =
-        rules.update_white_list(&addresses, r.word("aclFileFullPath").map(Path::new), r.broker.now_ms());
+    let updated = rules.update_white_list(
+        &addresses,
+        r.word("aclFileFullPath").map(Path::new),
+        r.broker.runtime.now_ms(),
+    );
     updated.map(|()| Answer::success()).map_err(|error| Refusal::new(WHITE_LIST_FAILED, error.to_string()))
 }
 

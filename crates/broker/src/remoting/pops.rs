@@ -51,7 +51,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
         target: target(command, caller)?,
     };
     let call = Call::of(request, Form::Pop);
-    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
+    pop::pop(&broker.pops, &pop, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 /// Serves 200054 `NOTIFICATION`.
@@ -62,7 +62,7 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
     }
     let asked = (&target(command, caller)?, &polling(command)?);
     let call = Call::of(request, Form::Plain);
-    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
+    pop::notify(&broker.pops, asked, &mut call.writer(out), &|| call.later(peer, &broker.figures.rpc_latency))
 }
 
 fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessage<'a>, Refusal> {
@@ -79,7 +79,7 @@ fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessag
 
 /// Serves 200051 `ACK_MESSAGE`.
 pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
-    pop::ack(request.broker, records, &message(request.command, request.caller)?)?;
+    pop::ack(&request.broker.pops, records, &message(request.command, request.caller)?)?;
     Ok(Answer::success())
 }
 
@@ -88,7 +88,7 @@ pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> R
     let body = request.command.body;
     let body: BatchAckBody =
         if body.is_empty() { BatchAckBody::default() } else { json::from_request(body)? };
-    let refused = pop::batch_ack(request.broker, records, &body)?;
+    let refused = pop::batch_ack(&request.broker.pops, records, &body)?;
     Ok(refused.map_or_else(Answer::success, Answer::from))
 }
 
@@ -96,7 +96,7 @@ pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> R
 pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Refusal> {
     let (command, caller) = (request.command, request.caller);
     let invisible_ms = command.fields.need_number("invisibleTime")?;
-    let changed = pop::change_invisible_time(request.broker, &message(command, caller)?, invisible_ms)?;
+    let changed = pop::change_invisible_time(&request.broker.pops, &message(command, caller)?, invisible_ms)?;
     let Some(changed) = changed else { return Ok(Answer::success()) };
     Ok(Answer::success()
         .field("popTime", changed.pop_ms)
@@ -109,7 +109,7 @@ pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Ref
 pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
     let (command, caller) = (request.command, request.caller);
     let count_max = command.fields.number_or("maxMsgNums", 0)?;
-    let peeked = pop::peek(request.broker, &target(command, caller)?, count_max)?;
+    let peeked = pop::peek(&request.broker.pops, &target(command, caller)?, count_max)?;
     let (code, status) = match peeked.body.is_empty() {
         true => (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE"),
         false => (response::SUCCESS, "FOUND"),
@@ -121,7 +121,11 @@ pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// Serves 200055 `POLLING_INFO`.
 pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer, Refusal> {
-    let waiting = pop::polling(request.broker, &target(request.command, request.caller)?)?;
+    let waiting = pop::polling(
+        &request.broker.tables,
+        &request.broker.runtime,
+        &target(request.command, request.caller)?,
+    )?;
     Ok(Answer::success().field("pollingNum", waiting))
 }
 

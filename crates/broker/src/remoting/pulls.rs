@@ -21,7 +21,7 @@ pub(super) fn pull(
     let header = PullHeader::decode(&command.fields)?;
     let pull = PullRequest { caller, header, is_lite: command.code == request::LITE_PULL_MESSAGE };
     let call = Call::of(request, Form::Plain);
-    pull::pull(broker, scratch, &pull, &mut call.writer(out), &|| {
+    pull::pull(&broker.pulls, scratch, &pull, &mut call.writer(out), &|| {
         call.later(peer, &broker.figures.rpc_latency)
     })
 }

@@ -30,20 +30,26 @@ fn passed_on(fields: &Fields<'_>) -> Vec<(String, String)> {
 
 /// Serves 307 `GET_CONSUMER_RUNNING_INFO`.
 pub(super) fn running_info(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
-    client_relay::running_info(r.broker, &consumer(r)?, passed_on(&r.command.fields), answered(r))
+    client_relay::running_info(&r.broker.sessions, &consumer(r)?, passed_on(&r.command.fields), answered(r))
 }
 
 /// Serves 309 `CONSUME_MESSAGE_DIRECTLY`.
 pub(super) fn consume(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let message = (r.need("msgId")?, r.text("topic"));
-    client_relay::consume(r.broker, &consumer(r)?, message, passed_on(&r.command.fields), answered(r))
+    client_relay::consume(
+        &r.broker.operator_parts(),
+        &consumer(r)?,
+        message,
+        passed_on(&r.command.fields),
+        answered(r),
+    )
 }
 
 /// Serves 223 `INVOKE_BROKER_TO_GET_CONSUMER_STATUS`.
 pub(super) fn status(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let names = (r.need("topic")?, r.need("group")?);
     let client_id = r.text("clientAddr").map(str::trim).unwrap_or_default();
-    client_relay::status(r.broker, names, client_id, answered(r))
+    client_relay::status(&r.broker.sessions, names, client_id, answered(r))
 }
 
 #[cfg(test)]

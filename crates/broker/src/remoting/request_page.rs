@@ -48,10 +48,7 @@ fn page() -> String {
             Runs::Operators => "operators".to_owned(),
         };
         let ports = [("own", Port::Own), ("VIP", Port::Fast), ("proxy", Port::Proxy(None))];
-        let ports = ports
-            .iter()
-            .filter(|(_, port)| port.serves(route.code, route.on_fast_port))
-            .map(|(name, _)| *name);
+        let ports = ports.iter().filter(|(_, port)| route.is_on(port)).map(|(name, _)| *name);
         let ports = ports.collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "| {} | {name} | {runs} | {ports} | {} |", route.code, shown(&route.needs));
     }

@@ -29,7 +29,7 @@ pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>)
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: false };
     let mut answers = Answers::new(broker, peer, out);
-    let outcome = send::stage(broker, staged, &sent, Call::of(request, Form::Plain), &mut answers);
+    let outcome = send::stage(&broker.sends, staged, &sent, Call::of(request, Form::Plain), &mut answers);
     answers.count();
     outcome
 }
@@ -42,7 +42,7 @@ pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>)
         handle: fields.need("recallHandle")?,
         producer_group: fields.text("producerGroup").unwrap_or_default(),
     };
-    send::stage_recall(request.broker, staged, request.caller, &recall, Call::of(request, Form::Plain))
+    send::stage_recall(&request.broker.sends, staged, request.caller, &recall, Call::of(request, Form::Plain))
 }
 
 /// Serves 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`.
@@ -50,16 +50,16 @@ pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Re
     let Request { broker, peer, command, caller, .. } = *request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: true };
-    let (ticket, peer) = (Call::of(request, Form::Plain), peer.clone());
-    let replied = move |broker: &Broker, replied: Replied| {
+    let (ticket, peer, answering) = (Call::of(request, Form::Plain), peer.clone(), broker.clone());
+    let replied = move |replied: Replied| {
         // The answer is built before it is pushed, because storing the reply may have answered consumers on this connection. The
         // push fails for a replier that has disconnected, which does not matter.
         let mut frame = Vec::new();
-        write_replied(broker, &ticket, &replied, &mut frame);
+        write_replied(&answering, &ticket, &replied, &mut frame);
         let written = Written::of(&peer.push(|out| out.extend_from_slice(&frame)));
-        broker.figures.rpc_latency.count_frame(&ticket.measured, &frame, written);
+        answering.figures.rpc_latency.count_frame(&ticket.measured, &frame, written);
     };
-    reply::reply(broker, &sent, Box::new(replied))
+    reply::reply(&broker.sends, &sent, Box::new(replied))
 }
 
 /// Writes the answer of a reply.
@@ -97,7 +97,7 @@ pub(super) fn commit(
     out: &mut Vec<u8>,
 ) {
     let mut answers = Answers::new(broker, peer, out);
-    send::commit(broker, staged, &mut answers);
+    send::commit(&broker.sends, staged, &mut answers);
     answers.count();
 }
 

@@ -20,7 +20,7 @@ const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot on
 /// 26 `GET_BROKER_CONFIG`: all settings as a properties text.
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let version = wire::json::to_vec(&r.broker.tables.topics.version());
-    let config = admin::config(r.broker);
+    let config = admin::config(&r.broker.replication, &r.broker.runtime);
     let text = config.to_properties();
     let version = String::from_utf8_lossy(&version);
     Ok(Answer::success().field("version", version).field(SOURCES, config.sources()).body(text.into_bytes()))
@@ -31,7 +31,7 @@ pub(super) fn update(r: &Request<'_>) -> Result<(), Refusal> {
     let unreadable = |_| Refusal::error("string2Properties error");
     let changes = parse_key_values(r.command.body).map_err(unreadable)?;
     let reply = r.late_reply();
-    admin::update_config(r.broker, r.peer.remote(), changes, move |notes| {
+    admin::update_config(&r.broker.delivery, &r.broker.runtime, r.peer.remote(), changes, move |notes| {
         let remark = (!notes.is_empty()).then(|| notes.join("; "));
         reply.success(remark.as_deref(), b"");
     })
@@ -123,18 +123,18 @@ pub(super) fn set_read_ahead(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 306 `CLEAN_EXPIRED_CONSUMEQUEUE`.
 pub(super) fn clean_expired_queues(r: &Request<'_>) -> Result<Answer, Refusal> {
-    retention::clean_expired_queues(r.broker);
+    retention::clean_expired_queues(&r.broker.runtime);
     Ok(Answer::success())
 }
 
 /// 316 `CLEAN_UNUSED_TOPIC`.
 pub(super) fn clean_unused_topics(r: &Request<'_>) -> Result<Answer, Refusal> {
-    retention::clean_unused_topics(r.broker);
+    retention::clean_unused_topics(&r.broker.runtime);
     Ok(Answer::success())
 }
 
 /// 329 `DELETE_EXPIRED_COMMITLOG`.
 pub(super) fn delete_expired_log(r: &Request<'_>) -> Result<Answer, Refusal> {
-    retention::delete_expired_log(r.broker);
+    retention::delete_expired_log(&r.broker.runtime);
     Ok(Answer::success())
 }

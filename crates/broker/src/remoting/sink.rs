@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
+use wire::pop::OffsetTexts;
 
 use super::incoming::Request;
 use crate::Refusal;
-use crate::reply_sink::{PopStatus, Popped, PullAnswer, Reply, ReplySink, ReplyWriter};
+use crate::reply_sink::{
+    PopSink, PopStatus, PopWork, PopWriter, Popped, PullAnswer, PullSink, PullWork, PullWriter, ReplySink,
+};
 use crate::rpc_latency::{Measured, RpcLatency, Written};
 
 /// Bytes that a request is charged to its connection while its answer is read from the disk: about the size of such an answer
@@ -65,11 +68,7 @@ impl Call {
     }
 
     /// Makes a sink that answers this call later.
-    pub(crate) fn later(
-        &self,
-        peer: &Arc<ConnectionHandle>,
-        latency: &Arc<RpcLatency>,
-    ) -> Arc<dyn ReplySink> {
+    pub(crate) fn later(&self, peer: &Arc<ConnectionHandle>, latency: &Arc<RpcLatency>) -> Arc<Later> {
         let (peer, latency) = (peer.clone(), latency.clone());
         Arc::new(Later { call: *self, peer, latency, is_suspended: AtomicBool::new(false) })
     }
@@ -98,14 +97,15 @@ pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
 
 /// Writes the fields of `PopMessageResponseHeader`. All numbers are always written, since Java reads them without a null check.
 fn pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
+    let texts = OffsetTexts::of(&popped.queues);
     let writer = writer
         .number("popTime", popped.pop_ms)
         .number("invisibleTime", invisible_ms)
         .number("reviveQid", popped.revive_queue)
         .number("restNum", popped.rest)
-        .text("startOffsetInfo", &popped.texts.starts)
-        .text("msgOffsetInfo", &popped.texts.offsets);
-    if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+        .text("startOffsetInfo", &texts.starts)
+        .text("msgOffsetInfo", &texts.offsets);
+    if texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &texts.counts) }
 }
 
 /// Writes the response of a call behind the content of `out`.
@@ -115,7 +115,13 @@ pub(crate) struct Frames<'a> {
     start: usize,
 }
 
-impl ReplyWriter for Frames<'_> {
+impl Frames<'_> {
+    fn refuse(&mut self, refusal: &Refusal) {
+        refuse(self.call.form, self.call.head(refusal.code).remark(&refusal.remark), self.out);
+    }
+}
+
+impl PullWriter for Frames<'_> {
     fn pull(&mut self, answer: &PullAnswer<'_>, body_bytes: usize) -> &mut Vec<u8> {
         let head = self.call.head(answer.code).remark(answer.remark);
         answer.header.write(FrameWriter::begin(self.out, head)).finish_header(body_bytes);
@@ -126,6 +132,12 @@ impl ReplyWriter for Frames<'_> {
         self.out.truncate(self.start);
     }
 
+    fn refused(&mut self, refusal: &Refusal) {
+        self.refuse(refusal);
+    }
+}
+
+impl PopWriter for Frames<'_> {
     fn popped(&mut self, status: PopStatus, popped: Popped, invisible_ms: i64) {
         let (code, remark) = match status {
             PopStatus::Found => (response::SUCCESS, "FOUND"),
@@ -142,12 +154,12 @@ impl ReplyWriter for Frames<'_> {
     }
 
     fn refused(&mut self, refusal: &Refusal) {
-        refuse(self.call.form, self.call.head(refusal.code).remark(&refusal.remark), self.out);
+        self.refuse(refusal);
     }
 }
 
 /// A call that is answered later, on its connection.
-struct Later {
+pub(crate) struct Later {
     call: Call,
     peer: Arc<ConnectionHandle>,
     latency: Arc<RpcLatency>,
@@ -158,6 +170,48 @@ struct Later {
 impl Later {
     fn measured(&self) -> Measured {
         Measured { is_long_polling: self.is_suspended.load(Ordering::Relaxed), ..self.call.measured }
+    }
+
+    fn put_back(&self, reply: impl FnOnce(&mut Frames<'_>) + Send + 'static) {
+        let (call, measured, latency) = (self.call, self.measured(), self.latency.clone());
+        // A connection that has just ended drops the work.
+        let _ = self.peer.put_back(Box::new(move |_, out| {
+            let start = out.len();
+            reply(&mut call.writer(out));
+            latency.count_frame(&measured, &out[start..], Written::Success);
+        }));
+    }
+
+    fn push(&self, reply: impl FnOnce(&mut Frames<'_>)) {
+        let mut bytes = BUFFER.take();
+        bytes.clear();
+        reply(&mut self.call.writer(&mut bytes));
+        // A consumer whose connection has ended needs no answer.
+        let written = Written::of(&self.peer.push(|out| out.extend_from_slice(&bytes)));
+        self.latency.count_frame(&self.measured(), &bytes, written);
+        bytes.clear();
+        bytes.shrink_to(KEPT_BYTES);
+        BUFFER.set(bytes);
+    }
+}
+
+impl PullSink for Later {
+    fn run(&self, reply: PullWork) {
+        self.put_back(move |frames| reply(frames));
+    }
+
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn PullWriter)) {
+        self.push(|frames| reply(frames));
+    }
+}
+
+impl PopSink for Later {
+    fn run(&self, reply: PopWork) {
+        self.put_back(move |frames| reply(frames));
+    }
+
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn PopWriter)) {
+        self.push(|frames| reply(frames));
     }
 }
 
@@ -172,28 +226,6 @@ impl ReplySink for Later {
 
     fn suspend(&self) {
         self.is_suspended.store(true, Ordering::Relaxed);
-    }
-
-    fn run(&self, reply: Reply) {
-        let (call, measured, latency) = (self.call, self.measured(), self.latency.clone());
-        // A connection that has just ended drops the work.
-        let _ = self.peer.put_back(Box::new(move |_, out| {
-            let start = out.len();
-            reply(&mut call.writer(out));
-            latency.count_frame(&measured, &out[start..], Written::Success);
-        }));
-    }
-
-    fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
-        let mut bytes = BUFFER.take();
-        bytes.clear();
-        reply(&mut self.call.writer(&mut bytes));
-        // A consumer whose connection has ended needs no answer.
-        let written = Written::of(&self.peer.push(|out| out.extend_from_slice(&bytes)));
-        self.latency.count_frame(&self.measured(), &bytes, written);
-        bytes.clear();
-        bytes.shrink_to(KEPT_BYTES);
-        BUFFER.set(bytes);
     }
 
     fn charge(&self) -> Box<dyn Send> {

@@ -2,10 +2,8 @@
 //! copies of the master's. A slave that acts for its master serves pops and acknowledgements from memory
 //! (`PopBufferMergeService`).
 
-use wire::codes::{request as code, response};
+use wire::codes::response;
 
-use super::port::Port;
-use super::request_table::{self, Serve};
 use crate::Refusal;
 use crate::broker::Broker;
 
@@ -15,55 +13,57 @@ pub(super) fn rejected() -> Refusal {
     Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 }
 
-/// Returns the refusal of a request that a slave does not serve, or `None` if it serves the request.
-pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
-    let appends = || {
-        let remark =
-            "service not available now. This broker is a slave, which stores nothing: ask the master";
-        Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
-    };
-    match asked {
-        code::CONSUMER_SEND_MSG_BACK => Some(rejected()),
-        code::END_TRANSACTION => {
-            let remark = "Message store is slave mode, so end transaction is forbidden. ";
-            Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
-        }
-        // `RecallMessageProcessor`.
-        code::RECALL_MESSAGE if broker.runtime.config.timers.recall => {
-            let remark = "recall failed, broker service not available";
-            Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
-        }
-        code::RECALL_MESSAGE => {
-            Some(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"))
-        }
-        code::SET_MESSAGE_REQUEST_MODE | code::UPDATE_AND_GET_GROUP_FORBIDDEN => Some(Refusal::error(
-            "this broker is a slave, which takes its tables from the master: change them there",
-        )),
-        code::CHANGE_MESSAGE_INVISIBLETIME if serves_pops(broker) => None,
-        code::CHANGE_MESSAGE_INVISIBLETIME | code::POP_ROLLBACK | code::RESUME_CHECK_HALF_MESSAGE => {
-            Some(appends())
-        }
-        // `AdminBrokerProcessor.validateSlave`.
-        code::UPDATE_AND_CREATE_TOPIC
-        | code::UPDATE_AND_CREATE_TOPIC_LIST
-        | code::DELETE_TOPIC_IN_BROKER
-        | code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        | code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
-        | code::DELETE_SUBSCRIPTIONGROUP => Some(Refusal::error(
-            "Can't modify topic or subscription group from slave broker, please execute it from master broker.",
-        )),
-        asked => match request_table::find(asked, &Port::Own)?.serve {
-            Serve::Send(_) => Some(rejected()),
-            Serve::Pull(_)
-                if !broker.runtime.config.slave_read_enable || !broker.replication.role.is_consistent() =>
-            {
-                Some(rejected())
-            }
-            Serve::Pop(_) | Serve::Ack(_) if serves_pops(broker) => None,
-            Serve::Pop(_) | Serve::Ack(_) => Some(appends()),
-            _ => None,
-        },
-    }
+/// A slave serves the request.
+pub(super) fn serves(_: &Broker) -> Option<Refusal> {
+    None
+}
+
+/// A slave rejects the request: sends, and messages that are sent back.
+pub(super) fn rejects(_: &Broker) -> Option<Refusal> {
+    Some(rejected())
+}
+
+/// A slave serves pulls with `slaveReadEnable`.
+pub(super) fn pulls(broker: &Broker) -> Option<Refusal> {
+    let serves_pulls = broker.runtime.config.slave_read_enable && broker.replication.role.is_consistent();
+    (!serves_pulls).then(rejected)
+}
+
+/// A slave serves pops and changes of popped messages while it acts for its master.
+pub(super) fn pops(broker: &Broker) -> Option<Refusal> {
+    if serves_pops(broker) { None } else { appends(broker) }
+}
+
+/// The request appends to the log.
+pub(super) fn appends(_: &Broker) -> Option<Refusal> {
+    let remark = "service not available now. This broker is a slave, which stores nothing: ask the master";
+    Some(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark))
+}
+
+/// The request ends a transaction.
+pub(super) fn transactions(_: &Broker) -> Option<Refusal> {
+    let remark = "Message store is slave mode, so end transaction is forbidden. ";
+    Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
+}
+
+/// The request takes a timed message back (`RecallMessageProcessor`).
+pub(super) fn recalls(broker: &Broker) -> Option<Refusal> {
+    Some(match broker.runtime.config.timers.recall {
+        true => Refusal::new(response::SLAVE_NOT_AVAILABLE, "recall failed, broker service not available"),
+        false => Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"),
+    })
+}
+
+/// The request changes a table that slaves copy.
+pub(super) fn tables(_: &Broker) -> Option<Refusal> {
+    Some(Refusal::error("this broker is a slave, which takes its tables from the master: change them there"))
+}
+
+/// The request changes topics or groups (`AdminBrokerProcessor.validateSlave`).
+pub(super) fn topics_and_groups(_: &Broker) -> Option<Refusal> {
+    let remark =
+        "Can't modify topic or subscription group from slave broker, please execute it from master broker.";
+    Some(Refusal::error(remark))
 }
 
 /// Whether this slave pops for its master, which is gone. As for pulls, `slaveReadEnable` is needed.
@@ -75,8 +75,15 @@ fn serves_pops(broker: &Broker) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wire::codes::request as code;
+
+    use super::super::request_table::find;
     use super::*;
     use crate::testing::Fixture;
+
+    fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
+        (find(asked).unwrap().at_slave)(broker)
+    }
 
     #[test]
     fn a_slave_pops_only_while_it_acts_for_its_master() {

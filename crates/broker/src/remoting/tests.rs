@@ -1,9 +1,10 @@
 //! Which request codes are served.
 
+use super::incoming::ParsedHeartbeat;
 use super::*;
 use crate::testing::Fixture;
 use serde_json::{Value, json};
-use wire::codes::Language;
+use wire::codes::{Language, request};
 
 /// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
 /// `BrokerController.registerProcessor`).
@@ -75,7 +76,7 @@ fn what_rocketmq_does_not_need_may_be_missing() {
     check(request::PEEK_MESSAGE, &[topic, group], (response::PULL_NOT_FOUND, ""));
     check(request::NOTIFICATION, &[topic, group], (0, ""));
     check(request::POLLING_INFO, &[topic, group], (0, ""));
-    let handle = format!("0 {} 60000 0 0 b 0 0", fixture.broker.now_ms());
+    let handle = format!("0 {} 60000 0 0 b 0 0", fixture.broker.runtime.now_ms());
     let popped = [topic, ("queueId", "0"), ("offset", "0"), ("extraInfo", handle.as_str())];
     check(request::ACK_MESSAGE, &popped, (0, ""));
     let kept = [&popped[..], &[("invisibleTime", "60000")]].concat();
@@ -158,7 +159,7 @@ fn the_filter_of_an_online_group_is_told_with_the_units_of_a_queue() {
 fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
     let fixture = Fixture::new();
     fixture.broker.tables.groups.make("g", 1).unwrap();
-    fixture.broker.tables.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+    fixture.broker.tables.topics.put(fixture.broker.tables.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
     let mut bytes = Vec::new();
     let head = Head { language: Language::Rust, ..Head::request(Encoding::Json, request::HEART_BEAT, 1) };
     head.write(&mut bytes, br#"{"clientID":"c","consumerDataSet":[{"groupName":"g"}],"producerDataSet":[]}"#);
@@ -168,6 +169,7 @@ fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
         broker: &fixture.broker,
         peer: &peer,
         command: &command,
+        heartbeat: &ParsedHeartbeat::default(),
         caller: &crate::testing::CALLER,
         port: &Port::Own,
         begin: std::time::Duration::ZERO,

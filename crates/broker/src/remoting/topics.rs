@@ -26,7 +26,7 @@ pub(super) fn put(r: &Request<'_>) -> Result<Answer, Refusal> {
         order: r.flag_or("order", false),
         ..TopicConfig::default()
     };
-    admin::put_topic(r.broker, config, alterations).map(done)
+    admin::put_topic(&r.broker.delivery, &r.broker.runtime, config, alterations).map(done)
 }
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ pub(super) struct Topics {
 /// 18 `UPDATE_AND_CREATE_TOPIC_LIST`.
 pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     let Topics { topic_config_list } = r.body()?;
-    admin::put_topics(r.broker, topic_config_list).map(done)
+    admin::put_topics(&r.broker.delivery, &r.broker.runtime, topic_config_list).map(done)
 }
 
 /// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or a page of them if the request has a page size.

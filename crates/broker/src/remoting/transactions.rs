@@ -21,7 +21,14 @@ fn stored(end: LogOffset) -> Answer {
 /// Whether the caller may do this with the topic of the message at a place in the log.
 fn authorize(r: &Request<'_>, at: LogOffset, action: Action) -> Result<(), Refusal> {
     let request = auth::Request::Code(r.command.code);
-    message_access::authorize(r.broker, (r.caller, request), at, Actions::of(&[action]))
+    message_access::authorize(
+        &r.broker.store,
+        &r.broker.sessions,
+        &r.broker.runtime,
+        (r.caller, request),
+        at,
+        Actions::of(&[action]),
+    )
 }
 
 /// 36 `CONSUMER_SEND_MSG_BACK`.
@@ -35,7 +42,7 @@ pub(super) fn send_back(r: &Request<'_>) -> Result<Answer, Refusal> {
         log_offset: LogOffset::from_i64(offset).ok_or_else(|| send_back::not_found(offset))?,
     };
     authorize(r, message.log_offset, Action::Sub)?;
-    send_back::send_back(r.broker, &message).map(stored)
+    send_back::send_back(&r.broker.sends, &message).map(stored)
 }
 
 /// 37 `END_TRANSACTION`. An unknown state changes nothing.
@@ -52,7 +59,7 @@ pub(super) fn end(r: &Request<'_>) -> Result<Answer, Refusal> {
     authorize(r, log_offset, Action::Pub)?;
     let is_checked = r.flag_or("fromTransactionCheck", false);
     let request = EndTransaction { producer_group, half_offset, log_offset, decision, is_checked };
-    transaction::end(r.broker, &request).map(stored)
+    transaction::end(&r.broker.engines, &request).map(stored)
 }
 
 /// 323 `RESUME_CHECK_HALF_MESSAGE`.
@@ -61,5 +68,5 @@ pub(super) fn resume(r: &Request<'_>) -> Result<Answer, Refusal> {
     if let Some(place) = OffsetId::parse(id) {
         authorize(r, place.log_offset, Action::Update)?;
     }
-    transaction::resume(r.broker, id).map(stored)
+    transaction::resume(&r.broker.identity, &r.broker.tables, &r.broker.delivery, id).map(stored)
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use net::tls::Security;
 use net::{Budget, ReplicationTls};
-use replica::classic;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
+use replica::master::{self as machine, MasterEvent, MasterStart};
+use replica::slave::{self as slave_machine, SlaveStart};
 use replica::slave_log::SlaveConfig;
-use replica::switch::{self, MasterStart, SlaveStart};
 use tokio::sync::mpsc;
 use wire::ha::classic::Header;
 use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader, encode_report};
@@ -36,7 +36,7 @@ struct Master {
     listener: TcpListener,
     _worker: Worker,
     _proposals: mpsc::UnboundedReceiver<(std::collections::BTreeSet<BrokerId>, SetEpoch)>,
-    _decided: mpsc::Sender<master::Decided>,
+    _decided: mpsc::Sender<MasterEvent>,
 }
 
 fn epochs() -> EpochList {
@@ -72,18 +72,15 @@ impl Master {
                 log,
                 confirm: LogOffset::ZERO,
             };
-            let master = switch::Master::new(0, config.of_elected(&broker.runtime.config.store), start);
-            master::Machine::Elected(Box::new(master))
+            machine::Master::elected(0, config.of_elected(&broker.runtime.config.store), start)
         } else {
-            master::Machine::Classic(replica::classic::Master::new(
-                config.of_master(&broker.runtime.config.store),
-                log,
-            ))
+            machine::Master::classic(config.of_master(&broker.runtime.config.store), log)
         };
         let controllers = is_elected.then_some(ToControllers { decided, proposals: proposer });
         let serving = broker.clone();
-        let run = move |stopped| master::run(serving, listener, machine, controllers, stopped);
-        let worker = Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run).unwrap();
+        let run = move |stopped| master::run(serving.group_parts(), listener, machine, controllers, stopped);
+        let worker =
+            Worker::start(&broker.group_parts(), (SupervisedWork::Replicate, "ha-master"), run).unwrap();
         Self { fixture, port, listener: same, _worker: worker, _proposals: proposals, _decided: decide }
     }
 
@@ -259,17 +256,17 @@ impl Slave {
             flushed: LogOffset::ZERO,
             confirm: LogOffset::ZERO,
         };
-        Self::run(&[], |config| slave::Machine::OfElected(Box::new(switch::Slave::new(config, start))))
+        Self::run(&[], |config| slave_machine::Slave::of_elected(config, start))
     }
 
     /// A slave of a classic master, with this log.
     fn start_classic(log: &[u8]) -> Self {
         let end = LogOffset::new(log.len() as u64);
-        let machine = |config| slave::Machine::Classic(classic::Slave::new(config, end, LogOffset::ZERO));
+        let machine = |config| slave_machine::Slave::classic(config, end, LogOffset::ZERO);
         Self::run(log, machine)
     }
 
-    fn run(log: &[u8], machine: impl FnOnce(SlaveConfig) -> slave::Machine) -> Self {
+    fn run(log: &[u8], machine: impl FnOnce(SlaveConfig) -> slave_machine::Slave) -> Self {
         let fixture = Fixture::new();
         let broker = fixture.broker.clone();
         broker.store.start_following().unwrap();
@@ -284,9 +281,9 @@ impl Slave {
             ..SlaveConfig::default()
         };
         let machine = machine(config);
-        let shell = slave::Shell::new(broker.clone(), machine);
+        let shell = slave::Shell::new(broker.group_parts(), machine);
         let run = move |stopped| shell.run(stopped);
-        let worker = Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run).unwrap();
+        let worker = Worker::start(&broker.group_parts(), (SupervisedWork::Follow, "ha-slave"), run).unwrap();
         Self { fixture, listener, _worker: worker }
     }
 
@@ -412,7 +409,7 @@ fn a_slave_delivers_again_what_was_cut_off_its_log() {
             Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false };
         let (epochs, end) = (epochs(), ends[1]);
         let start = SlaveStart { handshake, epochs, end, flushed: LogOffset::ZERO, confirm: LogOffset::ZERO };
-        slave::Machine::OfElected(Box::new(switch::Slave::new(config, start)))
+        slave_machine::Slave::of_elected(config, start)
     };
     let slave = Slave::run(&log, machine);
     let broker = &slave.fixture.broker;

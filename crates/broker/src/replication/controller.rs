@@ -12,6 +12,7 @@ use std::time::Duration;
 use net::{CallError, ConnectionHandle, Workers};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::in_sync::SetEpoch;
+use replica::master::MasterEvent;
 use replica::roster::{Answer, Request};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
@@ -20,10 +21,9 @@ use wire::ha::{BrokerId, Epoch};
 
 use super::Clock;
 use super::files::save_identity;
-use super::master::Decided;
 use super::roles::Order;
-use crate::broker::Broker;
 use crate::engine::{BLOCKING, PUNCTUAL};
+use crate::parts::{GroupParts, Replication, Runtime, Sessions};
 use crate::register::Silent;
 use crate::state::Pending;
 use crate::supervisor::SupervisedWork;
@@ -43,7 +43,7 @@ pub(crate) struct Links {
 }
 
 struct Task {
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     workers: Workers,
     agent: Agent,
     clock: Clock,
@@ -59,9 +59,9 @@ struct Task {
 struct Controllers(Mutex<BTreeMap<String, Arc<ConnectionHandle>>>);
 
 /// Runs until the workers stop.
-pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
+pub(crate) async fn run(parts: Arc<GroupParts>, workers: Workers, links: Links) {
     let (outcomes, mut finished) = unbounded_channel();
-    let agent = Agent::new(config(&broker));
+    let agent = Agent::new(config(&parts.identity, &parts.replication, &parts.runtime));
     let mut task = Task {
         agent,
         clock: Clock::start(),
@@ -70,17 +70,17 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
         controllers: Arc::default(),
         outcomes,
         workers,
-        broker,
+        parts,
     };
     let mut proposals = links.proposals;
-    let mut notices = task.broker.replication.replicas.notices();
+    let mut notices = task.parts.replication.replicas.notices();
     task.step(AgentEvent::Start(links.identity));
     loop {
         let (clock, wake_at_ms) = (task.clock, task.wake_at_ms);
         tokio::select! {
             Some(event) = finished.recv() => task.step(event),
             Some(proposal) = proposals.recv() => {
-                if let Some(event) = of_proposal(&task.broker, proposal) {
+                if let Some(event) = of_proposal(&task.parts.replication, &task.parts.runtime, proposal) {
                     task.step(event);
                 }
             }
@@ -90,9 +90,9 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
             }
             () = clock.until(wake_at_ms) => {
                 task.wake_at_ms = None;
-                let stalled_ms = stalled_ms(&task.broker);
+                let stalled_ms = stalled_ms(&task.parts.replication, &task.parts.runtime);
                 if stalled_ms > 0 {
-                    let heirs = task.broker.replication.replicas.elected().heirs.clone();
+                    let heirs = task.parts.replication.replicas.elected().heirs.clone();
                     task.step(AgentEvent::DiskStalled(stalled_ms, heirs));
                 }
                 task.step(AgentEvent::Timer);
@@ -101,18 +101,17 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
     }
 }
 
-fn config(broker: &Broker) -> AgentConfig {
-    let settings = &broker.runtime.config.replication.controller;
-    let log_epoch =
-        broker.replication.replicas.elected().epochs.last().map_or(Epoch::ZERO, |last| last.epoch);
+fn config(identity: &crate::parts::Identity, replication: &Replication, runtime: &Runtime) -> AgentConfig {
+    let settings = &runtime.config.replication.controller;
+    let log_epoch = replication.replicas.elected().epochs.last().map_or(Epoch::ZERO, |last| last.epoch);
     AgentConfig {
-        cluster: broker.runtime.config.broker_cluster_name.clone(),
-        name: broker.runtime.config.broker_name.clone(),
-        address: broker.address(),
-        check_code: format!("{};{}", broker.address(), broker.now_ms()),
+        cluster: runtime.config.broker_cluster_name.clone(),
+        name: runtime.config.broker_name.clone(),
+        address: identity.address(),
+        check_code: format!("{};{}", identity.address(), runtime.now_ms()),
         controllers: settings.controllers(),
         log_epoch,
-        may_have_lost: broker.replication.replicas.elected().may_have_lost,
+        may_have_lost: replication.replicas.elected().may_have_lost,
         heartbeat_interval_ms: settings.heartbeat_interval_ms,
         poll_interval_ms: settings.poll_interval_ms,
         leader_interval_ms: settings.leader_interval_ms,
@@ -126,7 +125,7 @@ impl Task {
         let mut actions = Vec::new();
         self.agent.step(self.clock.now_ms(), event, &mut actions);
         {
-            let mut elected = self.broker.replication.replicas.elected();
+            let mut elected = self.parts.replication.replicas.elected();
             elected.own = self.agent.broker().map_or(0, BrokerId::get);
             elected.is_unknown = self.agent.is_unknown();
         }
@@ -147,8 +146,8 @@ impl Task {
                 }
             }
             AgentAction::LeadOn(epoch, committed) => {
-                self.order(Order::Decided(Decided::Again(epoch)));
-                self.order(Order::Decided(Decided::Committed(committed)));
+                self.order(Order::Decided(MasterEvent::Elected(epoch)));
+                self.order(Order::Decided(MasterEvent::SetCommitted(committed)));
             }
             AgentAction::Follow(epoch, _, master) => {
                 if let Some(own) = self.agent.broker() {
@@ -157,12 +156,12 @@ impl Task {
             }
             // A slave needs to know nothing of its master's new epoch before bytes of it come. The thread `role` registers.
             AgentAction::FollowOn(_) | AgentAction::Unfence => {}
-            AgentAction::SetCommitted(set) => self.order(Order::Decided(Decided::Committed(set))),
-            AgentAction::SetRefused => self.order(Order::Decided(Decided::Refused)),
-            AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
+            AgentAction::SetCommitted(set) => self.order(Order::Decided(MasterEvent::SetCommitted(set))),
+            AgentAction::SetRefused => self.order(Order::Decided(MasterEvent::SetRefused)),
+            AgentAction::SetUnknown => self.order(Order::Decided(MasterEvent::SetUnknown)),
             AgentAction::Resign(heir) => tracing::warn!(
-                disk = %self.broker.runtime.config.store.commit_log.display(),
-                pending = ?self.broker.runtime.disk_watch.pending(self.broker.store.unfinished()),
+                disk = %self.parts.runtime.config.store.commit_log.display(),
+                pending = ?self.parts.runtime.disk_watch.pending(self.parts.tables.store.unfinished()),
                 heir = %heir.map_or_else(|| "none in sync has everything that senders were told is stored: this broker stays master".to_owned(), |heir| heir.to_string()),
                 "the disk stalls: another broker of the in-sync set is to become master"
             ),
@@ -199,10 +198,10 @@ impl Task {
     fn ask_leader(&self, call: CallId, controller: String) {
         let (controllers, workers, outcomes) =
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
-        let broker = self.broker.clone();
+        let parts = self.parts.clone();
         self.spawn(PUNCTUAL, move || async move {
             let (code, to) = (request::CONTROLLER_GET_METADATA_INFO, (&workers, &*controller));
-            let reply = controllers.call(&broker, to, code, |writer| writer.finish(b"")).await;
+            let reply = controllers.call(&parts.sessions, to, code, |writer| writer.finish(b"")).await;
             let leader = match reply {
                 Ok(reply) if reply.code == response::SUCCESS => {
                     let address = reply.text("controllerLeaderAddress").filter(|address| !address.is_empty());
@@ -224,11 +223,11 @@ impl Task {
     fn call(&self, call: CallId, leader: String, request: Request) {
         let (controllers, workers, outcomes) =
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
-        let (broker, now_ms) = (self.broker.clone(), self.broker.now_ms());
+        let (parts, now_ms) = (self.parts.clone(), self.parts.runtime.now_ms());
         self.spawn(PUNCTUAL, move || async move {
-            let cluster = &broker.runtime.config.broker_cluster_name;
+            let cluster = &parts.runtime.config.broker_cluster_name;
             let write = |writer: FrameWriter<'_>| codec::write(&request, cluster, now_ms, writer);
-            let reply = controllers.call(&broker, (&workers, &leader), codec::code(&request), write).await;
+            let reply = controllers.call(&parts.sessions, (&workers, &leader), codec::code(&request), write).await;
             let answer = match reply {
                 Ok(reply) => Some(codec::answer(&request, &reply)),
                 Err(error) => {
@@ -248,25 +247,27 @@ impl Task {
     }
 
     fn heartbeat(&self, own: BrokerId) {
-        if !can_lead(&self.broker) {
+        if !can_lead(&self.parts.replication, &self.parts.runtime) {
             return;
         }
-        for controller in self.broker.runtime.config.replication.controller.controllers() {
-            let (controllers, workers, broker) =
-                (self.controllers.clone(), self.workers.clone(), self.broker.clone());
+        for controller in self.parts.runtime.config.replication.controller.controllers() {
+            let (controllers, workers, parts) =
+                (self.controllers.clone(), self.workers.clone(), self.parts.clone());
             self.spawn(PUNCTUAL, move || async move {
                 // A controller that is away gets none. The agent asks the others for the leader.
                 let Ok(peer) = controllers.peer(&workers, &controller).await else { return };
-                let write = |writer: FrameWriter<'_>| write_heartbeat(&broker, own, writer);
-                let _ = broker.send_one_way(&peer, request::BROKER_HEARTBEAT, write);
+                let write = |writer: FrameWriter<'_>| {
+                    write_heartbeat(&parts.identity, &parts.replication, &parts.runtime, own, writer)
+                };
+                let _ = parts.sessions.send_one_way(&peer, request::BROKER_HEARTBEAT, write);
             });
         }
     }
 
     fn save(&self, identity: Identity) {
-        let (broker, outcomes) = (self.broker.clone(), self.outcomes.clone());
+        let (parts, outcomes) = (self.parts.clone(), self.outcomes.clone());
         self.spawn(BLOCKING, move || async move {
-            while let Err(error) = save_identity(&broker, &identity) {
+            while let Err(error) = save_identity(&parts.tables, &parts.runtime, &identity) {
                 tracing::error!(%error, "the id of this broker cannot be written; it is tried again");
                 tokio::time::sleep(SAVE_PAUSE).await;
             }
@@ -278,36 +279,46 @@ impl Task {
 /// Whether this broker can be master. A broker that cannot be master sends no heartbeats, so that the controllers elect another
 /// broker. There are three causes: the thread `role` has ended, the store is fenced until the next start, or the elected broker is
 /// still retrying to become master.
-fn can_lead(broker: &Broker) -> bool {
-    broker.runtime.supervisor.demand(SupervisedWork::Role).is_ok()
-        && broker.store.fenced().is_none()
-        && !broker.replication.replicas.elected().lead_failed
+fn can_lead(replication: &Replication, runtime: &Runtime) -> bool {
+    runtime.supervisor.demand(SupervisedWork::Role).is_ok()
+        && replication.store.fenced().is_none()
+        && !replication.replicas.elected().lead_failed
 }
 
 /// Returns the milliseconds for which the disk delays a master's responses, or zero if the observed stall has ended.
 /// A flush delays responses only if responses wait for flushes.
-fn stalled_ms(broker: &Broker) -> u64 {
-    let Pending { write, flush } = broker.runtime.disk_watch.pending(broker.store.unfinished());
-    let longest = if broker.replication.durability.waits_for_flush() { write.max(flush) } else { write };
+fn stalled_ms(replication: &Replication, runtime: &Runtime) -> u64 {
+    let Pending { write, flush } = runtime.disk_watch.pending(replication.store.unfinished());
+    let longest = if replication.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the agent's event for a proposal of the master, or `None` if this broker cannot be master. A broker whose
 /// disk failed may have lost bytes that slaves have. It must not remove them from the set and become the only
 /// electable broker.
-fn of_proposal(broker: &Broker, (members, epoch): (BTreeSet<BrokerId>, SetEpoch)) -> Option<AgentEvent> {
-    can_lead(broker).then_some(AgentEvent::ProposeSet(members, epoch))
+fn of_proposal(
+    replication: &Replication,
+    runtime: &Runtime,
+    (members, epoch): (BTreeSet<BrokerId>, SetEpoch),
+) -> Option<AgentEvent> {
+    can_lead(replication, runtime).then_some(AgentEvent::ProposeSet(members, epoch))
 }
 
 /// `BrokerHeartbeatRequestHeader`.
-fn write_heartbeat(broker: &Broker, own: BrokerId, writer: FrameWriter<'_>) {
-    let (config, settings) = (&broker.runtime.config, &broker.runtime.config.replication.controller);
-    let end = broker.store.appended();
-    let confirm = broker.store.confirmed().unwrap_or(end).min(end);
-    let epoch = broker.replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
+fn write_heartbeat(
+    identity: &crate::parts::Identity,
+    replication: &Replication,
+    runtime: &Runtime,
+    own: BrokerId,
+    writer: FrameWriter<'_>,
+) {
+    let (config, settings) = (&runtime.config, &runtime.config.replication.controller);
+    let end = replication.store.appended();
+    let confirm = replication.store.confirmed().unwrap_or(end).min(end);
+    let epoch = replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
     writer
         .text("clusterName", &config.broker_cluster_name)
-        .text("brokerAddr", &broker.address())
+        .text("brokerAddr", &identity.address())
         .text("brokerName", &config.broker_name)
         .number("brokerId", own.to_i64())
         .number("epoch", epoch.unwrap_or(-1))
@@ -343,13 +354,13 @@ impl Controllers {
     /// Asks a controller, with the broker's own signature. A connection on which no answer came ends, so that the request cannot be performed much later.
     async fn call(
         &self,
-        broker: &Broker,
+        sessions: &Sessions,
         (workers, address): (&Workers, &str),
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<net::Reply, ControllerError> {
         let peer = self.peer(workers, address).await?;
-        let reply = broker.call(&peer, code, CALL_TIMEOUT, write).await;
+        let reply = sessions.call(&peer, code, CALL_TIMEOUT, write).await;
         if reply.is_err() {
             peer.close();
         }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use replica::agent::{Identity, IdentityError};
 use replica::epochs::{EpochFileError, EpochList};
 
-use crate::broker::Broker;
 use crate::config::Config;
+use crate::parts::{Replication, Runtime, Tables};
 use crate::persist::{self, ConfigFiles};
 
 const EPOCHS: &str = "epochFileCheckpoint";
@@ -71,21 +71,23 @@ pub(crate) fn load_epochs(config: &Config, files: &ConfigFiles) -> Result<EpochL
 ///
 /// # Errors
 /// The file cannot be written. The broker's epochs stay unchanged then.
-pub(super) fn save_epochs(broker: &Broker, epochs: EpochList) -> io::Result<()> {
-    write_epochs(broker, &epochs)?;
-    broker.replication.replicas.elected().epochs = epochs;
+pub(super) fn save_epochs(
+    tables: &Tables,
+    replication: &Replication,
+    runtime: &Runtime,
+    epochs: EpochList,
+) -> io::Result<()> {
+    write_epochs(tables, runtime, &epochs)?;
+    replication.replicas.elected().epochs = epochs;
     Ok(())
 }
 
-fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
+fn write_epochs(tables: &Tables, runtime: &Runtime, epochs: &EpochList) -> io::Result<()> {
     match epochs.to_file() {
-        Some(text) => broker
-            .tables
-            .files
-            .at(path(&broker.runtime.config, EPOCHS))
-            .write(text.as_bytes())
-            .map_err(io::Error::other),
-        None => remove_with_copy(broker, EPOCHS),
+        Some(text) => {
+            tables.files.at(path(&runtime.config, EPOCHS)).write(text.as_bytes()).map_err(io::Error::other)
+        }
+        None => remove_with_copy(tables, runtime, EPOCHS),
     }
 }
 
@@ -95,14 +97,13 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
+pub(crate) fn load_may_have_lost(tables: &Tables, runtime: &Runtime) -> Result<bool, FilesError> {
     // The existence of a note counts, whatever its text.
-    let is_noted = |name| -> Result<bool, FilesError> {
-        Ok(broker.tables.files.at(path(&broker.runtime.config, name)).exists()?)
-    };
-    let is_async = broker.runtime.config.store.flush == store::FlushMode::Async;
+    let is_noted =
+        |name| -> Result<bool, FilesError> { Ok(tables.files.at(path(&runtime.config, name)).exists()?) };
+    let is_async = runtime.config.store.flush == store::FlushMode::Async;
     let flushed_later = is_noted(FLUSHED_LATER)?;
-    let recovered = broker.store.recovered();
+    let recovered = tables.store.recovered();
     let lacks_files = recovered.end < recovered.reached_before;
     if lacks_files {
         tracing::error!(
@@ -114,12 +115,12 @@ pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     let lost_now = lacks_files || recovered.after_crash && (is_async || flushed_later);
     let may_have_lost = lost_now || is_noted(MAY_HAVE_LOST)?;
     if lost_now {
-        note(broker, MAY_HAVE_LOST)?;
+        note(tables, runtime, MAY_HAVE_LOST)?;
     }
     match is_async {
-        true => note(broker, FLUSHED_LATER)?,
-        false => remove_with_copy(broker, FLUSHED_LATER)
-            .map_err(|error| FilesError::Note { path: path(&broker.runtime.config, FLUSHED_LATER), error })?,
+        true => note(tables, runtime, FLUSHED_LATER)?,
+        false => remove_with_copy(tables, runtime, FLUSHED_LATER)
+            .map_err(|error| FilesError::Note { path: path(&runtime.config, FLUSHED_LATER), error })?,
     }
     Ok(may_have_lost)
 }
@@ -128,30 +129,31 @@ pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn note_flushed_later(broker: &Broker) -> Result<(), persist::Error> {
-    note(broker, FLUSHED_LATER)
+pub(crate) fn note_flushed_later(tables: &Tables, runtime: &Runtime) -> Result<(), persist::Error> {
+    note(tables, runtime, FLUSHED_LATER)
 }
 
 /// Clears the mark of a possible loss, because this broker has a role.
-pub(super) fn forget_loss(broker: &Broker) -> io::Result<()> {
-    if std::mem::take(&mut broker.replication.replicas.elected().may_have_lost) {
+pub(super) fn forget_loss(tables: &Tables, replication: &Replication, runtime: &Runtime) -> io::Result<()> {
+    if std::mem::take(&mut replication.replicas.elected().may_have_lost) {
         // The start has dropped the epochs that went with the end of the log.
-        let epochs = broker.replication.replicas.elected().epochs.clone();
-        let forgotten = write_epochs(broker, &epochs).and_then(|()| remove_with_copy(broker, MAY_HAVE_LOST));
-        broker.replication.replicas.elected().may_have_lost = forgotten.is_err();
+        let epochs = replication.replicas.elected().epochs.clone();
+        let forgotten = write_epochs(tables, runtime, &epochs)
+            .and_then(|()| remove_with_copy(tables, runtime, MAY_HAVE_LOST));
+        replication.replicas.elected().may_have_lost = forgotten.is_err();
         forgotten?;
     }
     Ok(())
 }
 
-fn note(broker: &Broker, name: &str) -> Result<(), persist::Error> {
-    broker.tables.files.at(path(&broker.runtime.config, name)).write(b"yes\n")
+fn note(tables: &Tables, runtime: &Runtime, name: &str) -> Result<(), persist::Error> {
+    tables.files.at(path(&runtime.config, name)).write(b"yes\n")
 }
 
-fn remove_with_copy(broker: &Broker, name: &str) -> io::Result<()> {
+fn remove_with_copy(tables: &Tables, runtime: &Runtime, name: &str) -> io::Result<()> {
     [name.to_owned(), format!("{name}.bak")]
         .iter()
-        .try_for_each(|name| remove(broker, path(&broker.runtime.config, name)))
+        .try_for_each(|name| remove(tables, path(&runtime.config, name)))
 }
 
 /// Epoch file of a broker with a role. Unwritten epochs are kept, and written before the log continues.
@@ -162,16 +164,22 @@ pub(super) struct EpochFile {
 
 impl EpochFile {
     /// Publishes these epochs to readers, and writes them.
-    pub(super) fn save(&mut self, broker: &Broker, epochs: EpochList) {
-        broker.replication.replicas.elected().epochs = epochs.clone();
+    pub(super) fn save(
+        &mut self,
+        tables: &Tables,
+        replication: &Replication,
+        runtime: &Runtime,
+        epochs: EpochList,
+    ) {
+        replication.replicas.elected().epochs = epochs.clone();
         self.unsaved = Some(epochs);
-        self.retry(broker);
+        self.retry(tables, runtime);
     }
 
     /// Writes epochs that could not be written before. Returns whether the file is up to date.
-    pub(super) fn retry(&mut self, broker: &Broker) -> bool {
+    pub(super) fn retry(&mut self, tables: &Tables, runtime: &Runtime) -> bool {
         let Some(epochs) = &self.unsaved else { return true };
-        match write_epochs(broker, epochs) {
+        match write_epochs(tables, runtime, epochs) {
             Ok(()) => self.unsaved = None,
             Err(error) => tracing::error!(%error, "the epochs of the log cannot be written"),
         }
@@ -179,8 +187,8 @@ impl EpochFile {
     }
 }
 
-fn remove(broker: &Broker, path: PathBuf) -> io::Result<()> {
-    match broker.tables.files.disk().remove(&path) {
+fn remove(tables: &Tables, path: PathBuf) -> io::Result<()> {
+    match tables.files.disk().remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -228,14 +236,14 @@ fn identity_note(text: &str) -> String {
 }
 
 /// Writes an id. A confirmed id replaces the unconfirmed id.
-pub(super) fn save_identity(broker: &Broker, identity: &Identity) -> io::Result<()> {
+pub(super) fn save_identity(tables: &Tables, runtime: &Runtime, identity: &Identity) -> io::Result<()> {
     let name = if identity.check_code.is_some() { UNCONFIRMED_IDENTITY } else { IDENTITY };
-    let file = broker.tables.files.at(path(&broker.runtime.config, name));
+    let file = tables.files.at(path(&runtime.config, name));
     file.write(identity.to_file().as_bytes()).map_err(io::Error::other)?;
     if identity.check_code.is_none() {
-        let note = broker.tables.files.at(path(&broker.runtime.config, IDENTITY_NOTE));
+        let note = tables.files.at(path(&runtime.config, IDENTITY_NOTE));
         note.write(identity_note(&identity.to_file()).as_bytes()).map_err(io::Error::other)?;
-        remove(broker, path(&broker.runtime.config, UNCONFIRMED_IDENTITY))?;
+        remove(tables, path(&runtime.config, UNCONFIRMED_IDENTITY))?;
     }
     Ok(())
 }

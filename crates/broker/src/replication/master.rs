@@ -7,7 +7,6 @@ mod evidence;
 mod greetings;
 mod in_sync;
 mod line_limit;
-mod machine;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -21,25 +20,24 @@ use std::time::Duration;
 use net::Stream;
 use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
+use replica::master::{Master, MasterAction, MasterEvent};
 use replica::transfer::{LogRange, PeerId};
 use store::{FlushOutcome, Store, WaitOutcome};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use wire::ha::BrokerId;
+use wire::ha::switch::SlaveFrame;
 
 use super::Clock;
 use super::files::EpochFile;
-use crate::broker::Broker;
+use crate::parts::{GroupParts, Identity, Runtime};
 use crate::replicas::SlaveProgress;
 use admission::Admission;
 use connection::{Event, read, write};
 use evidence::{Candidate, Evidence};
 use greetings::Greetings;
 use line_limit::LineLimit;
-pub(crate) use machine::Decided;
-pub(super) use machine::Machine;
-use machine::{Action, Event as MachineEvent, Received};
 
 /// Size of a connection's buffer from which on no further frame is added before the socket has taken the buffer.
 const BUFFER_BYTES: usize = 512 << 10;
@@ -79,14 +77,14 @@ struct Peer {
 /// Channels between an elected master and the controllers.
 pub(super) struct ToControllers {
     /// Decisions of the controllers about this master.
-    pub decided: mpsc::Receiver<Decided>,
+    pub decided: mpsc::Receiver<MasterEvent>,
     /// Sender of proposals of the in-sync set. The machine makes a proposal at a time.
     pub proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
 }
 
 struct Shell {
-    broker: Arc<Broker>,
-    machine: Machine,
+    parts: Arc<GroupParts>,
+    machine: Master,
     proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
     /// The proposal that waits until its newcomers have the tables.
     admission: Option<Admission>,
@@ -120,14 +118,15 @@ struct Growth {
 /// Binds the port for slaves, and retries while another program holds the port. Returns `None` if `stopped` comes
 /// first.
 pub(super) async fn bind(
-    broker: &Broker,
+    identity: &Identity,
+    runtime: &Runtime,
     stopped: &mut watch::Receiver<bool>,
 ) -> Option<std::net::TcpListener> {
     loop {
-        match super::listen(broker) {
+        match super::listen(identity, runtime) {
             Ok(listener) => return Some(listener),
             Err(error) => {
-                tracing::error!(port = broker.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
+                tracing::error!(port = identity.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
             }
         }
         tokio::select! {
@@ -139,9 +138,9 @@ pub(super) async fn bind(
 
 /// Runs until `stopped`. An elected master has controllers to speak with.
 pub(super) async fn run(
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     listener: std::net::TcpListener,
-    machine: Machine,
+    machine: Master,
     controllers: Option<ToControllers>,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -151,12 +150,12 @@ pub(super) async fn run(
     };
     let (events, mut received) = mpsc::channel(EVENTS_MAX);
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
-    let mut greetings = Greetings::new(listener, broker.runtime.config.replication.tls.clone());
+    let mut greetings = Greetings::new(listener, parts.runtime.config.replication.tls.clone());
     let (mut copies, mut silent) =
-        (broker.replication.table_copies.changes(), broker.replication.table_copies.silent());
-    let mut machines = broker.replication.replicas.slave_machines.changes();
-    let mut shell = Shell::new(broker, machine, proposals, events);
-    shell.step(MachineEvent::Log(shell.range()));
+        (parts.replication.table_copies.changes(), parts.replication.table_copies.silent());
+    let mut machines = parts.replication.replicas.slave_machines.changes();
+    let mut shell = Shell::new(parts, machine, proposals, events);
+    shell.step(MasterEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
     loop {
         shell.recount();
@@ -167,27 +166,27 @@ pub(super) async fn run(
             _ = stopped.changed() => break,
             (stream, remote) = greetings.next() => shell.accept(stream, remote),
             Some((peer, event)) = received.recv() => shell.take(peer, event),
-            Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
+            Some(event) = next(&mut decided) => shell.step(event),
             () = admission::news(&mut copies, shell.admission.is_some()) => {}
             Ok(()) = silent.changed() => {
                 let slaves = silent.borrow_and_update().clone();
                 shell.put_out(&slaves);
             }
             Ok(()) = machines.changed() => shell.is_recount_due = true,
-            () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
+            () = grown.notified() => shell.step(MasterEvent::Log(shell.range())),
             () = flushed.notified() => {
-                let end = shell.broker.store.flushed();
-                shell.step(MachineEvent::Flushed(end));
+                let end = shell.parts.tables.store.flushed();
+                shell.step(MasterEvent::Flushed(end));
             }
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
                 shell.is_recount_due = true;
-                shell.epoch_file.retry(&shell.broker);
-                shell.step(MachineEvent::Timer);
+                shell.epoch_file.retry(&shell.parts.tables, &shell.parts.runtime);
+                shell.step(MasterEvent::Timer);
             }
         }
     }
-    shell.step(MachineEvent::Stop);
+    shell.step(MasterEvent::Stop);
 }
 
 /// Returns the first connection of the machine with the most connections. So many connections of a machine do not
@@ -201,7 +200,7 @@ fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Opti
 }
 
 /// Returns the next decision of the controllers. Never returns for a classic master.
-async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
+async fn next(decided: &mut Option<mpsc::Receiver<MasterEvent>>) -> Option<MasterEvent> {
     match decided {
         Some(decided) => decided.recv().await,
         None => std::future::pending().await,
@@ -221,8 +220,8 @@ pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
 
 impl Shell {
     fn new(
-        broker: Arc<Broker>,
-        machine: Machine,
+        parts: Arc<GroupParts>,
+        machine: Master,
         proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
         events: mpsc::Sender<(PeerId, Event)>,
     ) -> Self {
@@ -244,19 +243,19 @@ impl Shell {
             flushed: Arc::default(),
             overflow: LineLimit::default(),
             strangers: LineLimit::default(),
-            broker,
+            parts,
         }
     }
 
     /// Invariant: `end` >= the last position passed to the machine, which may be larger before a change of the flush
     /// mode.
     fn range(&self) -> LogRange {
-        let LogRange { minimum, end } = range(&self.broker.store, self.sends_durable());
+        let LogRange { minimum, end } = range(&self.parts.tables.store, self.sends_durable());
         LogRange { minimum, end: end.max(self.machine.log_end()) }
     }
 
     fn sends_durable(&self) -> bool {
-        matches!(self.machine, Machine::Elected(_)) && self.broker.replication.durability.waits_for_flush()
+        self.machine.election().is_some() && self.parts.replication.durability.waits_for_flush()
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
@@ -272,13 +271,13 @@ impl Shell {
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
         let progress = Arc::new(SlaveProgress::new(remote));
-        self.broker.replication.replicas.join(progress.clone());
+        self.parts.replication.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // Appends during the time without a slave were not reported to the machine.
-        self.step(MachineEvent::Log(self.range()));
-        self.step(MachineEvent::Connected(id, remote.ip()));
-        self.step(MachineEvent::Counted(id, false));
+        self.step(MasterEvent::Log(self.range()));
+        self.step(MasterEvent::Connected(id, remote.ip().into()));
+        self.step(MasterEvent::Counted(id, false));
         self.is_recount_due = true;
         self.recount();
     }
@@ -320,14 +319,14 @@ impl Shell {
             line.inspect(|connections| {
                 tracing::warn!(%closed, connections, "a connection to the port for slaves is closed to make room for a further connection");
             });
-            self.step(MachineEvent::Closed(gives_way));
+            self.step(MasterEvent::Closed(gives_way));
         }
         true
     }
 
     /// Whether slaves can know where to take the tables of this master.
     fn has_directory(&self) -> bool {
-        let config = &self.broker.runtime.config;
+        let config = &self.parts.runtime.config;
         config.is_controlled() || !config.name_servers().is_empty()
     }
 
@@ -336,9 +335,8 @@ impl Shell {
         if !std::mem::take(&mut self.is_recount_due) {
             return;
         }
-        let now = self.broker.runtime.clock.steady();
-        let slaves =
-            self.has_directory().then(|| self.broker.replication.replicas.slave_machines.slaves(now));
+        let now = self.parts.runtime.clock.steady();
+        let slaves = self.has_directory().then(|| self.parts.replication.replicas.slave_machines.slaves(now));
         let candidate = |(id, peer): (&PeerId, &Peer)| Candidate {
             id: *id,
             address: peer.progress.remote.ip(),
@@ -350,7 +348,7 @@ impl Shell {
             let is_counted = counted.contains(&id);
             let Some(peer) = self.peers.get(&id) else { continue };
             if peer.progress.is_known.swap(is_counted, Ordering::Relaxed) != is_counted {
-                self.step(MachineEvent::Counted(id, is_counted));
+                self.step(MasterEvent::Counted(id, is_counted));
                 self.note_progress(id);
             }
         }
@@ -361,7 +359,7 @@ impl Shell {
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
         let machines =
-            self.broker.replication.replicas.slave_machines.slaves(self.broker.runtime.clock.steady());
+            self.parts.replication.replicas.slave_machines.slaves(self.parts.runtime.clock.steady());
         let is_machine = |peer: &Peer| machines.contains_key(&peer.progress.remote.ip().to_canonical());
         !is_machine(peer) && former.is_some_and(is_machine)
     }
@@ -369,23 +367,23 @@ impl Shell {
     fn take(&mut self, id: PeerId, event: Event) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
-            Event::Received(received) => {
+            Event::Received(frame) => {
                 let is_new = !peer.progress.is_slave();
-                peer.progress.heard_ms.store(self.broker.now_ms(), Ordering::Relaxed);
-                if let Received::Handshake(handshake) = received {
+                peer.progress.heard_ms.store(self.parts.runtime.now_ms(), Ordering::Relaxed);
+                if let SlaveFrame::Handshake(handshake) = frame {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {
                         let (remote, broker_id) = (peer.progress.remote, handshake.broker_id.get());
                         tracing::warn!(%remote, broker_id, "a connection to the port for slaves is closed: its slave id is in use by a slave on another machine");
                         self.remove(id);
-                        self.step(MachineEvent::Closed(id));
+                        self.step(MasterEvent::Closed(id));
                         return;
                     }
                     peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
                 }
                 // A slave may have asked for what was appended since the last look.
-                self.step(MachineEvent::Log(self.range()));
-                self.step(MachineEvent::Received(id, received));
+                self.step(MasterEvent::Log(self.range()));
+                self.step(MasterEvent::received(id, frame));
                 self.note_progress(id);
                 if is_new {
                     self.is_recount_due = true;
@@ -393,14 +391,14 @@ impl Shell {
                 }
                 if let Some(peer) = self.peers.get(&id).filter(|peer| is_new && peer.progress.is_slave()) {
                     let remote = peer.progress.remote;
-                    if peer.progress.is_known() || matches!(self.machine, Machine::Elected(_)) {
+                    if peer.progress.is_known() || self.machine.election().is_some() {
                         tracing::info!(%remote, "a slave has connected");
                     } else if let Some(connections) = self.strangers.note(self.clock.now_ms()) {
                         tracing::info!(%remote, connections, "a connection reports as a slave does; acknowledgements count once a slave on that machine, or another slave without a connection, fetches the tables of this master");
                     }
                 }
             }
-            Event::Malformed(error) => self.step(MachineEvent::Malformed(id, error)),
+            Event::Malformed(error) => self.step(MasterEvent::Malformed(id, error)),
             Event::Written => {
                 peer.is_writing = false;
                 self.release(id);
@@ -419,12 +417,12 @@ impl Shell {
     fn release(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if peer.buffer.len() < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
-            self.step(MachineEvent::Sent(id));
+            self.step(MasterEvent::Sent(id));
         }
         self.flush(id);
     }
 
-    fn step(&mut self, event: MachineEvent) {
+    fn step(&mut self, event: MasterEvent) {
         let mut actions = Vec::new();
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -440,40 +438,42 @@ impl Shell {
     }
 
     /// Performs an action of the machine, and returns the resulting event.
-    fn perform(&mut self, action: Action) -> Option<MachineEvent> {
+    fn perform(&mut self, action: MasterAction) -> Option<MasterEvent> {
         match action {
-            Action::Send(peer, head) => {
-                return self.send(peer, head).then_some(MachineEvent::Sent(peer));
+            MasterAction::Send(peer, head) => {
+                return self.send(peer, head).then_some(MasterEvent::Sent(peer));
             }
-            Action::Reply(peer, bytes) => {
+            MasterAction::Reply(peer, reply) => {
                 if let Some(peer) = self.peers.get_mut(&peer) {
-                    peer.buffer.extend_from_slice(&bytes);
+                    reply.encode(&mut peer.buffer);
                 }
             }
-            Action::Close(peer, reason) => {
+            MasterAction::Close(peer, reason) => {
                 if let Some(gone) = self.remove(peer) {
                     tracing::warn!(slave = %gone.progress.remote, %reason, "the connection of a slave is closed");
                 }
             }
-            Action::Warn(peer, warning) => {
+            MasterAction::Warn(peer, warning) => {
                 if let Some(peer) = self.peers.get(&peer) {
                     tracing::error!(slave = %peer.progress.remote, reason = %warning, "a slave cannot follow");
                     peer.progress.note_trouble(warning.to_string());
                 }
             }
-            Action::Confirm(confirm) => {
+            MasterAction::Confirm(confirm) => {
                 // Without `allAckInSyncStateSet` consumers see all that is appended, and the store has no such limit.
-                if self.broker.store.confirmed().is_some() {
-                    self.broker.store.set_confirmed(Some(confirm));
+                if self.parts.tables.store.confirmed().is_some() {
+                    self.parts.tables.store.set_confirmed(Some(confirm));
                 }
             }
-            Action::Flush => self.flush_log(),
-            Action::ProposeSet(members, epoch) => self.propose(members, epoch),
-            Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
-            Action::Answer(ticket) => {
+            MasterAction::Flush => self.flush_log(),
+            MasterAction::ProposeSet(members, epoch) => self.propose(members, epoch),
+            MasterAction::SaveEpochs(epochs) => {
+                self.epoch_file.save(&self.parts.tables, &self.parts.replication, &self.parts.runtime, epochs)
+            }
+            MasterAction::Answer(ticket, _) => {
                 self.probe.take_if(|probe| *probe == ticket);
             }
-            Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+            MasterAction::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
         }
         None
     }
@@ -483,14 +483,14 @@ impl Shell {
             if gone.progress.is_slave() {
                 tracing::info!(slave = %gone.progress.remote, "a slave has disconnected");
             }
-            self.step(MachineEvent::Closed(id));
+            self.step(MasterEvent::Closed(id));
         }
     }
 
     fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let gone = self.peers.remove(&id)?;
         self.is_recount_due = true;
-        self.broker.replication.replicas.leave(&gone.progress);
+        self.parts.replication.replicas.leave(&gone.progress);
         gone.tasks.iter().for_each(JoinHandle::abort);
         Some(gone)
     }
@@ -498,7 +498,7 @@ impl Shell {
     /// Requests a flush of the log that wakes the thread. After a failure the store is fenced, and the machine keeps
     /// waiting, because no slave may leave the in-sync set then.
     fn flush_log(&self) {
-        let (store, flushed) = (&self.broker.store, self.flushed.clone());
+        let (store, flushed) = (&self.parts.tables.store, self.flushed.clone());
         let done = move |outcome| {
             if !matches!(outcome, FlushOutcome::Failed(_)) {
                 flushed.notify_one();
@@ -524,13 +524,13 @@ impl Shell {
             }
             notify.notify_one();
         };
-        let flushing = self.sends_durable().then(|| self.broker.store.clone());
+        let flushing = self.sends_durable().then(|| self.parts.tables.store.clone());
         let grown = move |outcome: WaitOutcome| match (flushing, outcome) {
             (Some(store), WaitOutcome::Reached) => {
                 store.when_flushed(known + 1, Box::new(move |outcome| done(outcome.into())));
             }
             (_, outcome) => done(outcome),
         };
-        self.broker.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
+        self.parts.tables.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
     }
 }

@@ -12,7 +12,7 @@ use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json::{self, JsonError};
 
-use crate::broker::Broker;
+use crate::parts::{GroupParts, Replication, Sessions, Tables};
 use crate::persist;
 use crate::register::Silent;
 use crate::state::TableVersions;
@@ -73,12 +73,12 @@ struct Link {
 }
 
 /// Copies the tables of the master repeatedly until the workers stop.
-pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut addresses = broker.replication.replicas.master();
+pub(super) async fn run(parts: Arc<GroupParts>, workers: Workers) {
+    let mut addresses = parts.replication.replicas.master();
     let mut link: Option<Link> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
-        let Some(address) = address.filter(|address| *address != broker.address()) else {
+        let Some(address) = address.filter(|address| *address != parts.identity.address()) else {
             // This broker's tables may change meanwhile, so that they are no longer copies.
             link = None;
             let _ = addresses.changed().await;
@@ -95,7 +95,7 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
         // Abandoned when the master changes: a question may wait at the former one.
         let round = async {
             let pause = match &mut link {
-                Some(link) => link.round(&broker).await,
+                Some(link) => link.round(&parts).await,
                 None => RETRY_PAUSE,
             };
             tokio::time::sleep(pause).await;
@@ -115,22 +115,22 @@ impl Link {
     }
 
     /// Copies the due tables, and returns the pause before the next round.
-    async fn round(&mut self, broker: &Broker) -> Duration {
+    async fn round(&mut self, parts: &GroupParts) -> Duration {
         let peer = &*self.peer;
         if is_due(&mut self.tables_due, TABLES_INTERVAL) {
-            note("request modes", modes(broker, peer).await);
+            note("request modes", modes(&parts.tables, &parts.sessions, &parts.replication, peer).await);
             if self.lacks_changes {
-                note("topics", topics(broker, peer).await);
-                note("groups", groups(broker, peer).await);
+                note("topics", topics(parts, peer).await);
+                note("groups", groups(&parts.tables, &parts.sessions, &parts.replication, peer).await);
             }
         }
         if self.lacks_changes {
-            let taken = offsets(broker, peer).await;
+            let taken = offsets(&parts.tables, &parts.sessions, &parts.replication, peer).await;
             let pause = taken.as_ref().map_or(OFFSETS_INTERVALS[1], |bytes| offsets_interval(*bytes));
             note("offsets", taken.map(drop));
             return pause;
         }
-        match self.changes(broker).await {
+        match self.changes(parts).await {
             Ok(()) => Duration::ZERO,
             Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED | response::NO_PERMISSION, _)) => {
                 self.lacks_changes = true;
@@ -147,38 +147,42 @@ impl Link {
 
     /// Requests the changes after this broker's versions, and applies them. The master holds the request until a
     /// change exists.
-    async fn changes(&mut self, broker: &Broker) -> Result<(), SyncError> {
-        let asked_ms = broker.now_ms();
-        let (now, changes) = self.ask_changes(broker).await?;
+    async fn changes(&mut self, parts: &GroupParts) -> Result<(), SyncError> {
+        let asked_ms = parts.runtime.now_ms();
+        let (now, changes) = self.ask_changes(&parts.sessions, &parts.replication).await?;
         // Each for itself: a table that cannot be taken does not hold up the others.
-        let topics = changes.topics.map_or(Ok(()), |topics| broker.tables.topics.take_changes(topics));
+        let topics = changes.topics.map_or(Ok(()), |topics| parts.tables.topics.take_changes(topics));
         if topics.is_ok() {
             self.has.topics = now.topics;
-            broker.replication.replicas.took_tables(asked_ms);
+            parts.replication.replicas.took_tables(asked_ms);
         }
-        let groups = changes.groups.map_or(Ok(()), |groups| broker.tables.groups.take_changes(groups));
+        let groups = changes.groups.map_or(Ok(()), |groups| parts.tables.groups.take_changes(groups));
         if groups.is_ok() {
             self.has.groups = now.groups;
         }
         if let Some(offsets) = changes.offsets {
             // Without controllers a master may come back with less than this slave has.
-            let may_stay = !broker.runtime.config.is_controlled();
+            let may_stay = !parts.runtime.config.is_controlled();
             let is_known = |topic: &str, group: &str| {
-                broker.tables.topics.find(topic).is_some() && broker.tables.groups.find(group).is_some()
+                parts.tables.topics.find(topic).is_some() && parts.tables.groups.find(group).is_some()
             };
-            broker.tables.offsets.take_changes(offsets, |topic, group| may_stay && is_known(topic, group));
+            parts.tables.offsets.take_changes(offsets, |topic, group| may_stay && is_known(topic, group));
         }
         self.has.offsets = now.offsets;
         Ok(topics.and(groups)?)
     }
 
     /// All parts of the answer, and the versions that the tables had at its beginning.
-    async fn ask_changes(&self, broker: &Broker) -> Result<(TableVersions, TableChanges), SyncError> {
-        let (has, own) = (self.has, broker.replication.replicas.elected().own);
+    async fn ask_changes(
+        &self,
+        sessions: &Sessions,
+        replication: &Replication,
+    ) -> Result<(TableVersions, TableChanges), SyncError> {
+        let (has, own) = (self.has, replication.replicas.elected().own);
         let mut answer: Option<(TableVersions, TableChanges)> = None;
         for _ in 0..PARTS_MAX {
             let after = answer.as_ref().and_then(|(_, changes)| changes.more.clone());
-            let reply = ask_for(broker, &self.peer, request::VOSTOK_TABLE_CHANGES, |writer| {
+            let reply = ask_for(sessions, replication, &self.peer, request::VOSTOK_TABLE_CHANGES, |writer| {
                 let writer = writer.number("brokerId", own).number("offsets", has.offsets);
                 let writer = writer.number("topics", has.topics).number("groups", has.groups);
                 writer.maybe("after", after.as_deref()).finish(b"");
@@ -226,61 +230,82 @@ pub(super) fn note(table: &str, done: Result<(), SyncError>) {
 }
 
 /// Takes the topics of a master of RocketMQ. Offsets of groups in topics that are gone go with them.
-async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    let asked_ms = broker.now_ms();
-    let table: TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
-    let known: Vec<_> = broker.tables.topics.all().collect();
-    broker.tables.topics.adopt(table.data_version, table.topic_config_table)?;
-    let gone = known.iter().filter(|topic| broker.tables.topics.find(topic.name()).is_none());
-    gone.for_each(|topic| broker.tables.offsets.forget_topic(topic.name()));
-    broker.replication.replicas.took_tables(asked_ms);
+async fn topics(parts: &GroupParts, peer: &ConnectionHandle) -> Result<(), SyncError> {
+    let asked_ms = parts.runtime.now_ms();
+    let table: TopicTable =
+        ask(&parts.sessions, &parts.replication, peer, request::GET_ALL_TOPIC_CONFIG).await?;
+    let known: Vec<_> = parts.tables.topics.all().collect();
+    parts.tables.topics.adopt(table.data_version, table.topic_config_table)?;
+    let gone = known.iter().filter(|topic| parts.tables.topics.find(topic.name()).is_none());
+    gone.for_each(|topic| parts.tables.offsets.forget_topic(topic.name()));
+    parts.replication.replicas.took_tables(asked_ms);
     Ok(())
 }
 
-async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.tables.groups.adopt(ask(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
+async fn groups(
+    tables: &Tables,
+    sessions: &Sessions,
+    replication: &Replication,
+    peer: &ConnectionHandle,
+) -> Result<(), SyncError> {
+    Ok(tables
+        .groups
+        .adopt(ask(sessions, replication, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
 }
 
-async fn modes(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.tables.modes.adopt(ask(broker, peer, request::GET_ALL_MESSAGE_REQUEST_MODE).await?)?)
+async fn modes(
+    tables: &Tables,
+    sessions: &Sessions,
+    replication: &Replication,
+    peer: &ConnectionHandle,
+) -> Result<(), SyncError> {
+    Ok(tables.modes.adopt(ask(sessions, replication, peer, request::GET_ALL_MESSAGE_REQUEST_MODE).await?)?)
 }
 
 /// Takes the offsets of groups; returns the size of the table in bytes.
-async fn offsets(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
-    let body = ask_bytes(broker, peer, request::GET_ALL_CONSUMER_OFFSET).await?;
-    broker.tables.offsets.merge(json::from_slice(&body)?);
+async fn offsets(
+    tables: &Tables,
+    sessions: &Sessions,
+    replication: &Replication,
+    peer: &ConnectionHandle,
+) -> Result<usize, SyncError> {
+    let body = ask_bytes(sessions, replication, peer, request::GET_ALL_CONSUMER_OFFSET).await?;
+    tables.offsets.merge(json::from_slice(&body)?);
     Ok(body.len())
 }
 
 /// Asks the master for a table.
 pub(super) async fn ask<T: DeserializeOwned>(
-    broker: &Broker,
+    sessions: &Sessions,
+    replication: &Replication,
     peer: &ConnectionHandle,
     code: i32,
 ) -> Result<T, SyncError> {
-    Ok(json::from_slice(&ask_bytes(broker, peer, code).await?)?)
+    Ok(json::from_slice(&ask_bytes(sessions, replication, peer, code).await?)?)
 }
 
 /// Requests a table as bytes. The request has no paging, so that the response holds everything.
 pub(super) async fn ask_bytes(
-    broker: &Broker,
+    sessions: &Sessions,
+    replication: &Replication,
     peer: &ConnectionHandle,
     code: i32,
 ) -> Result<Vec<u8>, SyncError> {
-    ask_for(broker, peer, code, |writer| writer.finish(b"")).await.map(|reply| reply.body)
+    ask_for(sessions, replication, peer, code, |writer| writer.finish(b"")).await.map(|reply| reply.body)
 }
 
 /// Asks the master, and returns its answer when that is a success.
 async fn ask_for(
-    broker: &Broker,
+    sessions: &Sessions,
+    replication: &Replication,
     peer: &ConnectionHandle,
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),
 ) -> Result<Reply, SyncError> {
-    let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
+    let reply = sessions.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
         // Tables of the former master must not replace those of this broker, which has become master.
-        _ if !broker.replication.role.is_slave() => Err(SyncError::Master),
+        _ if !replication.role.is_slave() => Err(SyncError::Master),
         response::SUCCESS => Ok(reply),
         code => Err(SyncError::Refused(code, reply.remark.unwrap_or_default())),
     }

@@ -22,7 +22,7 @@ use wire::codes::{request, response};
 use wire::units::LogOffset;
 
 use super::metadata::{SyncError, ask, ask_bytes, note};
-use crate::broker::Broker;
+use crate::parts::{Delivery, GroupParts, Replication, Runtime, Sessions, Tables};
 use crate::register::Silent;
 use crate::state::DeliveryNote;
 
@@ -55,12 +55,12 @@ struct Positions {
 }
 
 /// Copies the positions of the master repeatedly until the workers stop.
-pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let mut addresses = broker.replication.replicas.master();
+pub(super) async fn run(parts: Arc<GroupParts>, workers: Workers) {
+    let mut addresses = parts.replication.replicas.master();
     let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
     loop {
         let address = addresses.borrow_and_update().broker.clone();
-        let Some(address) = address.filter(|address| *address != broker.address()) else {
+        let Some(address) = address.filter(|address| *address != parts.identity.address()) else {
             link = None;
             let _ = addresses.changed().await;
             continue;
@@ -73,7 +73,9 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
         }
         let round = async {
             let taken = match &link {
-                Some((_, peer)) => take(&broker, &address, peer).await,
+                Some((_, peer)) => {
+                    take(&parts.sessions, &parts.delivery, &parts.runtime, &address, peer).await
+                }
                 None => Ok(()),
             };
             let pause = if taken.is_ok() { INTERVAL } else { RETRY_PAUSE };
@@ -88,14 +90,20 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
 }
 
 /// Asks the master for its positions, and notes them once this broker has the copies before them.
-async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result<(), SyncError> {
+async fn take(
+    sessions: &Sessions,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    address: &str,
+    peer: &ConnectionHandle,
+) -> Result<(), SyncError> {
     // A log that is cut after it has reached the end may reach it again with something else.
-    let cuts = broker.delivery.delivery_notes.lock().cuts();
-    let delays = ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?;
-    let timers = timers(broker, peer).await?;
-    match log_end(broker, peer).await? {
-        Some(end) if has_copies(broker, peer, end).await? => {
-            adopt(broker, address, Positions { delays, timers, end, cuts })
+    let cuts = delivery.delivery_notes.lock().cuts();
+    let delays = ask(sessions, &delivery.replication, peer, request::GET_ALL_DELAY_OFFSET).await?;
+    let timers = timers(sessions, &delivery.replication, peer).await?;
+    match log_end(sessions, &delivery.replication, runtime, peer).await? {
+        Some(end) if has_copies(sessions, &delivery.replication, runtime, peer, end).await? => {
+            adopt(&delivery.tables, delivery, runtime, address, Positions { delays, timers, end, cuts })
         }
         _ => Ok(()),
     }
@@ -104,23 +112,33 @@ async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result
 /// Whether this broker gets the log up to `end` from the master at the other end of the connection. A restarted
 /// master behind the same address may have lost bytes before `end`, and continue with other bytes. Only the master of
 /// the first request answers over this connection.
-async fn has_copies(broker: &Broker, peer: &ConnectionHandle, end: LogOffset) -> Result<bool, SyncError> {
-    let mut reached = pin!(reaches(broker, end));
+async fn has_copies(
+    sessions: &Sessions,
+    replication: &Replication,
+    runtime: &Runtime,
+    peer: &ConnectionHandle,
+    end: LogOffset,
+) -> Result<bool, SyncError> {
+    let mut reached = pin!(reaches(&replication.store, end));
     let has_end = loop {
         tokio::select! {
             has_end = &mut reached => break has_end,
             () = tokio::time::sleep(PROBE_INTERVAL) => {
-                if log_end(broker, peer).await?.is_none() {
+                if log_end(sessions, replication, runtime, peer).await?.is_none() {
                     return Ok(false);
                 }
             }
         }
     };
-    Ok(has_end && log_end(broker, peer).await?.is_some())
+    Ok(has_end && log_end(sessions, replication, runtime, peer).await?.is_some())
 }
 
-async fn timers(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<TimerCheck>, SyncError> {
-    match ask_bytes(broker, peer, request::GET_TIMER_CHECK_POINT).await {
+async fn timers(
+    sessions: &Sessions,
+    replication: &Replication,
+    peer: &ConnectionHandle,
+) -> Result<Option<TimerCheck>, SyncError> {
+    match ask_bytes(sessions, replication, peer, request::GET_TIMER_CHECK_POINT).await {
         Ok(body) if body.len() >= CHECKPOINT_BYTES => Ok(Some(TimerCheck::from_bytes(&body))),
         Ok(_) | Err(SyncError::Refused(..)) => Ok(None),
         Err(error) => Err(error),
@@ -129,7 +147,12 @@ async fn timers(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<Timer
 
 /// Returns the end of the master's log, or `None` if the other broker is no longer master. Versions 4 of RocketMQ
 /// report it among their figures only.
-async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogOffset>, SyncError> {
+async fn log_end(
+    sessions: &Sessions,
+    replication: &Replication,
+    runtime: &Runtime,
+    peer: &ConnectionHandle,
+) -> Result<Option<LogOffset>, SyncError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Status {
@@ -139,17 +162,17 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
         now_ms: Option<i64>,
     }
     const FIELD: &str = "commitLogMaxOffset";
-    let asked_ms = broker.now_ms();
-    let end = match ask::<Status>(broker, peer, request::GET_BROKER_HA_STATUS).await {
+    let asked_ms = runtime.now_ms();
+    let end = match ask::<Status>(sessions, replication, peer, request::GET_BROKER_HA_STATUS).await {
         Ok(status) if !status.master => return Ok(None),
         Ok(status) => {
             if let Some(master_ms) = status.now_ms {
-                broker.replication.replicas.upstream.note_clock(master_ms, asked_ms, broker.now_ms());
+                replication.replicas.upstream.note_clock(master_ms, asked_ms, runtime.now_ms());
             }
             Some(status.master_commit_log_max_offset)
         }
         Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
-            let figures: KvTable = ask(broker, peer, request::GET_BROKER_RUNTIME_INFO).await?;
+            let figures: KvTable = ask(sessions, replication, peer, request::GET_BROKER_RUNTIME_INFO).await?;
             figures.table.get(FIELD).and_then(|text| text.parse().ok())
         }
         Err(error) => return Err(error),
@@ -159,40 +182,46 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
 
 /// Whether the own log reaches this end in time, and has it on disk. A position that outlives the copies before it
 /// would skip messages for ever.
-async fn reaches(broker: &Broker, end: LogOffset) -> bool {
+async fn reaches(store: &store::Store, end: LogOffset) -> bool {
     let (sender, outcome) = oneshot::channel();
     let done = move |outcome| {
         let _ = sender.send(matches!(outcome, WaitOutcome::Reached));
     };
-    broker.store.when_appended(end, PATIENCE, Box::new(done));
-    outcome.await.unwrap_or(false) && is_flushed(broker, end).await
+    store.when_appended(end, PATIENCE, Box::new(done));
+    outcome.await.unwrap_or(false) && is_flushed(store, end).await
 }
 
 /// Whether the own log comes to the disk in time, up to `end`.
-async fn is_flushed(broker: &Broker, end: LogOffset) -> bool {
+async fn is_flushed(store: &store::Store, end: LogOffset) -> bool {
     let (sender, outcome) = oneshot::channel();
-    broker.store.when_flushed(end, Box::new(move |outcome| drop(sender.send(outcome))));
+    store.when_flushed(end, Box::new(move |outcome| drop(sender.send(outcome))));
     matches!(outcome.await, Ok(FlushOutcome::Flushed))
 }
 
-fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
+fn adopt(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    address: &str,
+    positions: Positions,
+) -> Result<(), SyncError> {
     // Held while files are written: a broker that becomes master forgets its master's address, and then takes this lock before it
     // opens the timer's files. So nothing is written into files that are open. Only the threads of the role wait for this lock.
-    let mut noted = broker.delivery.delivery_notes.lock();
-    let master = broker.replication.replicas.master().borrow().broker.clone();
-    if master.as_deref() != Some(address) || !broker.replication.role.is_slave() {
+    let mut noted = delivery.delivery_notes.lock();
+    let master = delivery.replication.replicas.master().borrow().broker.clone();
+    if master.as_deref() != Some(address) || !delivery.replication.role.is_slave() {
         return Err(SyncError::Master);
     }
     if noted.cuts() != positions.cuts {
         return Ok(());
     }
     let delays = positions.delays.offset_table.clone();
-    let note = DeliveryNote::new(positions.end, broker.now_ms(), positions.timers, delays);
-    broker.delivery.delivery_notes.add(&mut noted, note)?;
+    let note = DeliveryNote::new(positions.end, runtime.now_ms(), positions.timers, delays);
+    delivery.delivery_notes.add(&mut noted, note)?;
     if let Some(check) = positions.timers {
-        timer_config(broker).note_master(&**broker.tables.files.disk(), &check).map_err(SyncError::Timers)?;
+        timer_config(runtime).note_master(&**tables.files.disk(), &check).map_err(SyncError::Timers)?;
     }
-    Ok(broker.delivery.schedule.adopt(positions.delays)?)
+    Ok(delivery.schedule.adopt(positions.delays)?)
 }
 
 /// Lowers the positions durably to those that the log proves up to `to`. Runs before the log is cut there. Messages
@@ -200,18 +229,21 @@ fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), Syn
 ///
 /// # Errors
 /// A file cannot be written: the log must not be cut.
-pub(super) fn lower(broker: &Broker, to: LogOffset) -> Result<(), SyncError> {
-    let mut noted = broker.delivery.delivery_notes.lock();
-    let proven = broker.delivery.delivery_notes.cut(&mut noted, to)?;
+pub(super) fn lower(
+    tables: &Tables,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    to: LogOffset,
+) -> Result<(), SyncError> {
+    let mut noted = delivery.delivery_notes.lock();
+    let proven = delivery.delivery_notes.cut(&mut noted, to)?;
     let check = proven.as_ref().and_then(DeliveryNote::timer_check);
-    timer_config(broker)
-        .note_cut(&**broker.tables.files.disk(), check.as_ref())
-        .map_err(SyncError::Timers)?;
-    Ok(broker.delivery.schedule.lower(&proven.unwrap_or_default().delays)?)
+    timer_config(runtime).note_cut(&**tables.files.disk(), check.as_ref()).map_err(SyncError::Timers)?;
+    Ok(delivery.schedule.lower(&proven.unwrap_or_default().delays)?)
 }
 
-fn timer_config(broker: &Broker) -> TimerConfig {
-    let config = &broker.runtime.config;
+fn timer_config(runtime: &Runtime) -> TimerConfig {
+    let config = &runtime.config;
     config.timers.files(&config.store, config.retention.reserved_ms)
 }
 
@@ -244,7 +276,7 @@ mod tests {
         let (mut log, end) = (Vec::new(), master.broker.store.appended());
         let whole = usize::try_from(end.get()).unwrap();
         master.broker.store.read_log_blocking(LogOffset::ZERO, whole, &mut log).unwrap();
-        let mut wait = Box::pin(reaches(&slave.broker, end));
+        let mut wait = Box::pin(reaches(&slave.broker.store, end));
         let follow = |at: usize, until: usize| {
             slave.broker.store.follow(LogOffset::new(at as u64), &log[at..until]).unwrap();
         };
@@ -268,7 +300,10 @@ mod tests {
             tokio::task::yield_now().await;
             peer.abort();
         };
-        let (noted, ()) = tokio::join!(has_copies(&slave.broker, &peer, end), ends);
+        let (noted, ()) = tokio::join!(
+            has_copies(&slave.broker.sessions, &slave.broker.replication, &slave.broker.runtime, &peer, end),
+            ends
+        );
         assert!(matches!(noted, Err(SyncError::Call(_))), "another one may be there: {noted:?}");
     }
 
@@ -281,7 +316,7 @@ mod tests {
             let (begin, begun) = std::sync::mpsc::channel();
             let adopting = scope.spawn(move || {
                 begin.send(()).unwrap();
-                adopt(broker, MASTER, positions())
+                adopt(&broker.tables, &broker.delivery, &broker.runtime, MASTER, positions())
             });
             begun.recv().unwrap();
             let learning = scope.spawn(|| broker.replication.replicas.learn(Some("10.0.0.2:10911"), None));
@@ -303,7 +338,9 @@ mod tests {
             let delays = DelayOffsetTable { offset_table, ..Default::default() };
             let cuts = slave.broker.delivery.delivery_notes.lock().cuts();
             adopt(
-                &slave.broker,
+                &slave.broker.tables,
+                &slave.broker.delivery,
+                &slave.broker.runtime,
                 MASTER,
                 Positions { delays, timers: Some(timers), end: LogOffset::new(end), cuts },
             )
@@ -315,20 +352,23 @@ mod tests {
             let offset = |level| slave.broker.delivery.schedule.offset(level);
             (check.read_ms, check.master_queue_offset, offset(3), offset(4))
         };
-        lower(&slave.broker, LogOffset::ZERO).unwrap();
+        lower(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, LogOffset::ZERO).unwrap();
         assert!(!slave.broker.runtime.config.store.root.join("config/timercheck").exists());
         adopt_at(&slave, 100, 5).unwrap();
         adopt_at(&slave, 200, 7).unwrap();
         adopt_at(&slave, 300, 9).unwrap();
-        lower(&slave.broker, LogOffset::new(300)).unwrap();
+        lower(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, LogOffset::new(300))
+            .unwrap();
         assert_eq!(positions(&slave), (9000, 9, 9, 18));
-        lower(&slave.broker, LogOffset::new(299)).unwrap();
+        lower(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, LogOffset::new(299))
+            .unwrap();
         assert_eq!(positions(&slave), (5000, 5, 5, 10), "the note of 200 was replaced by that of 300");
         // A cut while the log was waited for.
         let old = Positions { cuts: 0, ..self::positions() };
-        adopt(&slave.broker, MASTER, old).unwrap();
+        adopt(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, MASTER, old).unwrap();
         assert_eq!(positions(&slave), (5000, 5, 5, 10));
-        lower(&slave.broker, LogOffset::new(99)).unwrap();
+        lower(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, LogOffset::new(99))
+            .unwrap();
         assert_eq!(positions(&slave), (5000, 0, 0, 0), "all is delivered again rather than lost");
         slave = slave.reopened();
         assert_eq!(positions(&slave), (5000, 0, 0, 0));
@@ -338,15 +378,29 @@ mod tests {
     fn a_broker_that_lost_this_master_notes_nothing_of_it() {
         let slave = slave();
         let check = || std::fs::read(slave.broker.runtime.config.store.root.join("config/timercheck")).ok();
-        assert!(adopt(&slave.broker, "10.0.0.2:10911", positions()).is_err());
+        assert!(
+            adopt(
+                &slave.broker.tables,
+                &slave.broker.delivery,
+                &slave.broker.runtime,
+                "10.0.0.2:10911",
+                positions()
+            )
+            .is_err()
+        );
         assert_eq!((slave.broker.delivery.schedule.offset(3), check()), (0, None));
-        adopt(&slave.broker, MASTER, positions()).unwrap();
+        adopt(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, MASTER, positions())
+            .unwrap();
         let noted = TimerCheck::from_bytes(&check().unwrap());
         assert_eq!(
             (slave.broker.delivery.schedule.offset(3), noted.read_ms, noted.master_queue_offset),
             (9, 7000, 5)
         );
         slave.broker.replication.role.lead();
-        assert!(adopt(&slave.broker, MASTER, positions()).is_err(), "the timer's files are open");
+        assert!(
+            adopt(&slave.broker.tables, &slave.broker.delivery, &slave.broker.runtime, MASTER, positions())
+                .is_err(),
+            "the timer's files are open"
+        );
     }
 }

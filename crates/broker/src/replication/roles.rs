@@ -8,16 +8,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::switch::{self, MasterStart, SlaveStart};
+use replica::master::{Master, MasterEvent, MasterStart};
+use replica::slave::{Slave, SlaveStart};
 use tokio::sync::{mpsc, watch};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
 use super::files::{forget_loss, save_epochs};
-use super::master::{self, Decided, ToControllers};
+use super::master::{self, ToControllers};
 use super::{Worker, slave};
-use crate::broker::Broker;
 use crate::master_services::{self, MasterServicesError};
+use crate::parts::GroupParts;
 use crate::position_writer::wait_flushed;
 use crate::shell::EngineThreads;
 use crate::supervisor::SupervisedWork;
@@ -36,7 +37,7 @@ pub(crate) enum Order {
     /// Become slave of the master at this address.
     Follow { own: BrokerId, epoch: Epoch, master: String },
     /// Decision for this broker as master.
-    Decided(Decided),
+    Decided(MasterEvent),
     /// The broker stops.
     Stop,
 }
@@ -62,7 +63,7 @@ enum RoleError {
 
 /// Fences the broker when the thread that holds this value panics. Without the thread the role would never change,
 /// and a broker in an old role acknowledges messages that are lost.
-struct FencedByPanic(Arc<Broker>);
+struct FencedByPanic(Arc<GroupParts>);
 
 impl Drop for FencedByPanic {
     fn drop(&mut self) {
@@ -74,27 +75,33 @@ impl Drop for FencedByPanic {
 
 /// The thread's state.
 pub(super) struct Roles {
-    broker: Arc<Broker>,
+    parts: Arc<GroupParts>,
     proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
     /// The thread `ha-master` or `ha-slave`.
     worker: Option<Worker>,
     /// Engines that only a master runs.
     engines: EngineThreads,
     /// Sender of decisions to this broker as master.
-    decided: Option<mpsc::Sender<Decided>>,
+    decided: Option<mpsc::Sender<MasterEvent>>,
 }
 
 impl Roles {
     pub(super) fn new(
-        broker: Arc<Broker>,
+        parts: Arc<GroupParts>,
         proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
     ) -> Self {
-        Self { proposals, worker: None, engines: EngineThreads::new(broker.clone()), decided: None, broker }
+        Self {
+            proposals,
+            worker: None,
+            engines: EngineThreads::new(parts.runtime.clone()),
+            decided: None,
+            parts,
+        }
     }
 
     /// Follows orders until the broker stops. A failed order is tried again until the next order.
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
-        let _fenced_by_panic = FencedByPanic(self.broker.clone());
+        let _fenced_by_panic = FencedByPanic(self.parts.clone());
         let mut failed = None;
         loop {
             let order = match failed.take() {
@@ -111,20 +118,20 @@ impl Roles {
             }
             let performed = self.perform(order.clone());
             if !matches!(order, Order::Decided(_)) {
-                self.broker.replication.replicas.elected().lead_failed =
+                self.parts.replication.replicas.elected().lead_failed =
                     performed.is_err() && matches!(order, Order::Lead { .. });
             }
             if let Err(error) = performed {
                 tracing::error!(?order, %error, "this broker cannot take the role it was given; it is tried again");
                 self.end_role();
-                self.broker.replication.role.fence();
+                self.parts.replication.role.fence();
                 failed = Some(order);
             }
         }
         self.engines.stop();
-        if !self.broker.replication.role.is_slave() {
+        if !self.parts.replication.role.is_slave() {
             // Before the master's thread ends, so that connected slaves get the checkpoints.
-            self.broker.delivery.pops.store_all(&self.broker);
+            self.parts.delivery.pops.store_all(&self.parts.pops);
         }
     }
 
@@ -145,103 +152,103 @@ impl Roles {
     }
 
     fn lead(&mut self, own: BrokerId, epoch: Epoch, committed: CommittedSet) -> Result<(), RoleError> {
-        let broker = self.broker.clone();
+        let parts = self.parts.clone();
         tracing::info!(%epoch, members = ?committed.members, "this broker becomes master");
         self.end_role();
         // Queues and key index have every record that the log has: the store adds them together.
-        let end = broker.store.stop_following()?;
-        let is_durable = broker.replication.durability.waits_for_flush();
-        if is_durable && !wait_flushed(&broker.store, end) {
+        let end = parts.tables.store.stop_following()?;
+        let is_durable = parts.replication.durability.waits_for_flush();
+        if is_durable && !wait_flushed(&parts.tables.store, end) {
             return Err(RoleError::Unflushed);
         }
-        let mut epochs = broker.replication.replicas.elected().epochs.clone();
+        let mut epochs = parts.replication.replicas.elected().epochs.clone();
         let goes_on = epochs.last().is_some_and(|last| last.epoch == epoch);
-        if !goes_on || broker.replication.replicas.elected().may_have_lost {
+        if !goes_on || parts.replication.replicas.elected().may_have_lost {
             epochs.begin(epoch, end)?;
-            save_epochs(&broker, epochs.clone()).map_err(RoleError::EpochFile)?;
+            save_epochs(&parts.tables, &parts.replication, &parts.runtime, epochs.clone())
+                .map_err(RoleError::EpochFile)?;
         }
-        forget_loss(&broker).map_err(RoleError::Note)?;
-        broker.replication.replicas.set_master(None);
-        master_services::load(&broker)?;
-        let timers = master_services::open_timer(&broker).map_err(MasterServicesError::from)?;
-        let settings = &broker.runtime.config.replication;
+        forget_loss(&parts.tables, &parts.replication, &parts.runtime).map_err(RoleError::Note)?;
+        parts.replication.replicas.set_master(None);
+        master_services::load(&parts.engines)?;
+        let timers = master_services::open_timer(&parts.tables, &parts.delivery, &parts.runtime)
+            .map_err(MasterServicesError::from)?;
+        let settings = &parts.runtime.config.replication;
         let is_all_ack = settings.controller.is_all_ack;
         // A message that no other broker must have is confirmed from the first request on, because consumers may have
         // read it at the former master.
         let is_alone = committed.members.iter().all(|member| *member == own);
-        let known = broker.store.confirmed().filter(|_| !is_alone);
+        let known = parts.tables.store.confirmed().filter(|_| !is_alone);
         let confirm = known.unwrap_or(end).min(end);
-        broker.store.set_confirmed(is_all_ack.then_some(confirm));
-        let log = master::range(&broker.store, is_durable);
+        parts.tables.store.set_confirmed(is_all_ack.then_some(confirm));
+        let log = master::range(&parts.tables.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
-        let machine = switch::Master::new(0, settings.of_elected(&broker.runtime.config.store), start);
-        let machine = master::Machine::Elected(Box::new(machine));
+        let machine = Master::elected(0, settings.of_elected(&parts.runtime.config.store), start);
         let need = machine.need(u32::MAX);
         match need {
-            Some(Ok(replica::acks::Need::Master)) | None => broker.replication.durability.ignore_slaves(),
-            Some(_) => broker.replication.durability.wait_for_slaves(),
+            Some(Ok(replica::acks::Need::Master)) | None => parts.replication.durability.ignore_slaves(),
+            Some(_) => parts.replication.durability.wait_for_slaves(),
         }
-        broker.replication.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
+        parts.replication.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
         let (decided, received) = mpsc::channel(DECISIONS_MAX);
         let controllers = ToControllers { decided: received, proposals: self.proposals.clone() };
-        let serving = broker.clone();
+        let serving = parts.clone();
         let run = move |mut stopped: watch::Receiver<bool>| async move {
-            if let Some(listener) = master::bind(&serving, &mut stopped).await {
+            if let Some(listener) = master::bind(&serving.identity, &serving.runtime, &mut stopped).await {
                 master::run(serving, listener, machine, Some(controllers), stopped).await;
             }
         };
-        self.worker = Some(Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run)?);
+        self.worker = Some(Worker::start(&parts, (SupervisedWork::Replicate, "ha-master"), run)?);
         self.decided = Some(decided);
         // Before requests are taken: answers about tables wait for this set from the first one on.
-        broker.replication.replicas.elected().in_sync = committed;
-        broker.replication.table_copies.begin(broker.runtime.clock.steady());
-        broker.tables.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
-        crate::restore::restore_from_log(&broker);
-        broker.replication.role.lead();
-        master_services::start(&mut self.engines, &broker, timers)?;
+        parts.replication.replicas.elected().in_sync = committed;
+        parts.replication.table_copies.begin(parts.runtime.clock.steady());
+        parts.tables.topics.renew(Some(i64::from(epoch.get())), parts.runtime.now_ms());
+        crate::restore::restore_from_log(&parts.tables, &parts.delivery, &parts.runtime);
+        parts.replication.role.lead();
+        master_services::start(&mut self.engines, &parts.engines, timers)?;
         tracing::info!(%epoch, %end, "this broker is master");
         Ok(())
     }
 
     fn follow(&mut self, own: BrokerId, epoch: Epoch, master: String) -> Result<(), RoleError> {
-        let broker = self.broker.clone();
+        let parts = self.parts.clone();
         tracing::info!(%epoch, master, "this broker becomes slave");
         // From here on requests are refused. The store refuses earlier requests when it follows.
-        broker.replication.role.follow(own.to_i64());
+        parts.replication.role.follow(own.to_i64());
         self.end_role();
-        broker.store.start_following()?;
+        parts.tables.store.start_following()?;
         // This broker no longer counts slaves, and waiting senders must ask the new master.
-        broker.replication.durability.depose();
-        forget_loss(&broker).map_err(RoleError::Note)?;
-        master_services::forget(&broker);
+        parts.replication.durability.depose();
+        forget_loss(&parts.tables, &parts.replication, &parts.runtime).map_err(RoleError::Note)?;
+        master_services::forget(&parts.delivery);
         // Answers wait for slaves as before: a send that has passed the role must not become a success now.
-        broker.replication.durability.set_lacks_replicas(false);
+        parts.replication.durability.set_lacks_replicas(false);
         {
-            let mut elected = broker.replication.replicas.elected();
+            let mut elected = parts.replication.replicas.elected();
             (elected.in_sync, elected.proposed) = Default::default();
         }
-        let (end, flushed) = (broker.store.followed(), broker.store.flushed());
-        let confirm = broker.store.confirmed().unwrap_or(end).min(end);
-        broker.store.set_confirmed(Some(confirm));
-        broker.replication.replicas.set_master(Some(master));
-        let settings = &broker.runtime.config.replication;
+        let (end, flushed) = (parts.tables.store.followed(), parts.tables.store.flushed());
+        let confirm = parts.tables.store.confirmed().unwrap_or(end).min(end);
+        parts.tables.store.set_confirmed(Some(confirm));
+        parts.replication.replicas.set_master(Some(master));
+        let settings = &parts.runtime.config.replication;
         let start = SlaveStart {
             handshake: Handshake {
                 broker_id: own,
                 is_from_last_file: settings.controller.is_from_last_file,
                 is_learner: settings.controller.is_learner,
             },
-            epochs: broker.replication.replicas.elected().epochs.clone(),
+            epochs: parts.replication.replicas.elected().epochs.clone(),
             end,
             flushed: flushed.min(end),
             confirm,
         };
         let config =
-            settings.of_elected_slave(&broker.runtime.config.store, broker.replication.durability.mode());
-        let machine = switch::Slave::new(config, start);
-        let shell = slave::Shell::new(broker.clone(), slave::Machine::OfElected(Box::new(machine)));
+            settings.of_elected_slave(&parts.runtime.config.store, parts.replication.durability.mode());
+        let shell = slave::Shell::new(parts.clone(), Slave::of_elected(config, start));
         let run = move |stopped| shell.run(stopped);
-        self.worker = Some(Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run)?);
+        self.worker = Some(Worker::start(&parts, (SupervisedWork::Follow, "ha-slave"), run)?);
         Ok(())
     }
 

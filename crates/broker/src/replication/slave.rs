@@ -1,7 +1,5 @@
 //! The thread `ha-slave`: connects to the master, takes its log, and reports how far it is.
 
-mod machine;
-
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -10,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use net::Stream;
 use replica::close::CloseReason;
+use replica::slave::{Slave, SlaveAction, SlaveEvent};
 use replica::slave_log::Attempt;
 use store::{AppendError, FlushOutcome, FollowError, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
+use wire::ha::Protocol;
 use wire::units::LogOffset;
 
 use super::files::EpochFile;
 use super::{Clock, positions};
-use crate::broker::Broker;
+use crate::parts::{Delivery, GroupParts, Sessions, Tables};
 use crate::replicas::MasterAddresses;
-pub(super) use machine::Machine;
-use machine::{Action, Event};
 
 /// Timeout of connecting, and of sending a report.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
@@ -54,8 +52,8 @@ struct Link {
 
 /// The thread's state.
 pub(super) struct Shell {
-    broker: Arc<Broker>,
-    machine: Machine,
+    parts: Arc<GroupParts>,
+    machine: Slave,
     clock: Clock,
     link: Option<Link>,
     wake_at_ms: Option<u64>,
@@ -71,7 +69,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(broker: Arc<Broker>, machine: Machine) -> Self {
+    pub(super) fn new(parts: Arc<GroupParts>, machine: Slave) -> Self {
         Self {
             machine,
             clock: Clock::start(),
@@ -81,9 +79,9 @@ impl Shell {
             epoch_file: EpochFile::default(),
             flushed: Arc::default(),
             is_flush_awaited: Arc::default(),
-            is_sync_flush: broker.replication.durability.waits_for_flush(),
+            is_sync_flush: parts.replication.durability.waits_for_flush(),
             unknown_at_ms: Some(MASTER_UNKNOWN_MS),
-            broker,
+            parts,
         }
     }
 
@@ -93,13 +91,13 @@ impl Shell {
             _ = stopped.changed() => {}
             () = self.follow() => {}
         }
-        self.step(Event::Stop).await;
+        self.step(SlaveEvent::Stop).await;
     }
 
     async fn follow(&mut self) {
-        let mut addresses = self.broker.replication.replicas.master();
+        let mut addresses = self.parts.replication.replicas.master();
         let address = self.master(&addresses.borrow_and_update());
-        self.step(Event::Master(address)).await;
+        self.step(SlaveEvent::Master(address)).await;
         let flushed = self.flushed.clone();
         let mut wakes = Wakes::default();
         let mut wake = tokio::time::interval(WAKE_INTERVAL);
@@ -107,25 +105,25 @@ impl Shell {
             let (clock, wake_at_ms) = (self.clock, self.wake_at_ms);
             tokio::select! {
                 _ = addresses.changed() => {
-                    self.broker.replication.replicas.upstream.forget();
+                    self.parts.replication.replicas.upstream.forget();
                     let address = self.master(&addresses.borrow_and_update());
-                    self.step(Event::Master(address)).await;
+                    self.step(SlaveEvent::Master(address)).await;
                 }
                 read = read(&mut self.link) => self.take(read).await,
                 () = flushed.notified() => {
-                    let end = self.broker.store.flushed();
-                    self.step(Event::Flushed(end)).await;
+                    let end = self.parts.tables.store.flushed();
+                    self.step(SlaveEvent::Flushed(end)).await;
                     // The flush may have taken too long, and more may have been appended meanwhile.
-                    if end < self.broker.store.appended() {
+                    if end < self.parts.tables.store.appended() {
                         self.await_flush();
                     }
                 }
                 () = clock.until(wake_at_ms) => {
                     self.wake_at_ms = None;
-                    self.step(Event::Timer).await;
+                    self.step(SlaveEvent::Timer).await;
                 }
                 _ = wake.tick() => {
-                    wakes.look(&self.broker);
+                    wakes.look(&self.parts.tables, &self.parts.sessions, &self.parts.delivery);
                     self.look_at_flush_mode().await;
                     self.note_unknown_master(addresses.borrow().ha.is_none());
                 }
@@ -135,38 +133,43 @@ impl Shell {
 
     /// Passes a change of the flush mode by the operator to the machine.
     async fn look_at_flush_mode(&mut self) {
-        let is_sync_flush = self.broker.replication.durability.waits_for_flush();
+        let is_sync_flush = self.parts.replication.durability.waits_for_flush();
         if std::mem::replace(&mut self.is_sync_flush, is_sync_flush) != is_sync_flush {
             if is_sync_flush {
                 self.await_flush();
             }
-            self.step(Event::SyncFlush(is_sync_flush)).await;
+            self.step(SlaveEvent::SyncFlush(is_sync_flush)).await;
         }
     }
 
     /// Logs that no master is known, after a long time.
     fn note_unknown_master(&mut self, is_unknown: bool) {
         let now_ms = self.clock.now_ms();
-        if !is_unknown || !self.broker.runtime.config.replication.master.is_empty() {
+        if !is_unknown || !self.parts.runtime.config.replication.master.is_empty() {
             self.unknown_at_ms = Some(now_ms + MASTER_UNKNOWN_MS);
         } else if self.unknown_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             self.unknown_at_ms = None;
-            let config = &self.broker.runtime.config;
+            let config = &self.parts.runtime.config;
             let text = "no name server knows its master: the master is down, or its brokerName, brokerClusterName or namesrvAddr differ";
             tracing::warn!(
                 name = config.broker_name,
                 cluster = config.broker_cluster_name,
                 "this slave follows nobody: {text}"
             );
-            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
+            self.parts.replication.replicas.upstream.note_trouble(text.to_owned());
         }
+    }
+
+    /// Whether controllers elected the master.
+    fn is_of_elected(&self) -> bool {
+        self.machine.protocol() == Protocol::Switch
     }
 
     /// Returns the address of the master's HA port.
     fn master(&self, known: &MasterAddresses) -> Option<String> {
-        let set = &self.broker.runtime.config.replication.master;
+        let set = &self.parts.runtime.config.replication.master;
         // In controller mode another broker may be the master tomorrow.
-        if set.is_empty() || self.machine.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
+        if set.is_empty() || self.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
     }
 
     /// Processes bytes read from the connection.
@@ -177,27 +180,27 @@ impl Shell {
             tracing::warn!("the connection to the master has ended");
             let text =
                 "the connection has ended; the master's log says why when it was the master that ended it";
-            self.broker.replication.replicas.upstream.note_trouble(text.to_owned());
+            self.parts.replication.replicas.upstream.note_trouble(text.to_owned());
             self.link = None;
-            return self.step(Event::Closed(attempt)).await;
+            return self.step(SlaveEvent::Closed(attempt)).await;
         };
-        self.broker.replication.replicas.upstream.note_read(bytes, self.broker.now_ms());
+        self.parts.replication.replicas.upstream.note_read(bytes, self.parts.runtime.now_ms());
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
         // A frame may end the connection, or replace it by a connection without received bytes.
         let is_same = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.attempt == attempt);
         while is_same(&self.link) {
-            let (frame, head_bytes) = match self.machine.decode(rest) {
+            let (frame, head_bytes) = match self.machine.protocol().decode_master(rest) {
                 Ok(None) => break,
                 Ok(Some(found)) => found,
                 Err(error) => {
-                    self.step(Event::Malformed(attempt, error)).await;
+                    self.step(SlaveEvent::Malformed(attempt, error)).await;
                     break;
                 }
             };
             let Some(bytes) = rest.split_off(..head_bytes + frame.body_bytes()) else { break };
-            self.step_with(Event::Frame(attempt, frame), &bytes[head_bytes..]).await;
+            self.step_with(SlaveEvent::Frame(attempt, frame), &bytes[head_bytes..]).await;
             unreported += bytes.len();
             if unreported >= REPORT_BYTES {
                 self.send_report().await;
@@ -207,7 +210,7 @@ impl Shell {
         let used = received.len() - rest.len();
         if used == 0 {
             // A master whose large frame takes long on its way is not silent.
-            self.step(Event::Part(attempt)).await;
+            self.step(SlaveEvent::Part(attempt)).await;
         }
         received.drain(..used);
         if let Some(link) = self.link.as_mut().filter(|link| link.attempt == attempt) {
@@ -216,13 +219,13 @@ impl Shell {
         self.send_report().await;
     }
 
-    async fn step(&mut self, event: Event) {
+    async fn step(&mut self, event: SlaveEvent) {
         self.step_with(event, &[]).await;
         self.send_report().await;
     }
 
     /// Passes an event to the state machine, and performs its actions. `body` is that of the frame in the event.
-    async fn step_with(&mut self, event: Event, body: &[u8]) {
+    async fn step_with(&mut self, event: SlaveEvent, body: &[u8]) {
         let mut actions = Vec::new();
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -231,41 +234,51 @@ impl Shell {
                 events.extend(self.perform(action, body).await);
             }
         }
-        self.broker.replication.replicas.set_follows(self.machine.is_following());
+        self.parts.replication.replicas.set_follows(self.machine.is_following());
     }
 
     /// Performs an action of the machine, and returns the resulting events.
-    async fn perform(&mut self, action: Action, body: &[u8]) -> Vec<Event> {
+    async fn perform(&mut self, action: SlaveAction, body: &[u8]) -> Vec<SlaveEvent> {
         match action {
-            Action::Connect(attempt, address) => {
-                let settled = (!self.machine.is_of_elected()).then(|| self.settled());
+            SlaveAction::Connect(attempt, address) => {
+                let settled = (!self.is_of_elected()).then(|| self.settled());
                 let connected = self.connect(attempt, &address).await;
-                if let (Some(Event::Settled(_, Some(record))), Event::Connected(_)) = (&settled, &connected) {
+                if let (
+                    Some(SlaveEvent::Settled { last_record: Some(record), .. }),
+                    SlaveEvent::Connected(_),
+                ) = (&settled, &connected)
+                {
                     let text = format!(
                         "it waits for the master's record at {}, where its own last one lies; while it waits, the master's log ends there",
                         record.start
                     );
-                    self.broker.replication.replicas.upstream.note_trouble(text);
+                    self.parts.replication.replicas.upstream.note_trouble(text);
                 }
                 return settled.into_iter().chain([connected]).collect();
             }
-            Action::Greet(attempt, bytes) => return self.write(attempt, &bytes).await.into_iter().collect(),
-            Action::Report(attempt, offset) => self.report = Some((attempt, offset)),
-            Action::Compare(at, bytes) => return vec![self.compare(at, &body[..bytes as usize])],
-            Action::Append(at, bytes) => return self.append(at, &body[body.len() - bytes as usize..]).await,
-            Action::CutIncomplete => return vec![Event::Cut(self.settle())],
-            Action::Cut(to) => return vec![self.cut(to)],
-            Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
-            Action::Consistent => self.broker.replication.role.agree(),
-            Action::Confirm(confirm) => self.broker.store.set_confirmed(Some(confirm)),
-            Action::Close(attempt, reason) => {
+            SlaveAction::Handshake(attempt, handshake) => {
+                return self.write(attempt, &handshake.encode()).await.into_iter().collect();
+            }
+            SlaveAction::Report(attempt, offset) => self.report = Some((attempt, offset)),
+            SlaveAction::Compare { at, bytes } => return vec![self.compare(at, &body[..bytes as usize])],
+            SlaveAction::Append { at, bytes } => {
+                return self.append(at, &body[body.len() - bytes as usize..]).await;
+            }
+            SlaveAction::CutIncomplete => return vec![SlaveEvent::Cut(self.settle())],
+            SlaveAction::Cut(to) => return vec![self.cut(to)],
+            SlaveAction::SaveEpochs(epochs) => {
+                self.epoch_file.save(&self.parts.tables, &self.parts.replication, &self.parts.runtime, epochs)
+            }
+            SlaveAction::Consistent => self.parts.replication.role.agree(),
+            SlaveAction::Confirm(confirm) => self.parts.tables.store.set_confirmed(Some(confirm)),
+            SlaveAction::Close(attempt, reason) => {
                 tracing::warn!(%reason, "the connection to the master is closed");
                 if reason != CloseReason::LogFailed {
-                    self.broker.replication.replicas.upstream.note_trouble(reason.to_string());
+                    self.parts.replication.replicas.upstream.note_trouble(reason.to_string());
                 }
                 self.link.take_if(|link| link.attempt == attempt);
             }
-            Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+            SlaveAction::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
         }
         Vec::new()
     }
@@ -273,7 +286,7 @@ impl Shell {
     /// Drops the beginning of a record at the log's end, which never becomes durable alone. With sync flush the
     /// machine learns when the rest is on disk. Returns the end of the log.
     fn settle(&self) -> LogOffset {
-        let end = self.broker.store.drop_unfinished();
+        let end = self.parts.tables.store.drop_unfinished();
         if self.is_sync_flush {
             self.await_flush();
         }
@@ -281,39 +294,41 @@ impl Shell {
     }
 
     /// Settles the log before a connection to a master without epochs, and finds its last record.
-    fn settled(&self) -> Event {
+    fn settled(&self) -> SlaveEvent {
         let end = self.settle();
-        match self.broker.store.last_record_range() {
-            Ok(last_record) => Event::Settled(end, last_record),
+        match self.parts.tables.store.last_record_range() {
+            Ok(last_record) => SlaveEvent::Settled { end, last_record },
             Err(error) => {
                 tracing::error!(%error, "the last record of the log cannot be read before the master is followed");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
-                Event::LogFailed
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
+                SlaveEvent::LogFailed
             }
         }
     }
 
     /// Compares a master's bytes with the log.
-    fn compare(&self, at: LogOffset, bytes: &[u8]) -> Event {
-        match self.broker.store.first_difference(at, bytes) {
-            Ok(differs_at) => Event::Compared(differs_at),
+    fn compare(&self, at: LogOffset, bytes: &[u8]) -> SlaveEvent {
+        match self.parts.tables.store.first_difference(at, bytes) {
+            Ok(differs_at) => SlaveEvent::Compared(differs_at),
             Err(error) => {
                 tracing::error!(%at, %error, "the log cannot be compared with what the master sent");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
-                Event::LogFailed
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
+                SlaveEvent::LogFailed
             }
         }
     }
 
     /// Cuts the log behind the part that the master has too.
-    fn cut(&self, to: LogOffset) -> Event {
-        let store = &self.broker.store;
+    fn cut(&self, to: LogOffset) -> SlaveEvent {
+        let store = &self.parts.tables.store;
         let end = store.appended();
         // Before the log is cut: a crash in between only has messages delivered again.
-        if let Err(error) = positions::lower(&self.broker, to) {
+        if let Err(error) =
+            positions::lower(&self.parts.tables, &self.parts.delivery, &self.parts.runtime, to)
+        {
             tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-            self.broker.replication.replicas.upstream.note_trouble(error.to_string());
-            return Event::LogFailed;
+            self.parts.replication.replicas.upstream.note_trouble(error.to_string());
+            return SlaveEvent::LogFailed;
         }
         match store.truncate(to) {
             Ok(()) => {
@@ -322,18 +337,18 @@ impl Shell {
                 // which waiting would be useless.
                 self.is_flush_awaited.store(false, Ordering::Release);
                 self.await_flush();
-                Event::Cut(to)
+                SlaveEvent::Cut(to)
             }
             Err(error) => {
                 tracing::error!(%to, %error, "the log cannot be cut to what the master has");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
-                Event::LogFailed
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
+                SlaveEvent::LogFailed
             }
         }
     }
 
-    async fn connect(&mut self, attempt: Attempt, address: &str) -> Event {
-        let tls = &self.broker.runtime.config.replication.tls;
+    async fn connect(&mut self, attempt: Attempt, address: &str) -> SlaveEvent {
+        let tls = &self.parts.runtime.config.replication.tls;
         let connect = async {
             let stream = TcpStream::connect(address).await?;
             let _ = stream.set_nodelay(true);
@@ -343,29 +358,29 @@ impl Shell {
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 tracing::info!(master = address, "connected to the master");
-                self.broker.replication.replicas.upstream.note_trouble(String::new());
+                self.parts.replication.replicas.upstream.note_trouble(String::new());
                 self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
-                Event::Connected(attempt)
+                SlaveEvent::Connected(attempt)
             }
             Err(error) => {
                 tracing::warn!(master = address, %error, "the master cannot be reached; it is tried again");
-                self.broker
+                self.parts
                     .replication
                     .replicas
                     .upstream
                     .note_trouble(format!("it cannot be reached: {error}"));
-                Event::Closed(attempt)
+                SlaveEvent::Closed(attempt)
             }
         }
     }
 
-    async fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<Event> {
+    async fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<SlaveEvent> {
         // Bytes whose epoch the file does not name would count as those of another epoch after a restart.
-        if !self.epoch_file.retry(&self.broker) {
-            return vec![Event::Appended(self.broker.store.followed()), Event::LogFailed];
+        if !self.epoch_file.retry(&self.parts.tables, &self.parts.runtime) {
+            return vec![SlaveEvent::Appended(self.parts.tables.store.followed()), SlaveEvent::LogFailed];
         }
-        let appended = append_with_room(&self.broker.store, at, body).await;
-        let end = Event::Appended(self.broker.store.followed());
+        let appended = append_with_room(&self.parts.tables.store, at, body).await;
+        let end = SlaveEvent::Appended(self.parts.tables.store.followed());
         match appended {
             Ok(()) => {
                 if self.is_sync_flush {
@@ -375,8 +390,8 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%error, "what the master sent cannot be appended");
-                self.broker.replication.replicas.upstream.note_trouble(error.to_string());
-                vec![end, Event::LogFailed]
+                self.parts.replication.replicas.upstream.note_trouble(error.to_string());
+                vec![end, SlaveEvent::LogFailed]
             }
         }
     }
@@ -394,21 +409,21 @@ impl Shell {
             }
             notify.notify_one();
         };
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         store.when_flushed(store.appended(), Box::new(done));
     }
 
     /// Sends the newest report, which replaces earlier reports.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
-        self.broker.replication.replicas.upstream.note_written(self.broker.now_ms());
-        if let Some(closed) = self.write(attempt, &self.machine.report(offset)).await {
+        self.parts.replication.replicas.upstream.note_written(self.parts.runtime.now_ms());
+        if let Some(closed) = self.write(attempt, &self.machine.protocol().encode_report(offset)).await {
             Box::pin(self.step_with(closed, &[])).await;
         }
     }
 
     /// Writes to the connection of an attempt; returns its end when that fails.
-    async fn write(&mut self, attempt: Attempt, bytes: &[u8]) -> Option<Event> {
+    async fn write(&mut self, attempt: Attempt, bytes: &[u8]) -> Option<SlaveEvent> {
         let link = self.link.as_mut().filter(|link| link.attempt == attempt)?;
         let write = async {
             link.stream.write_all(bytes).await?;
@@ -419,7 +434,7 @@ impl Shell {
             return None;
         }
         self.link = None;
-        Some(Event::Closed(attempt))
+        Some(SlaveEvent::Closed(attempt))
     }
 }
 
@@ -457,16 +472,15 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn look(&mut self, broker: &Arc<Broker>) {
-        let end = broker.store.visible();
-        if std::mem::replace(&mut self.seen, end) == end || broker.sessions.poll_timeouts.earliest().is_none()
-        {
+    fn look(&mut self, tables: &Tables, sessions: &Sessions, delivery: &Delivery) {
+        let end = tables.store.visible();
+        if std::mem::replace(&mut self.seen, end) == end || sessions.poll_timeouts.earliest().is_none() {
             return;
         }
-        for topic in broker.tables.topics.all() {
+        for topic in tables.topics.all() {
             for (_, queue) in topic.opened() {
                 if queue.suspended.is_waited_on() {
-                    broker.wake(&queue);
+                    delivery.wake(&queue);
                 }
             }
         }

@@ -35,7 +35,7 @@ fn check(lose: impl FnOnce(&std::path::Path), old: (i32, i32, i32)) {
     lose(&path);
     let fixture = fixture.killed();
     assert_eq!(found(&fixture, "New"), None);
-    restore(&fixture.broker).unwrap();
+    restore(&fixture.broker.tables, &fixture.broker.delivery, &fixture.broker.runtime).unwrap();
     assert_eq!(found(&fixture, "New"), Some((8, 8, READ_WRITE)));
     assert_eq!(found(&fixture, "%RETRY%G"), Some((1, 1, READ_WRITE)));
     assert_eq!(found(&fixture, "%DLQ%G"), Some((1, 1, READ_WRITE)));
@@ -75,14 +75,14 @@ fn a_deleted_topic_stays_deleted_as_long_as_the_table_is_whole() {
     let fixture = grown();
     fixture.broker.tables.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 4);
     let fixture = fixture.reopened();
-    restore(&fixture.broker).unwrap();
+    restore(&fixture.broker.tables, &fixture.broker.delivery, &fixture.broker.runtime).unwrap();
     assert_eq!(found(&fixture, "New"), None);
 }
 
 #[test]
 fn a_new_store_gets_no_topics() {
     let fixture = Fixture::new();
-    restore(&fixture.broker).unwrap();
+    restore(&fixture.broker.tables, &fixture.broker.delivery, &fixture.broker.runtime).unwrap();
     assert!(fixture.broker.tables.topics.all().next().is_none());
     assert!(!fixture.config_path("topics.json").exists());
 }
@@ -99,7 +99,7 @@ fn a_topic_with_queues_of_batches_gets_such_again() {
     fixture.broker.store.close().unwrap();
     std::fs::remove_file(fixture.config_path("topics.json")).unwrap();
     let fixture = fixture.killed();
-    restore(&fixture.broker).unwrap();
+    restore(&fixture.broker.tables, &fixture.broker.delivery, &fixture.broker.runtime).unwrap();
     let topic = fixture.broker.tables.topics.find("B").unwrap();
     assert!(topic.batched && topic.config.read_queue_nums == 2);
     assert_eq!(fixture.messages("B", 1).len(), 1);
@@ -116,7 +116,7 @@ fn a_lost_table_of_groups_hides_no_group_that_has_offsets() {
         fixture.broker.tables.offsets.commit("New", "T", 0, 0);
         fixture.broker.tables.offsets.commit("CID_RMQ_SYS_X", "T", 0, 0);
         fixture.broker.store.close().unwrap();
-        crate::save::save(&fixture.broker);
+        crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
         let path = fixture.config_path("subscriptionGroup.json");
         std::fs::write(fixture.config_path("subscriptionGroup.json.bak"), before).unwrap();
         if copy {
@@ -126,7 +126,7 @@ fn a_lost_table_of_groups_hides_no_group_that_has_offsets() {
         }
         let fixture = fixture.killed();
         assert!(fixture.broker.tables.groups.find("New").is_none());
-        restore(&fixture.broker).unwrap();
+        restore(&fixture.broker.tables, &fixture.broker.delivery, &fixture.broker.runtime).unwrap();
         assert!(
             fixture.broker.tables.groups.find("New").is_some()
                 && fixture.broker.tables.groups.find("Old").is_some()

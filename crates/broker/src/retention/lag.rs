@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use wire::body::MessageModel;
 use wire::units::{LogOffset, QueueOffset};
 
-use crate::broker::Broker;
 use crate::names::{self, is_light};
+use crate::parts::{Delivery, Runtime, Sessions};
 use crate::pop::REVIVE_GROUP;
 
 /// Backlog of a group in a queue.
@@ -36,36 +36,43 @@ impl Lags {
     /// pending checkpoints, and undelivered delayed and timed messages count too. Groups in broadcast mode do not
     /// count, because their clients store the offsets. Groups without offsets do not count, nor do deleted groups
     /// with remaining offsets.
-    pub(super) fn of(broker: &Broker) -> Self {
+    pub(super) fn of(sessions: &Sessions, delivery: &Delivery, runtime: &Runtime) -> Self {
         let mut lags = Vec::new();
         let counts = |topic: &str, group: &str| {
-            broker.sessions.clients.message_model(group) != Some(MessageModel::Broadcasting)
-                && (broker.tables.topics.find(topic).is_some() || is_light(topic))
-                && (broker.tables.groups.find(group).is_some() || names::is_system_group(group))
+            sessions.clients.message_model(group) != Some(MessageModel::Broadcasting)
+                && (delivery.tables.topics.find(topic).is_some() || is_light(topic))
+                && (delivery.tables.groups.find(group).is_some() || names::is_system_group(group))
         };
-        for (key, queue_id, first) in broker.delivery.pops.pending() {
+        for (key, queue_id, first) in delivery.pops.pending() {
             let owner = key.split_once('@').filter(|(topic, group)| counts(topic, group));
-            let lag = owner.and_then(|(topic, group)| lag(broker, group, topic, queue_id, first));
+            let lag =
+                owner.and_then(|(topic, group)| lag(&delivery.tables.store, group, topic, queue_id, first));
             lags.extend(lag.map(|lag| Lag { may_be_done: true, ..lag }));
         }
-        for (key, queues) in broker.tables.offsets.table().offset_table {
+        for (key, queues) in delivery.tables.offsets.table().offset_table {
             let Some((topic, group)) = key.split_once('@').filter(|(topic, group)| counts(topic, group))
             else {
                 continue;
             };
             // The offset of `REVIVE_GROUP` is that of the last record processed, not that of the next one.
             let done = i64::from(group == REVIVE_GROUP);
-            let lag = |(queue_id, offset)| lag(broker, group, topic, queue_id, offset + done);
+            let lag = |(queue_id, offset)| lag(&delivery.tables.store, group, topic, queue_id, offset + done);
             lags.extend(queues.into_iter().filter_map(lag));
         }
-        for level in 1..=broker.delay_levels() {
+        for level in 1..=runtime.delay_levels() {
             let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");
-            lags.extend(lag(broker, group, topic, level - 1, broker.delivery.schedule.offset(level)));
+            lags.extend(lag(
+                &delivery.tables.store,
+                group,
+                topic,
+                level - 1,
+                delivery.schedule.offset(level),
+            ));
         }
-        if broker.runtime.config.timers.enabled {
+        if runtime.config.timers.enabled {
             // Messages in the wheel do not count: they are rolled before they are too old, see `Timers::files` and `timed`.
-            let next = broker.delivery.timer.queue_offset.load(Ordering::Relaxed);
-            lags.extend(lag(broker, "timed messages", names::TIMER_TOPIC, 0, next));
+            let next = delivery.timer.queue_offset.load(Ordering::Relaxed);
+            lags.extend(lag(&delivery.tables.store, "timed messages", names::TIMER_TOPIC, 0, next));
         }
         Self(lags)
     }
@@ -92,10 +99,10 @@ impl Lags {
     }
 
     /// Number of messages each group has lost, because its queues now begin behind them.
-    pub(super) fn lost(&self, broker: &Broker) -> BTreeMap<&str, u64> {
+    pub(super) fn lost(&self, store: &store::Store) -> BTreeMap<&str, u64> {
         let mut lost = BTreeMap::new();
         for lag in self.0.iter().filter(|lag| !lag.may_be_done) {
-            let queue = broker.store.find_queue(&lag.topic, lag.queue_id);
+            let queue = store.find_queue(&lag.topic, lag.queue_id);
             let count = queue.map_or(0, |queue| queue.min().get().saturating_sub(lag.from));
             if count > 0 {
                 *lost.entry(lag.group.as_str()).or_default() += count;
@@ -105,8 +112,8 @@ impl Lags {
     }
 }
 
-fn lag(broker: &Broker, group: &str, topic: &str, queue_id: i32, offset: i64) -> Option<Lag> {
-    let queue = broker.store.find_queue(topic, queue_id)?;
+fn lag(store: &store::Store, group: &str, topic: &str, queue_id: i32, offset: i64) -> Option<Lag> {
+    let queue = store.find_queue(topic, queue_id)?;
     let from = QueueOffset::from_i64(offset)?.max(queue.min());
     let at = match queue.next_message(from, queue.max()) {
         Ok(next) => next?.1.log_offset,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use store::{Reason, Retained};
 
 use super::lag::Lags;
-use crate::broker::Broker;
+use crate::parts::Runtime;
 
 /// The broker warns when the disk will be full within this many milliseconds.
 const SOON_MS: i64 = 24 * 3_600_000;
@@ -32,7 +32,7 @@ fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
 }
 
 /// Logs the deletions of a round of retention, the groups that lost messages, and the group that prevents deletions.
-pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) {
+pub(super) fn round(store: &store::Store, runtime: &Runtime, done: &Retained, lags: &Lags, now_ms: i64) {
     let verdict = &done.verdict;
     let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();
     if !verdict.remove.is_empty() {
@@ -42,15 +42,14 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
         tracing::info!(expired, for_space, for_bytes, from, min, "commit log files deleted");
     }
     if verdict.drops_unconsumed {
-        for (group, messages) in lags.lost(broker).into_iter().take(GROUPS_NAMED) {
+        for (group, messages) in lags.lost(store).into_iter().take(GROUPS_NAMED) {
             tracing::warn!(group, messages, "messages a group has not consumed were deleted to make room");
         }
     }
     let oldest = lags.oldest().filter(|_| verdict.kept_for_consumers);
     let named = oldest.map(|lag| format!("{} {}/{}", lag.group, lag.topic, lag.queue_id));
-    *broker.runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) =
-        named.unwrap_or_default();
-    let mut warned = broker.runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    *runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) = named.unwrap_or_default();
+    let mut warned = runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
     if is_due(&mut warned.kept_ms, verdict.kept_for_consumers, now_ms)
         && let Some(lag) = lags.oldest()
     {
@@ -66,15 +65,15 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
 }
 
 /// Records the size of the commit log, and warns when the disk will be full within a day.
-pub(super) fn forecast(broker: &Broker, now_ms: i64) {
-    let held = broker.store.appended().since(broker.store.min());
-    broker.runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
-    let full_in_ms = full_in_ms(broker);
-    let mut warned = broker.runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn forecast(store: &store::Store, runtime: &Runtime, now_ms: i64) {
+    let held = store.appended().since(store.min());
+    runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
+    let full_in_ms = full_in_ms(store, runtime);
+    let mut warned = runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
     let soon = full_in_ms.filter(|time| *time < SOON_MS);
     if is_due(&mut warned.full_soon_ms, soon.is_some(), now_ms) {
         let minutes = soon.unwrap_or(0) / 60_000;
-        let room_bytes = broker.store.space().room(&broker.runtime.config.retention);
+        let room_bytes = store.space().room(&runtime.config.retention);
         tracing::warn!(
             minutes,
             room_bytes,
@@ -84,28 +83,25 @@ pub(super) fn forecast(broker: &Broker, now_ms: i64) {
 }
 
 /// Returns the milliseconds until sends will be refused if the log grows as in the last hour.
-fn full_in_ms(broker: &Broker) -> Option<i64> {
-    let room = broker.store.space().room(&broker.runtime.config.retention);
-    broker.runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
+fn full_in_ms(store: &store::Store, runtime: &Runtime) -> Option<i64> {
+    let room = store.space().room(&runtime.config.retention);
+    runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
 }
 
 /// The entries of the broker's runtime status about the disk, and the number of messages that were given up
 /// (`DefaultMessageStore.getRuntimeInfo`, `BrokerStats`).
-pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
-    let space = broker.store.space();
+pub(crate) fn status(store: &store::Store, runtime: &Runtime) -> BTreeMap<String, String> {
+    let space = store.space();
     let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
-    let held_by = broker.runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let held_by = runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut table = BTreeMap::from([
         ("commitLogDiskRatio".to_owned(), ratio(space.log_percent())),
         ("consumeQueueDiskRatio".to_owned(), ratio(space.queue_percent())),
-        ("commitLogMinOffset".to_owned(), broker.store.min().to_string()),
-        ("commitLogMaxOffset".to_owned(), broker.store.appended().to_string()),
+        ("commitLogMinOffset".to_owned(), store.min().to_string()),
+        ("commitLogMaxOffset".to_owned(), store.appended().to_string()),
         ("retentionHeldBy".to_owned(), held_by),
         ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
-        (
-            "undeliveredMessages".to_owned(),
-            broker.runtime.retention.undelivered.load(Ordering::Relaxed).to_string(),
-        ),
+        ("undeliveredMessages".to_owned(), runtime.retention.undelivered.load(Ordering::Relaxed).to_string()),
     ]);
     let each = space.log.iter();
     table.extend(each.map(|(path, usage)| {
@@ -119,7 +115,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
         "commitLogDirCapacity".to_owned(),
         format!("Total : {}, Free : {}.", size(total), size(free)),
     );
-    if let Some(time) = full_in_ms(broker) {
+    if let Some(time) = full_in_ms(store, runtime) {
         table.insert("commitLogDiskFullInSeconds".to_owned(), (time / 1000).to_string());
     }
     table

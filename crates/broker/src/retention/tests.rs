@@ -28,7 +28,7 @@ fn min(fixture: &Fixture, topic: &str) -> u64 {
 }
 
 fn clean_later(fixture: &Fixture) {
-    clean(&fixture.broker, LATER_MS, 4);
+    clean(&fixture.broker.retention_parts(), LATER_MS, 4);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
     consumed(&fixture, "slow", "T", 25);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
-    let lags = Lags::of(&fixture.broker);
+    let lags = Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime);
     let oldest = lags.oldest().unwrap();
     assert_eq!((oldest.group.as_str(), oldest.from, lags.firsts()[&("T", 0)].get()), ("slow", 25, 25));
     consumed(&fixture, "slow", "T", 55);
@@ -68,7 +68,13 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
     // A deleted group protects no messages.
     fixture.broker.tables.offsets.forget_group("fast");
     clean_later(&fixture);
-    assert_eq!((min(&fixture, "T"), Lags::of(&fixture.broker).first()), (50, None));
+    assert_eq!(
+        (
+            min(&fixture, "T"),
+            Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime).first()
+        ),
+        (50, None)
+    );
     assert_eq!(fixture.messages("T", 0).len(), 5);
 }
 
@@ -129,7 +135,10 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     consumed(&fixture, "b", "T", 0);
     // The offset belongs to a topic that does not exist.
     consumed(&fixture, "g", "Gone", 0);
-    assert_eq!(Lags::of(&fixture.broker).first(), None);
+    assert_eq!(
+        Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime).first(),
+        None
+    );
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
 }
@@ -148,11 +157,11 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
         });
         fill(&fixture, "T", 35);
         consumed(&fixture, "slow", "T", 2);
-        let lags = Lags::of(&fixture.broker);
+        let lags = Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime);
         clean_later(&fixture);
         assert_eq!(min(&fixture, "T"), expected, "{policy:?}");
         if policy == Unconsumed::Protect {
-            assert_eq!(lags.lost(&fixture.broker).get("slow"), Some(&lost));
+            assert_eq!(lags.lost(&fixture.broker.store).get("slow"), Some(&lost));
         }
     }
 }
@@ -175,24 +184,34 @@ fn a_topic_with_a_time_of_its_own_begins_later() {
     fill(&fixture, "Short", 5);
     fill(&fixture, "Long", 5);
     reserve_an_hour(&fixture, "Short");
-    let now_ms = fixture.broker.now_ms();
-    topics::expire(&fixture.broker, now_ms);
+    let now_ms = fixture.broker.runtime.now_ms();
+    topics::expire(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime, now_ms);
     assert_eq!(min(&fixture, "Short"), 0);
     consumed(&fixture, "g", "Short", 3);
-    topics::expire(&fixture.broker, now_ms + 3_600_001);
+    topics::expire(
+        &fixture.broker.sessions,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        now_ms + 3_600_001,
+    );
     assert_eq!(min(&fixture, "Short"), 3);
     consumed(&fixture, "g", "Short", 5);
-    topics::expire(&fixture.broker, now_ms + 3_600_001);
+    topics::expire(
+        &fixture.broker.sessions,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        now_ms + 3_600_001,
+    );
     assert_eq!((min(&fixture, "Short"), min(&fixture, "Long")), (5, 0));
 }
 
 #[test]
 fn topics_with_a_time_of_their_own_are_looked_at_once_a_minute_or_when_an_operator_asks() {
     let fixture = Fixture::new();
-    let later_ms = fixture.broker.now_ms() + 2 * 3_600_000;
+    let later_ms = fixture.broker.runtime.now_ms() + 2 * 3_600_000;
     let begins = |now_ms: i64| {
         fill(&fixture, "T", 1);
-        clean(&fixture.broker, now_ms, 4);
+        clean(&fixture.broker.retention_parts(), now_ms, 4);
         min(&fixture, "T")
     };
     assert_eq!(begins(later_ms - topics::PAUSE_MS), 0);
@@ -200,7 +219,7 @@ fn topics_with_a_time_of_their_own_are_looked_at_once_a_minute_or_when_an_operat
     assert_eq!(begins(later_ms), 2);
     assert_eq!(begins(later_ms + topics::PAUSE_MS - 1), 2);
     assert_eq!(begins(later_ms + topics::PAUSE_MS), 4);
-    delete_expired_log(&fixture.broker);
+    delete_expired_log(&fixture.broker.runtime);
     assert_eq!(begins(later_ms + topics::PAUSE_MS + 1), 5);
     // The clock was set back.
     assert_eq!(begins(later_ms), 6);
@@ -216,7 +235,7 @@ fn the_first_offset_of_a_queue_is_that_of_the_slowest_group() {
         consumed(&fixture, group, "T", offset);
     }
     consumed(&fixture, "a", "U", 0);
-    let lags = Lags::of(&fixture.broker);
+    let lags = Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime);
     let firsts = lags.firsts();
     assert_eq!((firsts[&("T", 0)].get(), firsts[&("U", 0)].get()), (1, 0));
     assert_eq!((firsts.len(), firsts.get(&("T", 1))), (2, None));
@@ -227,15 +246,15 @@ fn an_operator_can_ask_for_it_at_any_hour() {
     // Independent of how full the real disk is.
     let fixture = Fixture::with(|config| config.retention.expire_at = UsageLimit::FreeBytes(0));
     fill(&fixture, "T", 25);
-    clean(&fixture.broker, LATER_MS, 12);
+    clean(&fixture.broker.retention_parts(), LATER_MS, 12);
     assert_eq!(min(&fixture, "T"), 0);
-    delete_expired_log(&fixture.broker);
-    clean(&fixture.broker, LATER_MS, 12);
+    delete_expired_log(&fixture.broker.runtime);
+    clean(&fixture.broker.retention_parts(), LATER_MS, 12);
     assert_eq!(
         (min(&fixture, "T"), fixture.broker.runtime.retention.asked.load(Ordering::Relaxed)),
         (20, 19)
     );
-    clean_expired_queues(&fixture.broker);
+    clean_expired_queues(&fixture.broker.runtime);
 }
 
 #[test]
@@ -248,8 +267,8 @@ fn queues_of_topics_nobody_has_configured_go() {
         let change = TopicChange::Remove(topic.to_owned());
         fixture.broker.tables.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
     }
-    clean_unused_topics(&fixture.broker);
-    requests::remove_unused_topics(&fixture.broker);
+    clean_unused_topics(&fixture.broker.runtime);
+    requests::remove_unused_topics(&fixture.broker.tables);
     let held = |topic| fixture.broker.store.find_queue(topic, 0).is_some();
     assert!(!held("Gone"));
     assert!(held("Kept") && held("%RETRY%g") && held(names::SCHEDULE_TOPIC) && held("%LMQ%light"));
@@ -267,7 +286,11 @@ fn light_queues_hold_up_files_too() {
         .remove(0)
         .unwrap();
     consumed(&fixture, "%LMQ%group", "%LMQ%light", 15);
-    assert!(Lags::of(&fixture.broker).first().is_some());
+    assert!(
+        Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime)
+            .first()
+            .is_some()
+    );
     clean_later(&fixture);
     let queue = fixture.broker.store.find_queue("%LMQ%light", 0).unwrap();
     assert_eq!(queue.min().get(), 10);
@@ -277,11 +300,11 @@ fn light_queues_hold_up_files_too() {
 fn over_the_warning_level_senders_are_told_how_full_it_is() {
     let fixture = Fixture::with(|config| config.retention.refuse_at = UsageLimit::FreeBytes(u64::MAX));
     fixture.put("T", 0, b"before", b"");
-    assert_eq!(watch(&fixture.broker), Level::Refuse);
-    let refused = fixture.broker.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
+    assert_eq!(watch(&fixture.broker.store, &fixture.broker.runtime), Level::Refuse);
+    let refused = fixture.broker.delivery.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
     let PutError::Append(error) = refused else { panic!("{refused}") };
     assert!(matches!(error, AppendError::DiskFull { .. }));
-    let refusal = not_stored(&fixture.broker, &error);
+    let refusal = not_stored(&fixture.broker.store, &error);
     assert_eq!(refusal.code, response::SERVICE_NOT_AVAILABLE);
     let space = fixture.broker.store.space();
     let ratio = format!("{:5.2}", space.log_percent() as f64 / 100.0);
@@ -290,7 +313,7 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     );
     assert!(refusal.remark.starts_with(&start), "{}", refusal.remark);
     assert_eq!(fixture.messages("T", 0).len(), 1);
-    let table = status(&fixture.broker);
+    let table = status(&fixture.broker.store, &fixture.broker.runtime);
     assert_eq!(table["sendsRefusedForSpace"], "true");
     assert_eq!(table["commitLogDiskRatio"], format!("{}", space.log_percent() as f64 / 100.0));
     let log = fixture.broker.runtime.config.store.commit_log.display();
@@ -306,8 +329,8 @@ fn the_engine_deletes_and_gives_space_back() {
         config.clean_resource_interval_ms = 100;
     });
     fill(&fixture, "T", 35);
-    let mut deletion = Deletion::new(fixture.broker.clone());
-    let mut now_ms = fixture.broker.now_ms();
+    let mut deletion = Deletion::new(fixture.broker.retention_parts());
+    let mut now_ms = fixture.broker.runtime.now_ms();
     let mut waited = 0;
     for _ in 0..100 {
         deletion.round(now_ms);
@@ -325,17 +348,17 @@ fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() 
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
     let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
     timer.pending.store(1, Ordering::Relaxed);
-    clean(&fixture.broker, now_ms + 71 * HOUR_MS, 4);
+    clean(&fixture.broker.retention_parts(), now_ms + 71 * HOUR_MS, 4);
     assert_eq!(min(&fixture, "T"), 0);
     // The timer is late, so overdue messages are being delivered.
     timer.read_ms.store(now_ms + 73 * HOUR_MS - 61_000, Ordering::Relaxed);
-    clean(&fixture.broker, now_ms + 73 * HOUR_MS, 4);
+    clean(&fixture.broker.retention_parts(), now_ms + 73 * HOUR_MS, 4);
     assert_eq!(min(&fixture, "T"), 0);
     timer.read_ms.store(now_ms + 73 * HOUR_MS, Ordering::Relaxed);
-    clean(&fixture.broker, now_ms + 73 * HOUR_MS, 4);
+    clean(&fixture.broker.retention_parts(), now_ms + 73 * HOUR_MS, 4);
     assert_eq!(min(&fixture, "T"), 30);
 }
 
@@ -345,15 +368,15 @@ fn without_timed_messages_files_go_by_their_age_alone() {
     let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
     let timer = &fixture.broker.delivery.timer;
     fill(&fixture, "T", 35);
-    let now_ms = fixture.broker.now_ms() + 13 * HOUR_MS;
+    let now_ms = fixture.broker.runtime.now_ms() + 13 * HOUR_MS;
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
     timer.read_ms.store(now_ms, Ordering::Relaxed);
     // The latest slot counts even if the number of pending messages is wrong.
     timer.last_ms.store(now_ms, Ordering::Relaxed);
-    clean(&fixture.broker, now_ms, 4);
+    clean(&fixture.broker.retention_parts(), now_ms, 4);
     assert_eq!(min(&fixture, "T"), 0);
     timer.last_ms.store(now_ms - 1, Ordering::Relaxed);
-    clean(&fixture.broker, now_ms, 4);
+    clean(&fixture.broker.retention_parts(), now_ms, 4);
     assert_eq!(min(&fixture, "T"), 30);
 }
 

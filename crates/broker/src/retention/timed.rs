@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use store::Unconsumed;
 
-use crate::broker::Broker;
+use crate::parts::{Delivery, Runtime};
 
 /// Milliseconds behind the clock from which on the timer counts as late.
 const BEHIND_MS: i64 = 60_000;
@@ -13,8 +13,8 @@ const BEHIND_MS: i64 = 60_000;
 /// messages are pending. Then it is at least twice the longest time a record stays in the wheel, which was half of
 /// `fileReservedTime` when the messages were added. While overdue messages are being delivered, no file expires by
 /// age. With `timerStopDequeue` they are not delivered, and files expire.
-pub(super) fn reserved_ms(broker: &Broker, now_ms: i64) -> i64 {
-    let (settings, timer) = (&broker.runtime.config.retention, &broker.delivery.timer);
+pub(super) fn reserved_ms(delivery: &Delivery, runtime: &Runtime, now_ms: i64) -> i64 {
+    let (settings, timer) = (&runtime.config.retention, &delivery.timer);
     // Zero when timed messages are disabled, and until the timer is recovered.
     let read_ms = timer.read_ms.load(Ordering::Acquire);
     // The latest slot is checked besides the count, which is too low when a message was cancelled twice.
@@ -23,7 +23,7 @@ pub(super) fn reserved_ms(broker: &Broker, now_ms: i64) -> i64 {
         return settings.reserved_ms;
     }
     let is_late = read_ms > 0 && now_ms.saturating_sub(read_ms) > BEHIND_MS;
-    if is_late && !broker.runtime.config.timers.stop_dequeue && settings.unconsumed != Unconsumed::Drop {
+    if is_late && !runtime.config.timers.stop_dequeue && settings.unconsumed != Unconsumed::Drop {
         return i64::MAX;
     }
     let window_ms = timer.window_ms.load(Ordering::Acquire);

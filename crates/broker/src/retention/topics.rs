@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::lag::Lags;
 use super::protects;
-use crate::broker::Broker;
+use crate::parts::{Delivery, Runtime, Sessions};
 use crate::topics::Topic;
 
 /// Name of the attribute for the retention time in hours.
@@ -17,32 +17,36 @@ pub(super) const RESERVE_TIME: &str = "reserve.time";
 pub(super) const PAUSE_MS: i64 = 60_000;
 
 /// Expires messages of such topics, unless that was done within the last [`PAUSE_MS`].
-pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
-    let last = &broker.runtime.retention.topics_ms;
+pub(super) fn expire_when_due(sessions: &Sessions, delivery: &Delivery, runtime: &Runtime, now_ms: i64) {
+    let last = &runtime.retention.topics_ms;
     // The difference is absolute, so that a clock that was set back does not delay the check.
     if now_ms.abs_diff(last.load(Ordering::Acquire)) >= PAUSE_MS.unsigned_abs() {
         // Stored before the check, so that an operator's request during the check makes another one due.
         last.store(now_ms, Ordering::Release);
-        expire(broker, now_ms);
+        expire(sessions, delivery, runtime, now_ms);
     }
 }
 
 /// Expires messages of such topics: moves the minimum offset of their queues behind too old messages.
-pub(super) fn expire(broker: &Broker, now_ms: i64) {
+pub(super) fn expire(sessions: &Sessions, delivery: &Delivery, runtime: &Runtime, now_ms: i64) {
     let topics: Vec<_> =
-        broker.tables.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
+        delivery.tables.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
     if topics.is_empty() {
         return;
     }
-    let lags = if protects(broker) { Lags::of(broker) } else { Lags::default() };
+    let lags = if protects(&delivery.tables.store, runtime) {
+        Lags::of(sessions, delivery, runtime)
+    } else {
+        Lags::default()
+    };
     let firsts = lags.firsts();
     for (reserved_ms, topic) in topics {
         let before_ms = now_ms.saturating_sub(reserved_ms);
         for queue_id in 0..topic.queue_count() {
-            let Some(queue) = broker.store.find_queue(topic.name(), queue_id) else { continue };
+            let Some(queue) = delivery.tables.store.find_queue(topic.name(), queue_id) else { continue };
             let first = firsts.get(&(topic.name(), queue_id)).copied();
             let at_most = first.map_or(queue.max(), |first| first.min(queue.max()));
-            if let Err(error) = broker.store.expire_queue(&queue, before_ms, at_most) {
+            if let Err(error) = delivery.tables.store.expire_queue(&queue, before_ms, at_most) {
                 tracing::error!(topic = topic.name(), queue_id, %error, "the messages of a topic could not expire");
             }
         }

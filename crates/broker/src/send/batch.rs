@@ -11,7 +11,7 @@ use wire::record::sys_flag;
 use super::message::{self, Properties, Target};
 use super::{Pending, SendRequest, StagedSends, find_queue, illegal};
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::SendParts;
 use crate::topics::Queue;
 
 /// Most messages of a record, because `INNER_NUM` is a `short` in Java.
@@ -19,37 +19,43 @@ const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 
 /// Checks a batch and encodes its records.
 pub(super) fn stage<T>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<T>,
     request: &SendRequest<'_>,
     target: &Target,
     ticket: T,
 ) -> Result<(), Refusal> {
     let SendRequest { header, body, .. } = *request;
-    let queue = find_queue(broker, target)?;
+    let queue = find_queue(&parts.tables.store, target)?;
     if queue.index.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
-        return stage_inner(broker, staged, request, (target, queue), ticket);
+        return stage_inner(parts, staged, request, (target, queue), ticket);
     }
     let mut entries = Vec::new();
     for entry in batch::entries(body) {
         let entry = entry.map_err(unreadable)?;
         if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
             // Recovery would take this property for one the broker has set.
-            return Err(illegal(broker));
+            return Err(illegal(&parts.runtime));
         }
-        super::check::further_queues(broker, request.caller, entry.properties)?;
+        super::check::further_queues(
+            &parts.tables,
+            &parts.sessions,
+            &parts.runtime,
+            request.caller,
+            entry.properties,
+        )?;
         entries.push((entry, message::terminated(entry.properties)));
     }
     let messages = entries.iter().map(|(entry, properties)| Message {
         properties,
         flag: entry.flag,
-        ..request.message(broker, entry.body)
+        ..request.message(&parts.identity, entry.body)
     });
     let waits = message::waits(header.properties);
     if waits {
-        super::demand_replicas(broker)?;
+        super::demand_replicas(&parts.replication)?;
     }
-    let records = staged.batch.push_group(&queue.index, messages).map_err(|_| illegal(broker))?;
+    let records = staged.batch.push_group(&queue.index, messages).map_err(|_| illegal(&parts.runtime))?;
     let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(
@@ -80,7 +86,7 @@ fn unreadable(error: batch::BatchError) -> Refusal {
 /// (`SendMessageProcessor.sendBatchMessage`). A batch without a unique key comes from a producer that does not expect
 /// this, and is stored message by message.
 fn stage_inner<T>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<T>,
     request: &SendRequest<'_>,
     (target, queue): (&Target, Arc<Queue>),
@@ -91,13 +97,13 @@ fn stage_inner<T>(
     let count = count.map_err(unreadable)?;
     staged.properties.clear();
     let id_start = staged.ids.len();
-    let properties = Properties::rewrite(broker, &header, target, &mut staged.properties, &mut staged.ids)?;
+    let properties = Properties::rewrite(parts, &header, target, &mut staged.properties, &mut staged.ids)?;
     let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
     if is_moved || count > INNER_MAX {
-        return Err(illegal(broker));
+        return Err(illegal(&parts.runtime));
     }
     properties::append(&mut staged.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
-    let sent = request.message(broker, body);
+    let sent = request.message(&parts.identity, body);
     let message = Message {
         properties: &staged.properties,
         flag: header.flag,
@@ -105,9 +111,9 @@ fn stage_inner<T>(
         ..sent
     };
     if properties.waits {
-        super::demand_replicas(broker)?;
+        super::demand_replicas(&parts.replication)?;
     }
-    let index = staged.batch.push(&queue.index, &message).map_err(|_| illegal(broker))?;
+    let index = staged.batch.push(&queue.index, &message).map_err(|_| illegal(&parts.runtime))?;
     let id = id_start..staged.ids.len();
     staged.pending.push(Pending {
         ticket,

@@ -8,20 +8,26 @@ use wire::record::sys_flag;
 
 use super::message::Target;
 use super::{SendRequest, illegal};
-use crate::broker::Broker;
 use crate::caller::Caller;
+use crate::parts::{Runtime, Sessions, Tables};
 use crate::topics::Topic;
 use crate::{FAQ, Refusal, message_access, names};
 
 /// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
 /// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
-pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> Result<(), Refusal> {
+pub(super) fn check(
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
+    topic: &Topic,
+    sent: &SendRequest<'_>,
+) -> Result<(), Refusal> {
     let SendRequest { caller, header, body, is_reply } = *sent;
     let producer = caller.remote;
     let name = topic.name();
     // A read-only broker refuses only ordered topics. Other producers continue until they refresh their routes.
-    if !broker.is_writable() && topic.config.order {
-        let remark = format!("the broker[{}] sending message is forbidden", broker.runtime.config.broker_ip1);
+    if !runtime.is_writable() && topic.config.order {
+        let remark = format!("the broker[{}] sending message is forbidden", runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if topic.forbidden {
@@ -41,15 +47,15 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
         let remark = format!("batch request does not support retry group {name}");
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
     }
-    let body_max = broker.runtime.config.max_message_size;
+    let body_max = runtime.config.max_message_size;
     // Only the broker itself may set this flag.
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
     // The Go client sends replies without a body.
     let lacks_body = body.is_empty() && !is_reply;
     if lacks_body || body.len() > body_max || inner_batch {
-        return Err(illegal(broker));
+        return Err(illegal(runtime));
     }
-    further_queues(broker, caller, header.properties)?;
+    further_queues(tables, sessions, runtime, caller, header.properties)?;
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
@@ -60,26 +66,33 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
 
 /// Checks the further queues that a message names: the number of light queues, and the sender's permission for the
 /// topics.
-pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]) -> Result<(), Refusal> {
-    broker.admit_light(properties)?;
-    if !broker.runtime.config.store.multi_dispatch {
+pub(super) fn further_queues(
+    tables: &Tables,
+    sessions: &Sessions,
+    runtime: &Runtime,
+    caller: &Caller,
+    properties: &[u8],
+) -> Result<(), Refusal> {
+    tables.admit_light(&runtime.config, properties)?;
+    if !runtime.config.store.multi_dispatch {
         return Ok(());
     }
     let named = properties::get_str(properties, key::INNER_MULTI_DISPATCH).unwrap_or_default();
     let topics = named.split(',').filter(|name| !name.is_empty() && !names::is_light(name));
-    message_access::publish(broker, caller, topics)
+    message_access::publish(sessions, runtime, caller, topics)
 }
 
 /// Returns the target of a message sent to a retry topic: that topic, or the dead letter topic of its group
 /// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
 pub(super) fn retry_target(
-    broker: &Broker,
+    tables: &Tables,
+    runtime: &Runtime,
     topic: Arc<Topic>,
     request: &SendRequest<'_>,
 ) -> Result<Target, Refusal> {
     let SendRequest { caller, header, .. } = request;
     let group = &header.topic[names::RETRY_PREFIX.len()..];
-    let Some(config) = broker.group(group)? else {
+    let Some(config) = tables.group(&runtime.config, group)? else {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
@@ -87,9 +100,9 @@ pub(super) fn retry_target(
         Some(times) if caller.version >= VERSION_3_4_9 => times,
         _ => config.retry_max_times,
     };
-    let given_up = broker.tables.locks.is_locked_by_anyone(group, broker.now_ms());
+    let given_up = tables.locks.is_locked_by_anyone(group, runtime.now_ms());
     if header.reconsume_times > times_max || given_up {
-        let topic = broker.dead_letter_topic(group)?;
+        let topic = tables.dead_letter_topic(group)?;
         return Ok(Target { topic, queue_id: 0, dead: true });
     }
     Ok(Target { topic, queue_id: header.queue_id, dead: false })

@@ -8,8 +8,8 @@ use store::FlushOutcome;
 use super::staged::{Pending, StagedSends, StoredSend};
 use super::{not_stored, recall};
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::durability::Outcome;
+use crate::parts::{Delivery, Figures, SendParts};
 use crate::refused::Cause;
 use crate::slow::WaitCause;
 use crate::topics::Queue;
@@ -38,14 +38,18 @@ pub(crate) trait SendAnswers {
 }
 
 /// Appends all staged records with one write, and answers their requests.
-pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A::Ticket>, answers: &mut A) {
+pub(crate) fn commit<A: SendAnswers>(
+    parts: &SendParts,
+    staged: &mut StagedSends<A::Ticket>,
+    answers: &mut A,
+) {
     if staged.pending.is_empty() {
         return;
     }
     // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = staged.cancels.then(|| broker.delivery.timer.gate());
+    let mut gate = staged.cancels.then(|| parts.delivery.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
-    recall::push(broker, staged, delivered_ms);
+    recall::push(&parts.identity, staged, delivered_ms);
     if staged.batch.is_empty() {
         // All requests are recalls that came too late.
         drop(gate);
@@ -54,8 +58,8 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         }
         return staged.clear();
     }
-    let begin = broker.runtime.clock.steady();
-    let done = broker.store.append(&mut staged.batch, broker.now_ms());
+    let begin = parts.runtime.clock.steady();
+    let done = parts.tables.store.append(&mut staged.batch, parts.runtime.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
         if done.is_ok() {
@@ -67,35 +71,41 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
             if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
-                broker.figures.stats.note_sent_to(pending.queue.index.topic());
+                parts.figures.stats.note_sent_to(pending.queue.index.topic());
             }
         }
     }
     match done {
-        Ok(()) if broker.replication.durability.waits() => {
-            defer(broker, staged, Appended { delivered_ms, begin }, answers)
+        Ok(()) if parts.replication.durability.waits() => {
+            defer(parts, staged, Appended { delivered_ms, begin }, answers)
         }
         Ok(()) => {
-            took(broker, staged.pending.iter().map(|pending| &pending.queue), begin, WaitCause::Append);
+            took(
+                &parts.figures,
+                staged.pending.iter().map(|pending| &pending.queue),
+                begin,
+                WaitCause::Append,
+            );
             for pending in &staged.pending {
                 answer(staged, pending, delivered_ms, answers);
             }
-            let further = broker.further_queues(&staged.batch);
+            let further = parts.tables.further_queues(&staged.batch);
             let sent = staged.pending.iter().map(|pending| &pending.queue);
             for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
                 if staged.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
                     staged.grown.push(queue.clone());
                 }
             }
-            if broker.replication.durability.limit().is_some() {
+            if parts.replication.durability.limit().is_some() {
                 // Consumers may not see the messages yet: the flush mode changed meanwhile, or they are not confirmed.
                 let sent = staged.pending.iter().map(|pending| pending.queue.clone());
-                broker.handle().wake_when_visible(staged.batch.end(), sent.chain(further).collect());
+                parts.delivery.wake_when_visible(staged.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
-            broker.figures.refused.count(Cause::from(&error), staged.pending.len());
-            let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
+            parts.figures.refused.count(Cause::from(&error), staged.pending.len());
+            let (refusal, recall_failed) =
+                (not_stored(&parts.tables.store, &error), crate::timer::recall::failed());
             for pending in &staged.pending {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 answers.refused(&pending.ticket, refusal);
@@ -106,22 +116,22 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
 }
 
 /// Wakes the suspended pulls and pops of the queues that grew since the last call.
-pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
+pub(crate) fn wake<T>(delivery: &Delivery, staged: &mut StagedSends<T>) {
     for queue in staged.grown.drain(..) {
-        broker.wake(&queue);
+        delivery.wake(&queue);
     }
 }
 
 /// Records the duration since `begin` of requests to these queues that were stored together, and the cause of their
 /// last wait.
 fn took<'a>(
-    broker: &Broker,
+    figures: &Figures,
     queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>,
     begin: Duration,
     cause: WaitCause,
 ) {
-    let time = broker.note_slow("send", cause, begin);
-    broker.figures.stats.puts.took(time, queues.len());
+    let time = figures.note_slow("send", cause, begin);
+    figures.stats.puts.took(time, queues.len());
     if time >= Duration::from_millis(1) {
         queues.for_each(|queue| queue.sent.took(time));
     }
@@ -150,13 +160,13 @@ struct Appended {
 
 /// Answers a batch once it is stored; requests that do not wait for that are answered at once.
 fn defer<A: SendAnswers>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<A::Ticket>,
     appended: Appended,
     answers: &mut A,
 ) {
     let Appended { delivered_ms, begin } = appended;
-    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&staged.batch);
+    let mut queues: Vec<Arc<Queue>> = parts.tables.further_queues(&staged.batch);
     for pending in &staged.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
@@ -169,30 +179,30 @@ fn defer<A: SendAnswers>(
         }
     }
     let end = staged.batch.end();
-    let broker = broker.handle();
+    let (figures, delivery) = (parts.figures.clone(), parts.delivery.clone());
     let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
     let answer = answers.finish(staged.batch.size());
-    if broker.replication.durability.waits_for_slaves() {
+    if parts.replication.durability.waits_for_slaves() {
         // Consumers do not wait for slaves.
         staged.grown.extend(queues);
-        if broker.replication.durability.limit().is_some() {
-            broker.clone().wake_when_visible(end, std::mem::take(&mut staged.grown));
+        if parts.replication.durability.limit().is_some() {
+            delivery.wake_when_visible(end, std::mem::take(&mut staged.grown));
         }
-        let durability = broker.replication.durability.clone();
+        let durability = parts.replication.durability.clone();
         return durability.when(end, move |outcome| {
-            took(&broker, sent.iter(), begin, WaitCause::Slaves);
+            took(&figures, sent.iter(), begin, WaitCause::Slaves);
             answer.into_iter().for_each(|answer| answer(&outcome));
         });
     }
     let Some(answer) = answer else {
-        took(&broker, sent.iter(), begin, WaitCause::Append);
-        return broker.wake_when_visible(end, queues);
+        took(&figures, sent.iter(), begin, WaitCause::Append);
+        return delivery.wake_when_visible(end, queues);
     };
-    let store = broker.store.clone();
+    let store = parts.tables.store.clone();
     let flushed = move |outcome: FlushOutcome| {
-        took(&broker, sent.iter(), begin, WaitCause::Flush);
+        took(&figures, sent.iter(), begin, WaitCause::Flush);
         answer(&outcome.clone().into());
-        broker.wake_flushed(end, queues, &outcome);
+        delivery.wake_flushed(end, queues, &outcome);
     };
     store.when_flushed(end, Box::new(flushed));
 }

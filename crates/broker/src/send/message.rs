@@ -8,7 +8,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key, pairs};
 
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::{Runtime, SendParts};
 use crate::timer::put::{Asked, timed};
 use crate::topics::{MessageKind, Topic};
 
@@ -92,7 +92,7 @@ impl Properties {
     /// The refusal of a transaction message that the broker does not accept, of a delivery time that is not allowed, or of the
     /// property `INNER_NUM`.
     pub(super) fn rewrite(
-        broker: &Broker,
+        parts: &SendParts,
         header: &SendHeader<'_>,
         target: &Target,
         out: &mut Vec<u8>,
@@ -111,7 +111,7 @@ impl Properties {
         let mut priority = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
-        out.extend_from_slice(&broker.identity.sent_properties);
+        out.extend_from_slice(&parts.identity.sent_properties);
         for (name, value) in pairs(header.properties) {
             if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
                 continue;
@@ -136,14 +136,14 @@ impl Properties {
                 priority = Some(value);
                 continue;
             } else if is(key::INNER_NUM) {
-                return Err(super::illegal(broker));
+                return Err(super::illegal(&parts.runtime));
             } else if name.starts_with(b"TIMER_") && asked.note(name, value) {
                 continue;
             }
             copy_pair(out, name, value);
         }
         if ids.len() == id_start {
-            broker.unique_key(ids);
+            parts.identity.unique_key(parts.runtime.now_ms(), ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         if let Some(text) = priority {
@@ -154,12 +154,12 @@ impl Properties {
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
         if found.is_half {
-            if broker.runtime.config.transaction.rejects {
-                return Err(no_transactions(broker));
+            if parts.runtime.config.transaction.rejects {
+                return Err(no_transactions(&parts.runtime));
             }
             half(out, target, &ids[id_start..], delay.map(|delay| delay.text));
         }
-        found.schedule(broker, target, out, delay, asked)
+        found.schedule(parts, target, out, delay, asked)
     }
 
     /// Appends the broker's properties for messages that are delivered later: after a delay, or at a time.
@@ -168,7 +168,7 @@ impl Properties {
     /// The refusal of a delivery time that is not allowed.
     fn schedule(
         mut self,
-        broker: &Broker,
+        parts: &SendParts,
         target: &Target,
         out: &mut Vec<u8>,
         delay: Option<Delay<'_>>,
@@ -178,7 +178,7 @@ impl Properties {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
-                let level = level.min(broker.delay_levels());
+                let level = level.min(parts.runtime.delay_levels());
                 self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
                 return Ok(self);
@@ -189,7 +189,8 @@ impl Properties {
         }
         asked.copy(out);
         // The time of a half message is checked like any other, but counts from the producer's decision.
-        self.out_ms = asked.out_ms(broker)?.filter(|_| !self.is_half);
+        self.out_ms =
+            asked.out_ms(&parts.identity, &parts.delivery, &parts.runtime)?.filter(|_| !self.is_half);
         self.cancels = asked.cancels;
         if let Some(out_ms) = self.out_ms {
             timed(out, out_ms, target.topic.name(), target.queue_id);
@@ -261,8 +262,8 @@ fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.push(2);
 }
 
-fn no_transactions(broker: &Broker) -> Refusal {
+fn no_transactions(runtime: &Runtime) -> Refusal {
     let remark =
-        format!("the broker[{}] sending transaction message is forbidden", broker.runtime.config.broker_ip1);
+        format!("the broker[{}] sending transaction message is forbidden", runtime.config.broker_ip1);
     Refusal::new(response::NO_PERMISSION, remark)
 }

@@ -8,8 +8,8 @@ use store::Message;
 use super::message::Target;
 use super::{Pending, StagedSends, find_queue};
 use crate::Refusal;
-use crate::broker::Broker;
 use crate::caller::Caller;
+use crate::parts::{Identity, SendParts};
 use crate::timer::recall;
 pub use crate::timer::recall::RecallRequest;
 use crate::topics::MessageKind;
@@ -29,20 +29,23 @@ pub(super) struct Staged {
 /// # Errors
 /// The refusal, with RocketMQ's code, of [`recall::check`]; nothing is stored.
 pub(crate) fn stage_recall<T>(
-    broker: &Broker,
+    parts: &SendParts,
     staged: &mut StagedSends<T>,
     caller: &Caller,
     request: &RecallRequest<'_>,
     ticket: T,
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
-    let recall = recall::check(broker, request, &mut properties)?;
-    let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
+    let recall = recall::check(&parts.tables, &parts.runtime, request, &mut properties)?;
+    let queue = find_queue(
+        &parts.tables.store,
+        &Target { topic: parts.tables.timer_topic(&parts.runtime)?, queue_id: 0, dead: false },
+    )?;
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(recall.message_id.as_bytes());
     let id = id_start..staged.ids.len();
     staged.cancels = true;
-    let (born_timestamp, born_host) = (broker.now_ms(), caller.remote);
+    let (born_timestamp, born_host) = (parts.runtime.now_ms(), caller.remote);
     staged.recalls.push(Staged { pending: staged.pending.len(), born_timestamp, born_host, properties });
     staged.pending.push(Pending {
         ticket,
@@ -63,7 +66,7 @@ pub(crate) fn stage_recall<T>(
 /// Encodes the cancelling messages, except those of recalls that come too late. Messages due until `delivered_ms`
 /// (milliseconds since the epoch) may have been delivered. Runs with the gate locked, so that this holds until the
 /// append.
-pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms: i64) {
+pub(super) fn push<T>(identity: &Identity, staged: &mut StagedSends<T>, delivered_ms: i64) {
     for recall in &staged.recalls {
         let pending = &mut staged.pending[recall.pending];
         if pending.recalls_at.is_none_or(|time_ms| time_ms <= delivered_ms) {
@@ -76,7 +79,7 @@ pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms
             flag: 0,
             born_timestamp: recall.born_timestamp,
             born_host: recall.born_host,
-            store_host: broker.identity.store_host,
+            store_host: identity.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };

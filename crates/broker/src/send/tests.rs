@@ -18,7 +18,7 @@ use crate::testing::{ADDRESS, Fixture, until};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
     let fixture = Fixture::new();
-    let refusal = not_stored(&fixture.broker, error);
+    let refusal = not_stored(&fixture.broker.store, error);
     assert_eq!(refusal.code, code, "{error}");
     assert!(refusal.remark.starts_with(begins), "{}", refusal.remark);
 }
@@ -34,7 +34,7 @@ fn appends_that_fail_have_the_codes_and_texts_of_java() {
     check(&AppendError::Busy { waiting: 9, limit: 8 }, 2, busy);
     let fixture = Fixture::new();
     assert_eq!(
-        illegal(&fixture.broker),
+        illegal(&fixture.broker.runtime),
         Refusal::new(
             13,
             "the message is illegal, maybe msg body or properties length not matched. msg body length limit 4194304B, msg properties length limit 32KB."
@@ -190,7 +190,7 @@ fn the_flush_mode_changes_while_sends_go_on() {
     assert!(answered_at_once(&hanging, b""));
     assert_eq!(switch("flushDiskType=SYNC_FLUSH"), 0);
     assert!(!answered_at_once(&hanging, b""));
-    let shown = crate::admin::config(&fixture.broker).to_properties();
+    let shown = crate::admin::config(&fixture.broker.replication, &fixture.broker.runtime).to_properties();
     assert!(shown.contains("flushDiskType=SYNC_FLUSH"));
     assert_eq!(switch("flushDiskType=ASYNC_FLUSH"), 0);
     assert!(answered_at_once(&hanging, b""));
@@ -243,7 +243,7 @@ fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<St
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, &peer, Command::decode(bytes).unwrap(), &mut out);
     dispatcher.end(&mut read_batch, &peer, &mut out);
-    fixture.broker.settle();
+    fixture.broker.metadata_parts().settle();
     out.extend(peer.pushed());
     let code = Command::decode(&mut out.clone()).unwrap().code;
     let field =
@@ -360,7 +360,7 @@ fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_sen
         1,
         "stored, but its requester is gone"
     );
-    let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().index.max().get();
+    let stored = |topic: &str| fixture.broker.tables.log_queue(topic, 0).unwrap().index.max().get();
     assert_eq!((stored("T"), stored("B"), stored("%RETRY%g")), (5, 3, 1));
     // A consumer that sends a message back has no route: the retry topic's permission decides (`consumerSendMsgBack`).
     let (code, remark, _) = give_back(&fixture);

@@ -29,6 +29,8 @@ const SWEEP_PAUSE_MS: u64 = 1000;
 /// The light queues that were pulled from.
 #[derive(Default)]
 pub(crate) struct Light {
+    /// Whether light queues are served (`enableLmq` with `enableMultiDispatch`).
+    is_served: bool,
     topics: RwLock<HashMap<String, Arc<Topic>>>,
     /// Time of the last search for light queues without waiting clients, milliseconds since 1970.
     swept_ms: AtomicI64,
@@ -39,9 +41,14 @@ pub(crate) struct Light {
 
 impl Light {
     /// Counts the light queues of a store.
-    pub(crate) fn of(store: &Store) -> Self {
+    pub(crate) fn of(store: &Store, is_served: bool) -> Self {
         let count = store.queues().iter().filter(|queue| is_light(queue.topic())).count();
-        Self { count: AtomicUsize::new(count), ..Self::default() }
+        Self { is_served, count: AtomicUsize::new(count), ..Self::default() }
+    }
+
+    /// Whether light queues are served.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served
     }
 
     /// A light queue that was pulled from.

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use wire::record::RecordView;
 
-use crate::broker::Broker;
+use crate::parts::{Delivery, Replication, Runtime, Tables};
 use crate::state::{Sums, decimal};
 
 /// Returns the entries of the broker's runtime status about messages, with Java's names. Entries about request queues
 /// and locks of the page cache are zero, because Vostok has neither.
-pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
-    let now_ms = broker.now_ms();
+pub(crate) fn table(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> BTreeMap<String, String> {
+    let now_ms = runtime.now_ms();
     let sums = {
-        let mut tables = broker.figures.stats.tables();
-        let is_first = tables.windows.is_empty();
-        tables.look(&broker.store, &broker.tables.offsets, is_first)
+        let mut sampled = delivery.figures.stats.tables();
+        let is_first = sampled.windows.is_empty();
+        sampled.look(&tables.store, &tables.offsets, is_first)
     };
-    let totals = broker.figures.stats.totals();
-    let put_bytes = broker.store.appended().get().saturating_sub(totals.started_at);
+    let totals = delivery.figures.stats.totals();
+    let put_bytes = tables.store.appended().get().saturating_sub(totals.started_at);
     let put = sums.put.max(1);
     let mut table = BTreeMap::new();
     let mut add = |key: &str, value: String| drop(table.insert(key.to_owned(), value));
@@ -44,38 +44,43 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
         add(&format!("msgPut{key}"), put.to_string());
         add(&format!("msgGet{key}"), got.to_string());
     }
-    add("earliestMessageTimeStamp", earliest_ms(broker).to_string());
+    add("earliestMessageTimeStamp", earliest_ms(&tables.store).to_string());
     let mut table: BTreeMap<String, String> = table;
-    table.extend(positions(broker, now_ms));
-    table.extend(pools(broker));
-    table.extend(broker.figures.stats.puts.runtime_entries().map(|(key, value)| (key.to_owned(), value)));
+    table.extend(positions(delivery, &delivery.replication, runtime, now_ms));
+    table.extend(pools(runtime));
+    table.extend(delivery.figures.stats.puts.runtime_entries().map(|(key, value)| (key.to_owned(), value)));
     table
 }
 
 /// Store time of the oldest message in milliseconds since the epoch; -1 when there is none.
-pub(crate) fn earliest_ms(broker: &Broker) -> i64 {
+pub(crate) fn earliest_ms(store: &store::Store) -> i64 {
     let mut bytes = Vec::new();
-    let read = broker.store.record_at(broker.store.min(), &mut bytes);
+    let read = store.record_at(store.min(), &mut bytes);
     read.ok().and_then(|()| RecordView::parse(&bytes).ok()).map_or(-1, |record| record.store_timestamp())
 }
 
 /// The entries about delivery positions and the flush position.
-fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
-    let flush_behind = broker.store.appended().since(broker.store.flushed());
+fn positions(
+    delivery: &Delivery,
+    replication: &Replication,
+    runtime: &Runtime,
+    now_ms: i64,
+) -> BTreeMap<String, String> {
+    let flush_behind = replication.store.appended().since(replication.store.flushed());
     let mut table = BTreeMap::from([
         ("remainHowManyDataToFlush".to_owned(), crate::retention::size(flush_behind)),
         ("dispatchBehindBytes".to_owned(), "0".to_owned()),
     ]);
-    for level in 1..=broker.delay_levels() {
-        let queue = broker.store.find_queue(crate::names::SCHEDULE_TOPIC, level - 1);
+    for level in 1..=runtime.delay_levels() {
+        let queue = replication.store.find_queue(crate::names::SCHEDULE_TOPIC, level - 1);
         if let Some(max) = queue.map(|queue| queue.max().get()).filter(|max| *max > 0) {
-            let value = format!("{},{max}", broker.delivery.schedule.offset(level));
+            let value = format!("{},{max}", delivery.schedule.offset(level));
             table.insert(format!("scheduleMessageOffset_{level}"), value);
         }
     }
     // A slave delivers no messages, and the positions of a former master do not move.
-    let delivers = broker.runtime.config.timers.enabled && !broker.replication.role.is_slave();
-    let (behind_s, waiting, pending) = if delivers { broker.timer_progress(now_ms) } else { (0, 0, 0) };
+    let delivers = runtime.config.timers.enabled && !replication.role.is_slave();
+    let (behind_s, waiting, pending) = if delivers { delivery.timer_progress(now_ms) } else { (0, 0, 0) };
     table.insert("timerReadBehind".to_owned(), behind_s.to_string());
     table.insert("timerOffsetBehind".to_owned(), waiting.to_string());
     table.insert("timerCongestNum".to_owned(), pending.to_string());
@@ -83,20 +88,17 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
 }
 
 /// The entries about thread pools and the Java process, for tools that require them.
-fn pools(broker: &Broker) -> BTreeMap<String, String> {
+fn pools(runtime: &Runtime) -> BTreeMap<String, String> {
     let mut table = BTreeMap::new();
     for pool in ["send", "pull", "litePull", "query", "ack"] {
         table.insert(format!("{pool}ThreadPoolQueueSize"), "0".to_owned());
         table.insert(format!("{pool}ThreadPoolQueueHeadWaitTimeMills"), "0".to_owned());
-        let capacity = broker.runtime.config.shown(&format!("{pool}ThreadPoolQueueCapacity"));
+        let capacity = runtime.config.shown(&format!("{pool}ThreadPoolQueueCapacity"));
         table.insert(format!("{pool}ThreadPoolQueueCapacity"), capacity);
     }
     for (key, value) in [
         ("EndTransactionQueueSize", "0"),
-        (
-            "EndTransactionThreadPoolQueueCapacity",
-            &broker.runtime.config.shown("endTransactionPoolQueueCapacity"),
-        ),
+        ("EndTransactionThreadPoolQueueCapacity", &runtime.config.shown("endTransactionPoolQueueCapacity")),
         ("brokerActive", "true"),
         ("brokerVersion", &wire::codes::VERSION.to_string()),
         ("brokerVersionDesc", "V5_5_0"),

@@ -20,7 +20,7 @@ fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     fixture.put("T", 0, b"before the start", b"");
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     for _ in 0..5 {
         fixture.put("T", 0, b"body", b"");
     }
@@ -30,7 +30,7 @@ fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
     broker.tables.offsets.note_pull(&reader, 0, 4, 0, 0);
     broker.tables.groups.make("g", 1).unwrap();
     broker.figures.stats.count(Name::SendBack, "T", "g");
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     let cluster = broker.runtime.config.broker_cluster_name.clone();
     let view = |name: &str, key: &str| view(&fixture, name, key);
     assert_eq!(view("TOPIC_PUT_NUMS", "T"), Ok((5, 0.5)));
@@ -49,7 +49,7 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     let queue = fixture.queue("T", 3);
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     let send = |body: &[u8]| {
         let fields = [
             ("a", "PG"),
@@ -66,12 +66,12 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
     send(&[7; 1000]);
     send(&[7; 2000]);
     (0..2).for_each(|_| queue.sent.took(std::time::Duration::from_millis(15)));
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     let stored = broker.store.appended().get();
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, stored);
     assert!(view(&fixture, "TOPIC_PUT_LATENCY", "3@T").unwrap().0 >= 30);
     for end in 2..=6 {
-        sample(broker, end * SAMPLE_MS);
+        sample(&broker.tables, &broker.figures, &broker.runtime, end * SAMPLE_MS);
     }
     let (_, _, body) = fixture.ask(request::GET_BROKER_RUNTIME_INFO, &[], b"");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -85,16 +85,16 @@ fn bytes_that_the_broker_itself_stores_are_counted_by_topic() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     fixture.queue("T", 0);
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     let before = broker.store.appended().get();
     fixture.put("T", 0, &[7; 1000], b"");
     let once = broker.store.appended().get() - before;
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, once);
     fixture.put("T", 0, &[7; 1000], b"");
-    sample(broker, 2 * SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 2 * SAMPLE_MS);
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, 2 * once);
-    sample(broker, 3 * SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 3 * SAMPLE_MS);
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, 2 * once, "counted once");
 }
 
@@ -106,10 +106,10 @@ fn a_dead_letter_was_given_back_too() {
         fixture.queue(topic, 0);
     }
     fixture.put("T", 0, b"x", b"");
-    sample(&fixture.broker, 0);
+    sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, 0);
     let fields = [("group", "g"), ("offset", "0"), ("delayLevel", "-1")];
     assert_eq!(fixture.ask(wire::codes::request::CONSUMER_SEND_MSG_BACK, &fields, b"").0, 0);
-    sample(&fixture.broker, SAMPLE_MS);
+    sample(&fixture.broker.tables, &fixture.broker.figures, &fixture.broker.runtime, SAMPLE_MS);
     assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
 }
 
@@ -120,15 +120,15 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     broker.tables.groups.make("g", 1).unwrap();
     fixture.queue("T", 0);
     let reader = broker.tables.offsets.reader("g", "T");
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     broker.tables.offsets.note_pull(&reader, 0, 4, 4, 400);
     broker.figures.stats.count(Name::SendBack, "T", "g");
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
     let change = crate::change::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
     broker.tables.groups.commit(vec![vec![change]], 1);
     broker.tables.offsets.forget_group("g");
-    sample(broker, 2 * SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 2 * SAMPLE_MS);
     for name in ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"] {
         assert!(view(&fixture, name, "T@g").is_err(), "{name}");
     }
@@ -141,18 +141,18 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
 fn a_deleted_topic_has_no_counters_and_stays_in_the_sums() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     assert_eq!(view(&fixture, "TOPIC_PUT_NUMS", "T").unwrap().0, 3);
     broker.store.remove_topic("T").unwrap();
     assert!(view(&fixture, "TOPIC_PUT_NUMS", "T").is_err());
     fixture.put("U", 0, b"body", b"");
-    sample(broker, 2 * SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 2 * SAMPLE_MS);
     let cluster = broker.runtime.config.broker_cluster_name.clone();
     assert_eq!(view(&fixture, "BROKER_PUT_NUMS", &cluster).unwrap().0, 4);
     // An hour later the counters are gone as well.
-    sample(broker, 3_600_000);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 3_600_000);
     let tables = broker.figures.stats.tables();
     assert!(!tables.put.contains_key("T") && tables.windows.read(Name::TopicPutNums, "T").is_none());
     assert_eq!(tables.put.get("U"), Some(&1));
@@ -162,15 +162,15 @@ fn a_deleted_topic_has_no_counters_and_stays_in_the_sums() {
 fn a_group_that_was_deleted_and_came_again_counts_on() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    sample(broker, 0);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 0);
     let deliver = |messages| {
         broker.tables.offsets.note_pull(&broker.tables.offsets.reader("g", "T"), 0, 9, messages, 1)
     };
     deliver(7);
-    sample(broker, SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, SAMPLE_MS);
     broker.tables.offsets.forget_group("g");
     deliver(2);
-    sample(broker, 2 * SAMPLE_MS);
+    sample(&broker.tables, &broker.figures, &broker.runtime, 2 * SAMPLE_MS);
     assert_eq!(view(&fixture, "GROUP_GET_NUMS", "T@g").unwrap().0, 9);
 }
 
@@ -179,7 +179,12 @@ fn a_group_that_was_deleted_and_came_again_counts_on() {
 fn the_runtime_table_has_what_tools_split_into_numbers() {
     let fixture = Fixture::new();
     fixture.put("T", 0, b"body", b"");
-    sample(&fixture.broker, fixture.broker.now_ms());
+    sample(
+        &fixture.broker.tables,
+        &fixture.broker.figures,
+        &fixture.broker.runtime,
+        fixture.broker.runtime.now_ms(),
+    );
     fixture.put("T", 0, b"body", b"");
     let (_, _, body) = fixture.ask(request::GET_BROKER_RUNTIME_INFO, &[], b"");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -237,7 +242,9 @@ fn the_runtime_table_has_what_tools_split_into_numbers() {
 
 #[test]
 fn a_broker_says_whether_it_serves_its_own_machine_only() {
-    let said = |fixture: &Fixture| status(&fixture.broker)["servesThisMachineOnly"].clone();
+    let said = |fixture: &Fixture| {
+        status(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime)["servesThisMachineOnly"].clone()
+    };
     assert_eq!(said(&Fixture::new()), "false");
     assert_eq!(said(&Fixture::with(|config| config.serve_this_machine_only("only here"))), "true");
 }

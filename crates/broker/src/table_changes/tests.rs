@@ -6,6 +6,7 @@ use store::RealDisk;
 use wire::body::TopicConfig;
 
 use super::*;
+use crate::broker::Broker;
 use crate::change::{Change, GroupChange, TopicChange};
 use crate::clock::Clock;
 use crate::testing::Fixture;
@@ -43,22 +44,31 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
     let broker = &fixture.broker;
     let wanted = commit(&fixture, 7);
     assert!(broker.replication.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
-    assert!(!are_copied(broker, &wanted));
+    assert!(!are_copied(&broker.replication, &broker.runtime, &wanted));
     let slave = async {
         tokio::task::yield_now().await;
-        let (versions, changes) = look(broker, &TableVersions::default(), AnswerPart::after(None).unwrap());
+        let (versions, changes) = look(
+            &broker.tables,
+            &broker.replication,
+            &TableVersions::default(),
+            AnswerPart::after(None).unwrap(),
+        );
         assert_eq!(changes.offsets.unwrap().table.offset_table["T@g"][&0], 7);
-        assert!(!are_copied(broker, &wanted), "it was sent and may be lost");
+        assert!(!are_copied(&broker.replication, &broker.runtime, &wanted), "it was sent and may be lost");
         broker.replication.table_copies.note(SLAVE, versions, Duration::ZERO);
     };
-    let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), slave) });
+    let (outcome, ()) =
+        run(async { tokio::join!(wait(&broker.replication, &broker.runtime, wanted), slave) });
     assert_eq!(outcome, Ok(()));
-    assert!(are_copied(broker, &wanted), "also what nobody changed since");
+    assert!(are_copied(&broker.replication, &broker.runtime, &wanted), "also what nobody changed since");
     let next = commit(&fixture, 8);
-    assert!(!are_copied(broker, &next) && are_copied(broker, &wanted));
+    assert!(
+        !are_copied(&broker.replication, &broker.runtime, &next)
+            && are_copied(&broker.replication, &broker.runtime, &wanted)
+    );
     // A set that may be committed counts before the master hears of it.
     broker.replication.replicas.elected().proposed = BTreeSet::from([BrokerId::new(3)]);
-    assert!(!are_copied(broker, &wanted));
+    assert!(!are_copied(&broker.replication, &broker.runtime, &wanted));
 }
 
 #[test]
@@ -74,9 +84,10 @@ fn a_slave_that_asks_no_more_is_told_to_whoever_leads_the_set() {
     assert!(broker.replication.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
     let later = async {
         tokio::task::yield_now().await;
-        broker.runtime.clock.set(broker.now_ms() + 2_000);
+        broker.runtime.clock.set(broker.runtime.now_ms() + 2_000);
     };
-    let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), later) });
+    let (outcome, ()) =
+        run(async { tokio::join!(wait(&broker.replication, &broker.runtime, wanted), later) });
     assert_eq!(outcome.unwrap_err().code, response::SYSTEM_BUSY);
     assert_eq!(*silent.borrow_and_update(), [SLAVE]);
 }
@@ -91,24 +102,29 @@ fn a_master_that_is_deposed_tells_nothing_of_its_tables() {
         TableVersions { offsets: u64::MAX, topics: u64::MAX, groups: u64::MAX },
         Duration::ZERO,
     );
-    assert!(are_copied(broker, &wanted));
+    assert!(are_copied(&broker.replication, &broker.runtime, &wanted));
     broker.replication.role.follow(2);
     broker.replication.replicas.elected().in_sync = CommittedSet::default();
-    assert!(!are_copied(broker, &wanted), "nobody is in the set, which is that of another one now");
-    let refusal = run(wait(broker, wanted)).unwrap_err();
+    assert!(
+        !are_copied(&broker.replication, &broker.runtime, &wanted),
+        "nobody is in the set, which is that of another one now"
+    );
+    let refusal = run(wait(&broker.replication, &broker.runtime, wanted)).unwrap_err();
     assert!(refusal.remark.contains("no longer the master"), "{refusal:?}");
     let question = Question { slave: SLAVE, has: TableVersions::default(), after: None };
-    let refusal = changes_for(broker, question, |_| panic!()).unwrap_err();
+    let refusal = changes_for(&broker.metadata_parts(), question, |_| panic!()).unwrap_err();
     assert_eq!(refusal.remark, NOT_MASTER);
 }
 
 /// Copies the changes at `master` after the slave's versions. Returns the new versions, the changes, and the number
 /// of parts.
 fn copy(master: &Broker, slave: &Broker, has: TableVersions) -> (TableVersions, TableChanges, usize) {
-    let (versions, mut all) = look(master, &has, AnswerPart::after(None).unwrap());
+    let (versions, mut all) =
+        look(&master.tables, &master.replication, &has, AnswerPart::after(None).unwrap());
     let mut parts = 1;
     while let Some(end) = all.more.clone() {
-        let (_, part) = look(master, &has, AnswerPart::after(Some(&end)).unwrap());
+        let (_, part) =
+            look(&master.tables, &master.replication, &has, AnswerPart::after(Some(&end)).unwrap());
         assert!(json::to_vec(&part).len() < 2 * PART_BYTES, "part {parts} is {part:?}");
         assert!(all.extend(part));
         parts += 1;
@@ -132,8 +148,8 @@ fn assert_same(master: &Broker, slave: &Broker) {
     assert_eq!(slave.tables.offsets.table().offset_table, master.tables.offsets.table().offset_table);
 }
 
-fn change(broker: &Broker, change: impl Into<crate::change::Change>) {
-    let outcomes = broker.store_changes(std::iter::once(change.into()));
+fn change(broker: &Arc<Broker>, change: impl Into<crate::change::Change>) {
+    let outcomes = broker.metadata_parts().store_changes(std::iter::once(change.into()));
     assert_eq!(outcomes, [Ok(())]);
 }
 

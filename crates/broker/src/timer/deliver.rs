@@ -116,7 +116,7 @@ impl Scheduler {
     fn prepare(&mut self, entry: &Entry, now_ms: i64) -> Fate {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         let at = entry.log_offset;
         let unit = [Unit { log_offset: at, size: entry.size, tags_code: 0 }];
         let read = if self.touched.remove(&entry.at) {
@@ -141,7 +141,7 @@ impl Scheduler {
             return Fate::Later(now_ms + RETRY_AFTER_MS);
         }
         tracing::error!(%at, %error, "a timed message cannot be delivered and is skipped");
-        self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+        self.parts.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
         Fate::Done
     }
 
@@ -181,16 +181,17 @@ impl Scheduler {
         copy_properties(&mut self.properties, record.properties(), &timed, times, entry.rolls);
         let message = Message {
             properties: &self.properties,
-            store_host: self.broker.identity.store_host,
+            store_host: self.parts.identity.store_host,
             prepared_transaction_offset: 0,
             ..Message::of(&record)
         };
         // A message whose properties leave no room for the added ones is copied without them.
         let plain = Message { properties: record.properties(), ..message };
-        let pushed = target(&self.broker, topic, queue_id, now_ms).and_then(|queue| {
-            self.batch.push(&queue.index, &message).or_else(|_| self.batch.push(&queue.index, &plain))?;
-            Ok(queue)
-        });
+        let pushed =
+            target(&self.parts.delivery, &self.parts.runtime, topic, queue_id, now_ms).and_then(|queue| {
+                self.batch.push(&queue.index, &message).or_else(|_| self.batch.push(&queue.index, &plain))?;
+                Ok(queue)
+            });
         match pushed {
             Ok(queue) => Fate::Put(queue),
             Err(error) => self.failed(entry, &error, now_ms),
@@ -210,14 +211,14 @@ impl Scheduler {
     }
 
     fn append(&mut self, puts: Vec<Put>, now_ms: i64, cancels: u64) {
-        let mut gate = self.broker.delivery.timer.gate();
+        let mut gate = self.parts.delivery.timer.gate();
         if gate.cancels != cancels {
             drop(gate);
             // A recall may have cancelled one of these messages: the timer queue is read again first.
             puts.into_iter().for_each(|(entry, _)| self.due_entries.later(entry, entry.due_ms));
             return;
         }
-        let done = self.broker.append_own(&mut self.batch, now_ms);
+        let done = self.parts.delivery.append_own(&mut self.batch, now_ms);
         gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
         match done {
@@ -228,7 +229,7 @@ impl Scheduler {
 
     fn not_appended(&mut self, puts: Vec<Put>, error: &AppendError, now_ms: i64) {
         if let AppendError::Removed { topic } = error {
-            self.broker.tables.topics.reopen(topic);
+            self.parts.tables.topics.reopen(topic);
         }
         let busy = matches!(error, AppendError::Busy { .. });
         if !busy {
@@ -254,7 +255,7 @@ impl Scheduler {
                 queues.push(queue);
             }
         }
-        queues.extend(self.broker.further_queues(&self.batch));
-        self.broker.grown(self.batch.end(), queues);
+        queues.extend(self.parts.tables.further_queues(&self.batch));
+        self.parts.delivery.grown(self.batch.end(), queues);
     }
 }

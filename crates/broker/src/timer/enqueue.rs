@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use store::timer::{Entry, TimerUnit, magic};
+use store::timer::{Entry, TimerUnit, magic, slot_start};
 use store::{Numbered, Read, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
@@ -57,7 +57,7 @@ impl Scheduler {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         // Messages that were just sent are in memory.
-        let store = self.broker.store.clone();
+        let store = self.parts.tables.store.clone();
         let resident = matches!(store.read_units(&units, &mut bytes), Ok(Read::Done));
         let whole = resident || store.read_units_blocking(&units, &mut bytes).is_ok();
         let mut start = 0;
@@ -77,7 +77,7 @@ impl Scheduler {
                             done = Err(io::Error::other(error));
                             break;
                         }
-                        self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                        self.parts.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
                         tracing::error!(at = %unit.log_offset, %error, "a timed message cannot be read and is skipped");
                         self.next += 1;
                         continue;
@@ -119,8 +119,8 @@ impl Scheduler {
         let (mut slot_ms, mut time_ms) = if far_ms >= 0 {
             bits |= magic::ROLL;
             // The message is due soon after the window: rolled after half the window, it has enough time left for its last roll.
-            let third_ms = window_ms / precision_ms / 3 * precision_ms;
-            let half_ms = window_ms / precision_ms / 2 * precision_ms;
+            let third_ms = slot_start(window_ms / 3, precision_ms);
+            let half_ms = slot_start(window_ms / 2, precision_ms);
             let slot_ms = base_ms + if far_ms < third_ms { half_ms } else { window_ms };
             (slot_ms, slot_ms)
         } else {
@@ -149,10 +149,10 @@ impl Scheduler {
         let cancels = timed.cancels.filter(|_| !added.rolls()).map(Into::into);
         // A cancelling message counts -1: the message it cancels is not subtracted when it is skipped.
         self.pending += if timed.cancels.is_some() { -1 } else { 1 };
-        if self.broker.runtime.config.timers.congest_num != i32::MAX {
-            *self.broker.delivery.timer.counts().entry(own_ms).or_default() += 1;
+        if self.parts.runtime.config.timers.congest_num != i32::MAX {
+            *self.parts.delivery.timer.counts().entry(own_ms).or_default() += 1;
         }
-        let timer = &self.broker.delivery.timer;
+        let timer = &self.parts.delivery.timer;
         timer.window_ms.fetch_max(window_ms, Ordering::AcqRel);
         timer.last_ms.fetch_max(slot_ms, Ordering::AcqRel);
         self.due_entries.arrived(Entry::of(at, &added, slot_ms), cancels);

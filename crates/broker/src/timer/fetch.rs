@@ -11,8 +11,8 @@ use store::{Read, ReadError};
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
-use crate::broker::Broker;
 use crate::engine::{Engine, Next, Wakeup};
+use crate::parts::DeliveryParts;
 
 /// Pause in milliseconds before a chain that could not be read is tried again.
 const RETRY_AFTER_MS: i64 = if cfg!(test) { 0 } else { 1000 };
@@ -65,10 +65,10 @@ pub(crate) struct Fetch {
 
 impl Fetch {
     /// The timer's end, and the fetch engine, which reads the timer log `log` and wakes the timer with every result.
-    pub(crate) fn new(broker: Arc<Broker>, log: Arc<TimerLog>) -> (Self, Fetcher) {
+    pub(crate) fn new(parts: Arc<DeliveryParts>, log: Arc<TimerLog>) -> (Self, Fetcher) {
         let (jobs, inbox) = channel();
         let (outbox, results) = channel();
-        let reader = Reader::new(broker, log);
+        let reader = Reader::new(parts, log);
         let fetch = Self { jobs, wakeup: Arc::default(), results };
         (fetch, Fetcher { reader, inbox, outbox, refused: VecDeque::new() })
     }
@@ -112,7 +112,7 @@ impl Fetcher {
             Ok(fetched) => {
                 // Sending fails if the timer is gone, and then the result is not needed.
                 let _ = self.outbox.send(fetched);
-                self.reader.broker.delivery.timer.wakeup().wake();
+                self.reader.parts.delivery.timer.wakeup().wake();
                 None
             }
             Err(chain) => Some(*chain),
@@ -139,15 +139,15 @@ impl Engine for Fetcher {
 }
 
 pub(super) struct Reader {
-    broker: Arc<Broker>,
+    parts: Arc<DeliveryParts>,
     log: Arc<TimerLog>,
     /// Slots of which a read was given up; further reads that fail there are not tried again.
     given_up: BTreeSet<i64>,
 }
 
 impl Reader {
-    pub(super) fn new(broker: Arc<Broker>, log: Arc<TimerLog>) -> Self {
-        Self { broker, log, given_up: BTreeSet::new() }
+    pub(super) fn new(parts: Arc<DeliveryParts>, log: Arc<TimerLog>) -> Self {
+        Self { parts, log, given_up: BTreeSet::new() }
     }
 
     /// Performs a job.
@@ -184,7 +184,7 @@ impl Reader {
     /// Records that a read of a chain is given up. True the first time for its slot.
     fn give_up(&mut self, chain: &Chain) -> bool {
         // Slots before the read time are never asked for again, so they need not be remembered.
-        let read_ms = self.broker.delivery.timer.read_ms.load(Ordering::Acquire);
+        let read_ms = self.parts.delivery.timer.read_ms.load(Ordering::Acquire);
         self.given_up.retain(|slot_ms| *slot_ms >= read_ms);
         self.given_up.insert(chain.load.slot_ms)
     }
@@ -205,7 +205,7 @@ impl Reader {
                 "a unit of the timer log cannot be read; it and what was added to its slot before are skipped"
             );
             if self.give_up(chain) {
-                self.broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+                self.parts.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             }
         }
         chain.failed = 0;
@@ -243,14 +243,14 @@ impl Reader {
             "messages that cancel timed ones are skipped; what they cancel is delivered"
         );
         if self.give_up(chain) {
-            self.broker.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
+            self.parts.runtime.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
         }
         true
     }
 
     fn read(&self, entry: &Entry, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
         bytes.clear();
-        self.broker.store.read_blocking(entry.log_offset, entry.size as usize, bytes)
+        self.parts.tables.store.read_blocking(entry.log_offset, entry.size as usize, bytes)
     }
 
     /// Reads a cancelling message and returns the key it names, if any.
@@ -264,7 +264,7 @@ impl Reader {
 
     /// Reads the old records among `entries` in the order of the commit log, so that they are in memory when they are due.
     fn read_ahead(&self, entries: &[Entry]) {
-        let store = &self.broker.store;
+        let store = &self.parts.tables.store;
         let young = store.appended().get().saturating_sub(store.config().cached_bytes);
         let mut old: Vec<&Entry> = entries.iter().filter(|entry| entry.log_offset.get() < young).collect();
         old.sort_by_key(|entry| entry.log_offset);

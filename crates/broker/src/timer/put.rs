@@ -6,7 +6,7 @@ use wire::properties::{self, key};
 
 use super::timed::asked_ms;
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::{Delivery, Identity, Runtime};
 
 /// The properties of a message that concern its delivery time.
 #[derive(Default)]
@@ -71,26 +71,31 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// Java's refusals: timed messages are disabled, the time is no number or too far ahead, the time of a cancelling
     /// message has passed, or its slot has too many messages.
-    pub(crate) fn out_ms(&self, broker: &Broker) -> Result<Option<i64>, Refusal> {
+    pub(crate) fn out_ms(
+        &self,
+        identity: &Identity,
+        delivery: &Delivery,
+        runtime: &Runtime,
+    ) -> Result<Option<i64>, Refusal> {
         let first = |name, value: Option<&'a [u8]>| value.map(|value| (name, value));
         let asked = first(key::TIMER_DELAY_SEC, self.delay_s)
             .or_else(|| first(key::TIMER_DELAY_MS, self.delay_ms))
             .or_else(|| first(key::TIMER_DELIVER_MS, self.deliver_ms));
         let Some((name, value)) = asked.filter(|_| !self.was_timed) else { return Ok(None) };
-        let timers = &broker.runtime.config.timers;
+        let timers = &runtime.config.timers;
         if !timers.enabled {
             return Err(Refusal::error("accurate timer message is not enabled, timerWheelEnable is false"));
         }
-        let now_ms = broker.now_ms();
-        let due_ms = asked_ms(name, value, now_ms).ok_or_else(|| illegal(broker))?;
+        let now_ms = runtime.now_ms();
+        let due_ms = asked_ms(name, value, now_ms).ok_or_else(|| illegal(runtime))?;
         if due_ms <= now_ms {
-            return if self.cancels { Err(illegal(broker)) } else { Ok(None) };
+            return if self.cancels { Err(illegal(runtime)) } else { Ok(None) };
         }
         if due_ms - now_ms > timers.delay_max_s.saturating_mul(1000) {
-            return Err(illegal(broker));
+            return Err(illegal(runtime));
         }
         let out_ms = wheel_time(due_ms, timers.precision_ms);
-        if is_congested(broker, out_ms) {
+        if is_congested(identity, delivery, runtime, out_ms) {
             return Err(flow_control(timers.congest_num));
         }
         Ok(Some(out_ms))
@@ -107,21 +112,21 @@ pub(crate) fn timed(out: &mut Vec<u8>, out_ms: i64, topic: &str, queue_id: i32) 
 
 /// Whether a message is refused for the number of messages in its slot. The probability grows from 0 at
 /// `timerCongestNumEachSlot` to 1 at twice that number. (In Java it falls: `TimerMessageStore.isReject`.)
-fn is_congested(broker: &Broker, out_ms: i64) -> bool {
-    let limit = i64::from(broker.runtime.config.timers.congest_num);
+fn is_congested(identity: &Identity, delivery: &Delivery, runtime: &Runtime, out_ms: i64) -> bool {
+    let limit = i64::from(runtime.config.timers.congest_num);
     if limit == i64::from(i32::MAX) {
         return false;
     }
-    let count = broker.delivery.timer.counts().get(&out_ms).copied().unwrap_or(0);
+    let count = delivery.timer.counts().get(&out_ms).copied().unwrap_or(0);
     // 619 and 1000 have no common factor: each of the thousand values comes equally often, in a scattered order.
-    let dice = i64::from(broker.spread(i32::MAX)) * 619 % 1000;
+    let dice = i64::from(identity.spread(i32::MAX)) * 619 % 1000;
     count > limit && (count >= 2 * limit || dice < 1000 * (count - limit) / limit.max(1))
 }
 
-fn illegal(broker: &Broker) -> Refusal {
+fn illegal(runtime: &Runtime) -> Refusal {
     let remark = format!(
         "timer message illegal, the delay time should not be bigger than the max delay {}ms; or if set del msg, the delay time should be bigger than the current time",
-        broker.runtime.config.timers.delay_max_s.saturating_mul(1000)
+        runtime.config.timers.delay_max_s.saturating_mul(1000)
     );
     Refusal::new(response::MESSAGE_ILLEGAL, remark)
 }

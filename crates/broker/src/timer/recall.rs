@@ -7,7 +7,7 @@ use wire::recall::RecallHandle;
 
 use super::put::timed;
 use crate::Refusal;
-use crate::broker::Broker;
+use crate::parts::{Runtime, Tables};
 
 /// Tag of cancelling messages.
 const TAG: &[u8] = b"_RECALL_TAG_";
@@ -40,20 +40,21 @@ pub(crate) struct Recall {
 /// or belongs to another broker, or the time has passed or is too far ahead. Also with `timerStopEnqueue`, because
 /// the cancelling message would not be read.
 pub(crate) fn check(
-    broker: &Broker,
+    tables: &Tables,
+    runtime: &Runtime,
     request: &RecallRequest<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Recall, Refusal> {
     let &RecallRequest { producer_group: group, topic, handle } = request;
-    let timers = &broker.runtime.config.timers;
+    let timers = &runtime.config.timers;
     if !timers.recall {
         return Err(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"));
     }
-    if !broker.is_writable() && !timers.recall_when_read_only {
+    if !runtime.is_writable() && !timers.recall_when_read_only {
         let remark = "recall failed, broker service not available";
         return Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark));
     }
-    if broker.tables.topics.find(topic).is_none() {
+    if tables.topics.find(topic).is_none() {
         let remark = format!("recall failed, the topic[{topic}] not exist");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
@@ -62,10 +63,10 @@ pub(crate) fn check(
     if handle.topic != topic {
         return Err(illegal("recall failed, topic not match"));
     }
-    if handle.broker_name != broker.runtime.config.broker_name {
+    if handle.broker_name != runtime.config.broker_name {
         return Err(illegal("recall failed, broker service not available"));
     }
-    let now_ms = broker.now_ms();
+    let now_ms = runtime.now_ms();
     let time_ms: i64 = handle.time.parse().unwrap_or(-1);
     let most_ms = timers.delay_max_s.saturating_mul(1000);
     if time_ms <= now_ms || time_ms - now_ms >= most_ms {

@@ -14,9 +14,9 @@ use wire::units::{LogOffset, QueueOffset};
 
 use super::barrier::Barrier;
 use super::fetch::{Chain, Fetch, Fetched, Job};
-use crate::broker::Broker;
 use crate::engine::{Engine, Next};
 use crate::names;
+use crate::parts::DeliveryParts;
 use crate::position_writer::{self, PositionWriter, wait_flushed};
 use crate::state::UnreadableSince;
 use crate::topics::Queue;
@@ -36,7 +36,7 @@ const BEHIND_MS: i64 = 1000;
 
 /// The engine that delivers timed messages.
 pub(crate) struct Scheduler {
-    pub(super) broker: Arc<Broker>,
+    pub(super) parts: Arc<DeliveryParts>,
     /// Queue 0 of `rmq_sys_wheel_timer`.
     pub(super) queue: Arc<Queue>,
     pub(super) files: TimerFiles,
@@ -91,18 +91,18 @@ struct Saves {
 impl Scheduler {
     /// Recovers the timer's state from its files and saves them once.
     pub(crate) fn new(
-        broker: Arc<Broker>,
+        parts: Arc<DeliveryParts>,
         mut files: TimerFiles,
         fetch: Fetch,
         position_writer: PositionWriter,
     ) -> io::Result<Self> {
-        let queue = broker.log_queue(names::TIMER_TOPIC, 0);
+        let queue = parts.tables.log_queue(names::TIMER_TOPIC, 0);
         let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
-        let now_ms = broker.now_ms();
-        let recovered = files.recover(broker.store.appended(), now_ms)?;
+        let now_ms = parts.runtime.now_ms();
+        let recovered = files.recover(parts.tables.store.appended(), now_ms)?;
         let newest = recovered.newest.and_then(|at| {
             let mut bytes = Vec::new();
-            broker.store.record_at(at, &mut bytes).ok()?;
+            parts.tables.store.record_at(at, &mut bytes).ok()?;
             Some(wire::record::RecordView::parse(&bytes).ok()?.raw_queue_offset())
         });
         let next = recovered.queue_offset(newest);
@@ -122,23 +122,23 @@ impl Scheduler {
             late: VecDeque::new(),
             pending: recovered.pending,
             touched: HashSet::new(),
-            batch: broker.store.batch(),
+            batch: parts.tables.store.batch(),
             bytes: Vec::new(),
             properties: Vec::new(),
             changed: false,
             saves,
             retired_ms: 0,
-            broker,
+            parts,
             queue,
             files,
             fetch,
         };
-        clock.broker.delivery.timer.window_ms.store(clock.window_ms(), Ordering::Release);
+        clock.parts.delivery.timer.window_ms.store(clock.window_ms(), Ordering::Release);
         // The first save makes the files match the checkpoint on disk. It is waited for: units added before it is done would,
         // after a crash, stand where the checkpoint on disk expects others.
         if let Some(save) = clock.begin_save(now_ms)? {
-            let (position, end) = (save.position(), clock.broker.store.appended());
-            let done = write(&clock.broker, end, save);
+            let (position, end) = (save.position(), clock.parts.tables.store.appended());
+            let done = write(&clock.parts.tables.store, end, save);
             clock.saved(position, done);
         }
         clock.publish();
@@ -154,10 +154,10 @@ impl Scheduler {
         {
             tracing::error!(%error, "the timer cannot follow a clock that was set back; it is tried again");
         }
-        let timers = &self.broker.runtime.config.timers;
+        let timers = &self.parts.runtime.config.timers;
         let delivers = !timers.stop_dequeue;
         let (cancels, recalled_end) = {
-            let gate = self.broker.delivery.timer.gate();
+            let gate = self.parts.delivery.timer.gate();
             (gate.cancels, gate.recalled_end)
         };
         // A cancelling message must be known before the message it cancels is delivered. Recalls that were answered with
@@ -196,20 +196,20 @@ impl Scheduler {
     /// stores a timed message wakes the timer earlier, as does the fetch engine with each result.
     fn next(&self, now_ms: i64) -> Next {
         let save_ms =
-            if self.changed { self.broker.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+            if self.changed { self.parts.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let wake_ms = self.due_entries.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
         Next::At(if wake_ms > now_ms { wake_ms } else { now_ms + WAIT_MS })
     }
 
     fn publish(&mut self) {
         let checkpoint = self.checkpoint();
-        let timer = &self.broker.delivery.timer;
+        let timer = &self.parts.delivery.timer;
         // Stored after the copies were appended: a thread that sees this read time can read them.
         timer.read_ms.store(self.due_entries.read_ms(), Ordering::Release);
         timer.queue_offset.store(self.next, Ordering::Release);
         timer.pending.store(self.pending.max(0), Ordering::Relaxed);
         *timer.checkpoint() = Some(checkpoint);
-        if self.broker.runtime.config.timers.congest_num != i32::MAX {
+        if self.parts.runtime.config.timers.congest_num != i32::MAX {
             let mut counts = timer.counts();
             *counts = counts.split_off(&self.due_entries.read_ms());
         }
@@ -238,7 +238,7 @@ impl Scheduler {
     /// Returns the longest time in milliseconds that a message added now waits before it is delivered or rolled: at
     /// most half of the retention of the commit log by the present settings.
     pub(super) fn window_ms(&self) -> i64 {
-        let (config, files) = (&self.broker.runtime.config, self.files.config());
+        let (config, files) = (&self.parts.runtime.config, self.files.config());
         let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
         files.roll_window_ms().min(kept_slots.saturating_mul(files.precision_ms))
     }
@@ -289,7 +289,7 @@ impl Scheduler {
 
     fn save(&mut self, now_ms: i64) {
         let wait_ms =
-            if self.changed { self.broker.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+            if self.changed { self.parts.runtime.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let is_free = self.saves.running.is_none() && !self.saves.failed;
         if is_free
             && now_ms - self.saves.began_ms >= wait_ms
@@ -341,25 +341,25 @@ impl Scheduler {
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
         // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
-        self.changed = self.broker.delivery.timer.gate().delivered_ms >= progress.read_ms;
+        self.changed = self.parts.delivery.timer.gate().delivered_ms >= progress.read_ms;
         Ok(Some(save).filter(|save| !save.is_empty()))
     }
 
     fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
         let Some(save) = self.begin_save(now_ms)? else { return Ok(()) };
         // The end of the log, behind every copy delivered so far: a saved position must not outlive these copies.
-        let note = position_writer::delivered(&self.broker, now_ms);
+        let note = position_writer::delivered(&self.parts.tables.store, &self.parts.delivery, now_ms);
         let end = LogOffset::new(note.end);
         let (sender, receiver) = channel();
-        let broker = self.broker.clone();
+        let parts = self.parts.clone();
         self.saves.running = Some((save.position(), receiver));
         self.saves.position_writer.run(move || {
             // Sending fails when the timer has stopped, which does not matter.
-            let _ = sender.send(write(&broker, end, save));
-            if broker.store.flushed() >= end {
-                position_writer::keep(&broker, note);
+            let _ = sender.send(write(&parts.tables.store, end, save));
+            if parts.tables.store.flushed() >= end {
+                position_writer::keep(&parts.delivery, &parts.runtime, note);
             }
-            broker.delivery.timer.wakeup().wake();
+            parts.delivery.timer.wakeup().wake();
         });
         Ok(())
     }
@@ -374,9 +374,9 @@ impl Scheduler {
             }
             self.files.mark(self.due_entries.read_ms() - self.files.config().precision_ms, newest)?;
         }
-        let now_ms = self.broker.now_ms();
+        let now_ms = self.parts.runtime.now_ms();
         let save = self.files.save(self.progress(now_ms))?;
-        if !wait_flushed(&self.broker.store, self.broker.store.appended()) {
+        if !wait_flushed(&self.parts.tables.store, self.parts.tables.store.appended()) {
             return Err(io::Error::other("the log cannot be flushed"));
         }
         save.write().map_err(io::Error::other)
@@ -430,8 +430,8 @@ impl Engine for Scheduler {
 }
 
 /// Writes the timer's files once the log is on disk up to `end`.
-fn write(broker: &Broker, end: LogOffset, save: TimerSave) -> Saved {
+fn write(store: &store::Store, end: LogOffset, save: TimerSave) -> Saved {
     let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
-    let done = if wait_flushed(&broker.store, end) { save.write() } else { Err(unflushed()) };
+    let done = if wait_flushed(store, end) { save.write() } else { Err(unflushed()) };
     done.map_err(|error| Box::new((error, save)))
 }

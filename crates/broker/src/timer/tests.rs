@@ -25,7 +25,7 @@ use wire::properties::{self, key};
 
 /// A time so far ahead of the real clock that no message is due by itself during a test.
 fn start_ms(fixture: &Fixture) -> i64 {
-    (fixture.broker.now_ms() / 1000 + 100) * 1000
+    (fixture.broker.runtime.now_ms() / 1000 + 100) * 1000
 }
 
 /// The timer with the engines that work for it, all run by the test.
@@ -68,8 +68,8 @@ fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Timer 
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
     let (position_writer, writes) = PositionWriter::new();
-    let (fetch, fetcher) = Fetch::new(fixture.broker.clone(), files.log().clone());
-    let scheduler = Scheduler::new(fixture.broker.clone(), files, fetch, position_writer).unwrap();
+    let (fetch, fetcher) = Fetch::new(fixture.broker.engines.clone(), files.log().clone());
+    let scheduler = Scheduler::new(fixture.broker.engines.clone(), files, fetch, position_writer).unwrap();
     Timer { scheduler, fetcher, writes }
 }
 
@@ -96,7 +96,7 @@ fn put(fixture: &Fixture, id: &str, due_ms: i64, more: &[(&str, &str)]) {
     more.iter().for_each(|(name, value)| properties::append(&mut text, name, value.as_bytes()));
     timed(&mut text, store::timer::wheel_time(due_ms, 1000), "Real", 0);
     fixture.queue("Real", 0);
-    let put = fixture.broker.put(names::TIMER_TOPIC, 0, &message(id.as_bytes(), &text));
+    let put = fixture.broker.delivery.put(names::TIMER_TOPIC, 0, &message(id.as_bytes(), &text));
     put.unwrap();
 }
 
@@ -367,13 +367,15 @@ fn the_exact_time_is_what_was_asked() {
 #[test]
 fn a_send_is_taken_or_refused_as_java_does() {
     let fixture = Fixture::with(|config| config.timers.congest_num = 2);
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     let texts: Vec<String> =
         [-1, 0, 100_000, 259_300_000].iter().map(|ms| (now_ms + ms).to_string()).collect();
     let ask = |value: &str, cancels: bool| {
         let value = value.to_owned();
         let asked = Asked { deliver_ms: Some(value.as_bytes()), cancels, ..Asked::default() };
-        asked.out_ms(&fixture.broker).map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
+        asked
+            .out_ms(&fixture.broker.identity, &fixture.broker.delivery, &fixture.broker.runtime)
+            .map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
     };
     let illegal = "timer message illegal, the delay time should not be bigger than the max delay 259200000ms; or if set del msg, the delay time should be bigger than the current time";
     assert_eq!(ask(&texts[0], false), Ok(None), "the past is now");
@@ -391,7 +393,7 @@ fn a_send_is_taken_or_refused_as_java_does() {
     assert!((400..600).contains(&refused), "half way between the limits half are refused: {refused}");
     let off = Fixture::with(|config| config.timers.enabled = false);
     let asked = Asked { delay_ms: Some(b"5"), ..Asked::default() };
-    let refusal = asked.out_ms(&off.broker).unwrap_err();
+    let refusal = asked.out_ms(&off.broker.identity, &off.broker.delivery, &off.broker.runtime).unwrap_err();
     let remark = "accurate timer message is not enabled, timerWheelEnable is false";
     assert_eq!((refusal.code, &*refusal.remark), (1, remark));
     assert_eq!(asked_ms(key::TIMER_DELAY_SEC, b"3", 7), Some(3007));
@@ -514,7 +516,12 @@ fn a_deposed_master_delivers_again_what_is_cut_off_its_log() {
     assert_eq!(delivered(&fixture), ["a", "b"]);
     timer.stop();
     fixture.broker.store.start_following().unwrap();
-    crate::replication::cut_log(&fixture.broker, proven);
+    crate::replication::cut_log(
+        &fixture.broker.tables,
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        proven,
+    );
     fixture.broker.store.stop_following().unwrap();
     assert_eq!(delivered(&fixture), ["a"]);
     // The queue has grown again when this broker is master the next time.

@@ -1,5 +1,6 @@
 //! Properties of stored timed messages, and of their copies. Pure.
 
+use store::timer::due_times;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
@@ -52,7 +53,7 @@ impl<'a> Timed<'a> {
 /// the result is kept within the slot.
 fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
     let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
-    let (first, last) = (out_ms.saturating_add(1), out_ms.saturating_add(precision_ms));
+    let (first, last) = due_times(out_ms, precision_ms).into_inner();
     let relative = || {
         let delay_ms = match number(key::TIMER_DELAY_SEC) {
             Some(seconds) => seconds.saturating_mul(1000),

@@ -80,8 +80,8 @@ fn a_queue_is_the_same_before_and_after_a_change_of_its_topic() {
     let before = fixture.queue("A", 1);
     fixture.broker.tables.topics.put(TopicConfig::new("A", 8, READ_WRITE), 2).unwrap();
     assert!(Arc::ptr_eq(&before, &fixture.queue("A", 1)));
-    assert!(fixture.broker.log_queue("A", 8).is_none());
-    assert!(fixture.broker.log_queue("A", -1).is_none());
+    assert!(fixture.broker.tables.log_queue("A", 8).is_none());
+    assert!(fixture.broker.tables.log_queue("A", -1).is_none());
 }
 
 #[test]

@@ -9,33 +9,33 @@ use wire::record::{self, Fields, Placement, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
-use crate::broker::Broker;
 use crate::client_link::{ClientLink, Notice};
 use crate::engine::{Engine, Every, Next};
 use crate::names;
+use crate::parts::{DeliveryParts, Identity, Runtime, Sessions};
 use crate::refusal::PutError;
 use crate::state::End;
 
 /// The engine that checks transactions every `transactionCheckInterval`.
 pub(crate) struct Checks {
-    broker: Arc<Broker>,
+    parts: Arc<DeliveryParts>,
     checked: Every,
 }
 
 impl Checks {
     /// Makes checks that begin an interval after the first round.
-    pub(crate) fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, checked: Every::default() }
+    pub(crate) fn new(parts: Arc<DeliveryParts>) -> Self {
+        Self { parts, checked: Every::default() }
     }
 }
 
 impl Engine for Checks {
     fn round(&mut self, now_ms: i64) -> Next {
-        let interval_ms = self.broker.runtime.config.transaction.check_interval_ms;
+        let interval_ms = self.parts.runtime.config.transaction.check_interval_ms;
         let interval_ms = i64::try_from(interval_ms).unwrap_or(i64::MAX);
         // A slave gets the master's decisions with the log.
-        if self.checked.is_due(now_ms, interval_ms) && !self.broker.replication.role.is_slave() {
-            check_all(&self.broker, now_ms);
+        if self.checked.is_due(now_ms, interval_ms) && !self.parts.replication.role.is_slave() {
+            check_all(&self.parts, now_ms);
         }
         self.checked.next(interval_ms)
     }
@@ -56,28 +56,28 @@ enum Step {
 }
 
 /// Checks every undecided half message that is old enough once.
-pub(super) fn check_all(broker: &Broker, now_ms: i64) {
-    let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
-    broker.delivery.transactions.lock().skip_to(queue.index.min().to_i64());
-    let (first, max) = (broker.delivery.transactions.lock().first, queue.index.max().to_i64());
+pub(super) fn check_all(parts: &DeliveryParts, now_ms: i64) {
+    let Some(queue) = parts.tables.log_queue(names::HALF_TOPIC, 0) else { return };
+    parts.delivery.transactions.lock().skip_to(queue.index.min().to_i64());
+    let (first, max) = (parts.delivery.transactions.lock().first, queue.index.max().to_i64());
     let mut bytes = Vec::new();
     for offset in first..max {
-        if broker.delivery.transactions.lock().undecided(offset) != Some(offset) {
+        if parts.delivery.transactions.lock().undecided(offset) != Some(offset) {
             continue;
         }
-        let Some(at) = read_half(broker, offset, &mut bytes) else { continue };
+        let Some(at) = read_half(&parts.tables, offset, &mut bytes) else { continue };
         let Ok(half) = RecordView::parse(&bytes) else { continue };
         let stored_ms = match half.store_timestamp() {
             ahead_ms if ahead_ms > now_ms => {
-                broker.delivery.transactions.lock().set_back.stored_ms(offset, max, now_ms)
+                parts.delivery.transactions.lock().set_back.stored_ms(offset, max, now_ms)
             }
             stored_ms => stored_ms,
         };
-        let done = match decide(broker, &half, stored_ms, now_ms) {
+        let done = match decide(&parts.runtime, &half, stored_ms, now_ms) {
             Step::Stop => return,
             Step::Pass => continue,
-            Step::GiveUp => give_up(broker, offset, &half),
-            Step::Ask { times } => ask(broker, (offset, at), &half, times),
+            Step::GiveUp => give_up(parts, offset, &half),
+            Step::Ask { times } => ask(parts, (offset, at), &half, times),
         };
         if let Err(error) = done {
             tracing::warn!(offset, %at, %error, "an undecided transaction could not be checked; it is tried again");
@@ -88,8 +88,8 @@ pub(super) fn check_all(broker: &Broker, now_ms: i64) {
     }
 }
 
-fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -> Step {
-    let settings = &broker.runtime.config.transaction;
+fn decide(runtime: &Runtime, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -> Step {
+    let settings = &runtime.config.transaction;
     // By the store time, which only grows along the queue; the birth time comes from the producer's clock.
     if now_ms - stored_ms <= settings.timeout_ms && immunity_ms(half).is_none() {
         return Step::Stop;
@@ -99,21 +99,21 @@ fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -
         return Step::Pass;
     }
     let times = number(half, key::TRANSACTION_CHECK_TIMES).unwrap_or(0);
-    if times >= settings.check_max || age_ms > broker.runtime.config.retention.reserved_ms {
+    if times >= settings.check_max || age_ms > runtime.config.retention.reserved_ms {
         return Step::GiveUp;
     }
     Step::Ask { times: times + 1 }
 }
 
-fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), PutError> {
-    let message = Message { store_host: broker.identity.store_host, ..Message::of(half) };
+fn give_up(parts: &DeliveryParts, offset: i64, half: &RecordView<'_>) -> Result<(), PutError> {
+    let message = Message { store_host: parts.identity.store_host, ..Message::of(half) };
     let put = Put { topic: names::CHECK_MAX_TIME_TOPIC, queue_id: 0, message };
-    let mut state = broker.delivery.transactions.lock();
+    let mut state = parts.delivery.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
     let former = state.former(offset);
-    append_with_op(broker, &mut state, offset, Some(put))?;
+    append_with_op(parts, &mut state, offset, Some(put))?;
     state.note_end(former.into_iter().chain([offset]), End::GivenUp(offset));
     drop(state);
     let group = properties::get_str(half.properties(), key::PRODUCER_GROUP);
@@ -128,7 +128,7 @@ fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), Pu
 
 /// Stores the half message again with its new number of checks, then asks a producer of its group.
 fn ask(
-    broker: &Broker,
+    parts: &DeliveryParts,
     (offset, at): (i64, LogOffset),
     half: &RecordView<'_>,
     times: i64,
@@ -148,14 +148,14 @@ fn ask(
         let origin = offset.to_string();
         properties::append(&mut text, key::TRANSACTION_PREPARED_QUEUE_OFFSET, origin.as_bytes());
     }
-    let message = Message { properties: &text, store_host: broker.identity.store_host, ..Message::of(half) };
+    let message = Message { properties: &text, store_host: parts.identity.store_host, ..Message::of(half) };
     let put = Put { topic: names::HALF_TOPIC, queue_id: 0, message };
-    let mut state = broker.delivery.transactions.lock();
+    let mut state = parts.delivery.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
     let former = state.former(offset);
-    let (message, place) = match append_with_op(broker, &mut state, offset, Some(put)) {
+    let (message, place) = match append_with_op(parts, &mut state, offset, Some(put)) {
         Ok(Appended { placed: Some(placed), .. }) => {
             state.moved(offset, former, placed.queue_offset.to_i64());
             (message, (placed.queue_offset, placed.log_offset))
@@ -170,24 +170,25 @@ fn ask(
         Err(error) => return Err(error),
     };
     drop(state);
-    if let Some(producer) = producer(broker, stored) {
-        send_check(broker, &*producer, &message, place);
+    if let Some(producer) = producer(&parts.identity, &parts.sessions, stored) {
+        send_check(&parts.identity, &parts.runtime, &*producer, &message, place);
     }
     Ok(())
 }
 
 /// A connected producer of the message's group; successive calls spread over all of them.
-fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<dyn ClientLink>> {
+fn producer(identity: &Identity, sessions: &Sessions, stored: &[u8]) -> Option<Arc<dyn ClientLink>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
-    let mut members = broker.sessions.clients.producers(group)?;
+    let mut members = sessions.clients.producers(group)?;
     members.retain(|member| !member.link.is_closed());
-    let index = broker.spread(i32::try_from(members.len()).ok()?);
+    let index = identity.spread(i32::try_from(members.len()).ok()?);
     members.get(usize::try_from(index).ok()?).map(|member| member.link.clone())
 }
 
 /// Asks a producer for its decision (39 `CHECK_TRANSACTION_STATE`), with the message as its producer sent it.
 fn send_check(
-    broker: &Broker,
+    identity: &Identity,
+    runtime: &Runtime,
     producer: &dyn ClientLink,
     half: &Message<'_>,
     place: (QueueOffset, LogOffset),
@@ -214,14 +215,14 @@ fn send_check(
         tracing::error!(%log_offset, %error, "a half message cannot be sent to its producer");
         return;
     }
-    let store_timestamp = broker.now_ms();
+    let store_timestamp = runtime.now_ms();
     record::place(&mut body, &Placement { queue_offset, log_offset, store_timestamp });
     // A producer that has disconnected is passed over; the next check asks again.
     producer.notify(&Notice::CheckTransaction {
-        broker_name: &broker.runtime.config.broker_name,
+        broker_name: &runtime.config.broker_name,
         unique_key: real(key::UNIQ_KEY),
         queue_offset,
-        id: OffsetId { store_host: broker.identity.store_host, log_offset },
+        id: OffsetId { store_host: identity.store_host, log_offset },
         record: &body,
     });
 }

@@ -7,7 +7,7 @@ use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
 
 use super::{Put, append_with_op, immunity_ms};
-use crate::broker::Broker;
+use crate::parts::DeliveryParts;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::{Decision, End};
@@ -43,12 +43,12 @@ fn ended_otherwise() -> Refusal {
 }
 
 /// Whether a half message was given up and not committed afterwards, according to the key index.
-fn was_given_up(broker: &Broker, half: &RecordView<'_>) -> Result<bool, Refusal> {
+fn was_given_up(store: &store::Store, half: &RecordView<'_>) -> Result<bool, Refusal> {
     let text = |name| properties::get_str(half.properties(), name).unwrap_or_default();
     let holds = |topic| {
         let (key, kind) = (text(key::UNIQ_KEY), KeyKind::Key);
         let query = KeyQuery { topic, key, kind, max: 1, begin_ms: 0, end_ms: i64::MAX };
-        let matches = broker.store.query(&query);
+        let matches = store.query(&query);
         let unread = |error| Refusal::error(format!("the key index cannot be searched: {error}"));
         matches.map(|matches| !matches.found.is_empty()).map_err(unread)
     };
@@ -58,15 +58,15 @@ fn was_given_up(broker: &Broker, half: &RecordView<'_>) -> Result<bool, Refusal>
 /// Commits a half message or rolls it back. A producer may send its decision twice: by itself and as the answer to a check. A
 /// message that was given up can still be committed, as in Java. Returns the log offset up to which the log must be on disk before
 /// the producer is answered under sync flush.
-pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOffset, Refusal> {
+pub(crate) fn end(parts: &DeliveryParts, request: &EndTransaction<'_>) -> Result<LogOffset, Refusal> {
     let EndTransaction { producer_group, half_offset, log_offset: at, decision, is_checked } = *request;
     let mut bytes = Vec::new();
-    broker.store.record_at(at, &mut bytes).map_err(|_| not_found())?;
+    parts.tables.store.record_at(at, &mut bytes).map_err(|_| not_found())?;
     let half = RecordView::parse(&bytes).map_err(|_| not_found())?;
     if half.topic() != names::HALF_TOPIC.as_bytes() {
         return Err(not_found());
     }
-    let age_ms = broker.now_ms() - half.born_timestamp();
+    let age_ms = parts.runtime.now_ms() - half.born_timestamp();
     if !is_checked && immunity_ms(&half).is_some_and(|immunity_ms| age_ms > immunity_ms) {
         // The message is being checked, so only the answer to a check counts.
         return Err(Refusal::new(response::ILLEGAL_OPERATION, ""));
@@ -77,23 +77,26 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
     if half.queue_offset().to_i64() != half_offset {
         return Err(Refusal::error("The transaction state table offset wrong"));
     }
-    let mut state = broker.delivery.transactions.lock();
+    let mut state = parts.delivery.transactions.lock();
     let offset = match (state.undecided(half_offset), state.end_of(half_offset)) {
         (Some(offset), _) => offset,
         (None, Some(End::GivenUp(offset))) => offset,
         (None, Some(End::Decided(earlier))) if earlier != decision => return Err(ended_otherwise()),
         // How it ended is not remembered, since the broker was started again or many others have ended since.
-        (None, None) if decision == Decision::Commit && was_given_up(broker, &half)? => half_offset,
+        (None, None) if decision == Decision::Commit && was_given_up(&parts.tables.store, &half)? => {
+            half_offset
+        }
         // The earlier decision may not be on disk yet.
-        (None, _) => return Ok(broker.store.appended()),
+        (None, _) => return Ok(parts.tables.store.appended()),
     };
     let mut text = Vec::new();
     let put = match decision {
-        Decision::Commit => Some(committed(broker, &half, at, &mut text)?),
+        Decision::Commit => Some(committed(parts, &half, at, &mut text)?),
         Decision::Rollback => None,
     };
     let former = state.former(offset);
-    let appended = append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
+    let appended = append_with_op(parts, &mut state, offset, put)
+        .map_err(|error| not_put(&parts.tables.store, error))?;
     state.note_end(former.into_iter().chain([offset]), End::Decided(decision));
     let topic = properties::get_str(half.properties(), key::REAL_TOPIC).unwrap_or_default();
     match decision {
@@ -106,7 +109,7 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
 /// The committed message, in its real topic or, with a delay, in that of delayed or timed messages. `TRAN_MSG` stays in its
 /// properties, as in Java.
 fn committed<'a>(
-    broker: &Broker,
+    parts: &DeliveryParts,
     half: &RecordView<'a>,
     at: LogOffset,
     text: &'a mut Vec<u8>,
@@ -119,14 +122,14 @@ fn committed<'a>(
     };
     let message = Message {
         sys_flag: half.sys_flag() & !sys_flag::TRANSACTION_MASK | sys_flag::TRANSACTION_COMMIT,
-        store_host: broker.identity.store_host,
+        store_host: parts.identity.store_host,
         prepared_transaction_offset: at.to_i64(),
         ..Message::of(half)
     };
     let level = real(key::DELAY).and_then(|level| level.trim().parse::<i32>().ok()).unwrap_or(0);
     if level <= 0 {
         properties::rewrite(text, stored, &OF_HALF_MESSAGES, &[]);
-        let out_ms = Asked::of(stored).out_ms(broker)?;
+        let out_ms = Asked::of(stored).out_ms(&parts.identity, &parts.delivery, &parts.runtime)?;
         if let Some(out_ms) = out_ms {
             timed(text, out_ms, topic, queue_id);
         }
@@ -136,7 +139,7 @@ fn committed<'a>(
             None => Put { topic, queue_id, message },
         });
     }
-    let level = level.min(broker.delay_levels());
+    let level = level.min(parts.runtime.delay_levels());
     let dropped = [
         key::DELAY,
         key::REAL_TOPIC,

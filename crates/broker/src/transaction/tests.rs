@@ -12,13 +12,13 @@ use crate::testing::{ADDRESS, Fixture};
 fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
     let text = format!("TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{unique}\x02TAGS\x01t\x02{more}");
     let stored = format!("{text}REAL_TOPIC\x01T\x02REAL_QID\x011\x02__transactionId__\x01{unique}\x02");
-    let born_timestamp = fixture.broker.now_ms();
+    let born_timestamp = fixture.broker.runtime.now_ms();
     let message = crate::testing::message(unique.as_bytes(), stored.as_bytes());
-    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    fixture.broker.delivery.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
     let queue = fixture.queue(names::HALF_TOPIC, 0);
     let offset = queue.index.max().to_i64() - 1;
     let mut bytes = Vec::new();
-    let at = read_half(&fixture.broker, offset, &mut bytes).unwrap();
+    let at = read_half(&fixture.broker.tables, offset, &mut bytes).unwrap();
     (offset, at.to_i64())
 }
 
@@ -46,7 +46,7 @@ fn bodies(fixture: &Fixture, topic: &str, queue_id: i32) -> Vec<String> {
 
 /// Checks undecided messages as if this many seconds had passed.
 fn check_after(fixture: &Fixture, seconds: i64) {
-    check_all(&fixture.broker, fixture.broker.now_ms() + seconds * 1000);
+    check_all(&fixture.broker.engines, fixture.broker.runtime.now_ms() + seconds * 1000);
 }
 
 fn first(fixture: &Fixture) -> i64 {
@@ -199,7 +199,7 @@ fn a_message_that_was_given_up_can_be_committed_once() {
     check_after(&fixture, 10);
     assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
     let mut bytes = Vec::new();
-    let last = (1, read_half(&fixture.broker, 1, &mut bytes).unwrap().to_i64());
+    let last = (1, read_half(&fixture.broker.tables, 1, &mut bytes).unwrap().to_i64());
     for place in [place, last, place] {
         assert_eq!(commit(&fixture, place), Ok(0));
     }
@@ -219,7 +219,7 @@ fn a_message_that_was_given_up_can_be_committed_once_after_a_restart() {
     let mut fixture = fixture;
     for _ in 0..2 {
         fixture = fixture.reopened();
-        load(&fixture.broker).unwrap();
+        load(&fixture.broker.engines).unwrap();
         assert_eq!((commit(&fixture, one), commit(&fixture, other)), (Ok(0), Ok(0)));
     }
     assert_eq!(bodies(&fixture, "T", 1), ["B", "A"]);
@@ -260,7 +260,7 @@ fn a_decision_about_a_former_place_counts_once() {
     assert_eq!(commit(&fixture, place), Ok(0));
     let mut bytes = Vec::new();
     for offset in [1, 2] {
-        let at = read_half(&fixture.broker, offset, &mut bytes).unwrap().to_i64();
+        let at = read_half(&fixture.broker.tables, offset, &mut bytes).unwrap().to_i64();
         assert_eq!(commit(&fixture, (offset, at)), Ok(0));
     }
     check_after(&fixture, 10);
@@ -293,10 +293,10 @@ fn behind_its_immunity_only_the_answer_to_a_check_counts() {
     let fixture = fixture();
     let stored =
         "PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x011\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x015\x02";
-    let born_timestamp = fixture.broker.now_ms() - 6000;
+    let born_timestamp = fixture.broker.runtime.now_ms() - 6000;
     let message = crate::testing::message(b"A", stored.as_bytes());
-    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
-    let at = read_half(&fixture.broker, 0, &mut Vec::new()).unwrap().to_i64();
+    fixture.broker.delivery.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    let at = read_half(&fixture.broker.tables, 0, &mut Vec::new()).unwrap().to_i64();
     assert_eq!(commit(&fixture, (0, at)), Err(String::new()));
     assert!(bodies(&fixture, "T", 1).is_empty());
 }
@@ -323,7 +323,7 @@ fn a_time_counts_from_the_commit() {
     let timed = fixture.messages(names::TIMER_TOPIC, 0);
     let get = |name| properties::get_str(&timed[0].1, name).unwrap();
     assert_eq!((get(key::REAL_TOPIC), get(key::REAL_QUEUE_ID)), ("T", "1"));
-    assert!(get(key::TIMER_OUT_MS).parse::<i64>().unwrap() > fixture.broker.now_ms() + 90_000);
+    assert!(get(key::TIMER_OUT_MS).parse::<i64>().unwrap() > fixture.broker.runtime.now_ms() + 90_000);
     assert!(bodies(&fixture, "T", 1).is_empty());
 }
 
@@ -334,7 +334,7 @@ fn decisions_survive_a_restart_also_before_they_were_noted() {
     assert_eq!(commit(&fixture, places[0]), Ok(0));
     assert_eq!(tell(&fixture, places[2], 12, "PG"), Ok(0));
     let fixture = fixture.reopened();
-    load(&fixture.broker).unwrap();
+    load(&fixture.broker.engines).unwrap();
     assert_eq!(first(&fixture), 1);
     assert_eq!(commit(&fixture, places[0]), Ok(0));
     assert_eq!(commit(&fixture, places[2]), Ok(0));
@@ -342,10 +342,10 @@ fn decisions_survive_a_restart_also_before_they_were_noted() {
     assert_eq!(commit(&fixture, places[1]), Ok(0));
     assert_eq!(bodies(&fixture, "T", 1), ["A", "B"]);
     assert_eq!(first(&fixture), 3);
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     fixture.broker.store.checkpoint().unwrap();
-    crate::save::save(&fixture.broker);
-    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
+    crate::save::save(&fixture.broker.delivery, &fixture.broker.runtime, &fixture.broker.pops);
     assert_eq!(fixture.broker.tables.offsets.committed(GROUP, names::HALF_TOPIC, 0), Some(3));
     assert_eq!(fixture.broker.tables.offsets.committed(GROUP, names::OP_HALF_TOPIC, 0), Some(3));
 }
@@ -358,7 +358,7 @@ fn op_records_of_java_list_several_offsets() {
     }
     fixture.put(names::OP_HALF_TOPIC, 0, b"0,2,", b"TAGS\x01d\x02");
     fixture.put(names::OP_HALF_TOPIC, 0, b"3", b"TAGS\x01d\x02");
-    load(&fixture.broker).unwrap();
+    load(&fixture.broker.engines).unwrap();
     let state = fixture.broker.delivery.transactions.lock();
     assert_eq!([0, 1, 2, 3].map(|offset| state.undecided(offset)), [None, Some(1), None, None]);
 }
@@ -391,7 +391,7 @@ fn a_step_that_a_crash_parted_is_completed() {
         half(&fixture, "B", "");
         step(&fixture, at);
         let fixture = fixture.killed();
-        load(&fixture.broker).unwrap();
+        load(&fixture.broker.engines).unwrap();
         let state = fixture.broker.delivery.transactions.lock();
         let undecided: Vec<i64> = (0..3).filter(|offset| state.undecided(*offset).is_some()).collect();
         let max = fixture.queue(names::HALF_TOPIC, 0).index.max().to_i64();
@@ -463,7 +463,7 @@ fn a_damaged_decision_does_not_keep_the_broker_from_starting() {
         .open(fixture.config_path("../commitlog/00000000000000000000"))
         .unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"7", at.get() + inside).unwrap();
-    load(&fixture.broker).unwrap();
+    load(&fixture.broker.engines).unwrap();
     assert_eq!(undecided(&fixture), [0, 1], "the second one is asked about again");
 }
 
@@ -474,7 +474,7 @@ fn lost_queue_files_of_decisions_are_waited_for() {
     let files = fixture.config_path("../consumequeue").join(names::OP_HALF_TOPIC);
     std::fs::remove_dir_all(files).unwrap();
     let fixture = fixture.reopened();
-    load(&fixture.broker).unwrap();
+    load(&fixture.broker.engines).unwrap();
     assert_eq!(undecided(&fixture), [0]);
 }
 
@@ -483,8 +483,8 @@ fn a_copy_that_names_no_half_message_decides_none() {
     let fixture = fixture();
     assert_eq!(half(&fixture, "A", ""), (0, 0), "what a copy names");
     let copy = Message { sys_flag: 8, ..crate::testing::message(b"B", b"UNIQ_KEY\x01B\x02") };
-    fixture.broker.put("T", 1, &copy).unwrap();
+    fixture.broker.delivery.put("T", 1, &copy).unwrap();
     let fixture = fixture.killed();
-    load(&fixture.broker).unwrap();
+    load(&fixture.broker.engines).unwrap();
     assert_eq!(fixture.broker.delivery.transactions.lock().undecided(0), Some(0));
 }

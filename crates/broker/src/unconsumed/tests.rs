@@ -48,8 +48,10 @@ fn the_time_is_that_of_the_message_and_0_if_none_waits() {
     let fixture = Fixture::new();
     (0..2).for_each(|_| fixture.put("T", 0, b"body", b""));
     let queue = fixture.queue("T", 0).index.clone();
-    let time = |committed| fixture.broker.unconsumed_time("g", &queue, (committed, 2));
-    assert_eq!(time(1), (fixture.broker.time_at("T", 0, 1).unwrap(), false));
+    let time = |committed| {
+        fixture.broker.sessions.unconsumed_time(&fixture.broker.store, "g", &queue, (committed, 2))
+    };
+    assert_eq!(time(1), (fixture.broker.tables.time_at("T", 0, 1).unwrap(), false));
     assert_eq!(time(2), (0, false));
     fixture.lose_log_file();
     assert_eq!(time(1), (UNKNOWN, false), "the message cannot be read");

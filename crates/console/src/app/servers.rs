@@ -1,11 +1,9 @@
 //! The servers of the cluster, to which alone the console connects for a visitor.
 
-use crate::answers::rows;
 use crate::app::{App, Visitor, find};
 use crate::refusal::Refusal;
 use crate::users::Role;
-use admin::{Arguments, BrokerRow};
-use std::any::Any;
+use admin::{Arguments, BrokerRow, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time for which the settings of a broker are not asked for again, ms.
@@ -26,8 +24,8 @@ pub(crate) async fn check(app: &App, who: &Visitor, arguments: &Arguments) -> Re
     let unknown: Vec<String> = named.chain(stored_at).filter(|address| !is_of(&known, address)).collect();
     if !unknown.is_empty() {
         let session = app.cluster.session(false);
-        let brokers: Box<dyn Any> = find("cluster", "list")?.perform(&session, &Arguments::default()).await?;
-        let brokers = brokers.downcast::<Vec<BrokerRow>>().map(|rows| *rows).unwrap_or_default();
+        let list = find("cluster", "list")?;
+        let brokers: Vec<BrokerRow> = list.perform_typed(&session, &Arguments::default()).await?;
         refuse(unknown.into_iter().find(|address| !is_of(&brokers, address)))?;
     }
     let others = ["controller", "container"].into_iter().filter_map(|name| arguments.get(name));
@@ -59,25 +57,22 @@ pub(crate) async fn controllers(
     app: &App,
     who: &Visitor,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Refusal> {
-    let brokers = app.look(who, ("cluster", "list"), &[], 1000).await?;
+    let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], 1000).await?;
     let mut asked = BTreeSet::new();
     let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for row in rows(&brokers).iter().filter(|row| row["error"].is_null()) {
-        let text = |name: &str| row[name].as_str().unwrap_or_default();
-        if !asked.insert(text("broker").to_owned()) {
+    for row in brokers.iter().filter(|row| row.error.is_none()) {
+        if !asked.insert(&row.broker) {
             continue;
         }
-        let Ok(settings) =
-            app.look(who, ("broker", "config"), &[("broker", text("address"))], SETTINGS_MS).await
-        else {
-            continue;
-        };
-        let value = |key: &str| rows(&settings).iter().find(|row| row["key"] == key)?["value"].as_str();
+        let given = [("broker", row.address.as_str())];
+        let settings = app.typed::<Settings>(who, ("broker", "config"), &given, SETTINGS_MS).await;
+        let Ok(settings) = settings else { continue };
+        let value = |key: &str| settings.rows.iter().find(|row| row.key == key).map(|row| row.value.as_str());
         if let (Some("true"), Some(list)) = (value("enableControllerMode"), value("controllerAddr"))
             && !list.is_empty()
         {
             let sets = found.entry(list.to_owned()).or_default();
-            sets.insert(text("broker").to_owned(), text("cluster").to_owned());
+            sets.insert(row.broker.clone(), row.cluster.clone());
         }
     }
     Ok(found)

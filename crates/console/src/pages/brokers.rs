@@ -41,17 +41,20 @@ pub(super) async fn list(app: &App, who: &Visitor) -> Result<Page, Refusal> {
 }
 
 fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("State")),
-        Column::number(lang.say("In /s")),
-        Column::number(lang.say("Out /s")),
-        Column::number(lang.say("In today")),
-        Column::number(lang.say("Out today")),
-        Column::number(lang.say("Oldest message")),
-        Column::text(lang.say("Disk")),
-        Column::text(lang.say("Version")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Broker",
+            "State",
+            "#In /s",
+            "#Out /s",
+            "#In today",
+            "#Out today",
+            "#Oldest message",
+            "Disk",
+            "Version",
+        ],
+    );
     let rows = brokers.iter().map(|row| {
         let (name, state) = broker_cells(lang, row);
         let known = |cell: Markup| {
@@ -167,7 +170,7 @@ fn facts(lang: Lang, row: &BrokerRow, runtime: &Runtime) -> Markup {
 
 /// Every figure of a broker by the name that the broker gives it.
 fn all_figures(lang: Lang, figures: &[Figure]) -> Markup {
-    let columns = [Column::text(lang.say("Figure")), Column::text(lang.say("Value"))];
+    let columns = Column::all(lang, ["Figure", "Value"]);
     let rows = figures.iter().map(|it| {
         let value = match it.value.parse::<i64>() {
             Ok(time_ms) if it.name.to_lowercase().ends_with("timestamp") => ago(lang, time_ms),

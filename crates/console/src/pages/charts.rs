@@ -222,7 +222,7 @@ fn figures(lang: Lang, kind: Kind, pasts: &[Vec<Point>; 3]) -> Markup {
     let spans = SPANS
         .iter()
         .flat_map(|span| ["mean", "most"].map(|name| format!("{}, {}", lang.say(span), lang.say(name))));
-    let columns = [Column::text(lang.say("Figure")), Column::number(lang.say("now"))];
+    let columns = Column::all(lang, ["Figure", "#now"]);
     let columns: Vec<Column> = columns.into_iter().chain(spans.map(|name| Column::number(&name))).collect();
     let rows = kind.plots().iter().flat_map(|plot| plot.figures.iter().map(move |figure| (plot, figure)));
     let rows = rows.map(|(plot, (name, label))| {

@@ -49,7 +49,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let subscriptions = rows(&first["subscriptions"]).iter().map(|row| {
         vec![topic_link(&cell_text(&row["topic"])), html! { code { (cell_text(&row["expression"])) } }]
     });
-    let subscribed = Table::new([Column::text(lang.say("Topic")), Column::text(lang.say("Expression"))]);
+    let subscribed = Table::new(Column::all(lang, ["Topic", "Expression"]));
     let body = html! {
         @if wants_stacks { (taken(who)) }
         p { (lang.say("Group")) ": " (group_link(group)) }
@@ -77,15 +77,18 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
 
 /// Times and rates of each topic (`ConsumeStatus`).
 fn times(lang: Lang, rates: &[Value]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Topic")),
-        Column::number(lang.say("Call of the listener")),
-        Column::number(lang.say("Pull")),
-        Column::number(lang.say("Pulled per second")),
-        Column::number(lang.say("Consumed per second")),
-        Column::number(lang.say("Failed per second")),
-        Column::number(lang.say("Failed in the last hour")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Topic",
+            "#Call of the listener",
+            "#Pull",
+            "#Pulled per second",
+            "#Consumed per second",
+            "#Failed per second",
+            "#Failed in the last hour",
+        ],
+    );
     let figure = |value: &Value, unit: &str| match value.as_f64() {
         Some(figure) => format!("{}{unit}", decimal(figure)),
         None => "–".to_owned(),
@@ -106,15 +109,18 @@ fn times(lang: Lang, rates: &[Value]) -> Markup {
 
 /// Queues that the member has (`ProcessQueueInfo`, `PopProcessQueueInfo`).
 fn queues(lang: Lang, queues: &[Value]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Topic")),
-        Column::text(lang.say("Queue")),
-        Column::number(lang.say("Held by the owner")),
-        Column::number(lang.say("Not acknowledged")),
-        Column::number(lang.say("Offset")),
-        Column::text(lang.say("State")),
-        Column::text(lang.say("Last pull, last call of the listener")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Topic",
+            "Queue",
+            "#Held by the owner",
+            "#Not acknowledged",
+            "#Offset",
+            "State",
+            "Last pull, last call of the listener",
+        ],
+    );
     let rows = queues.iter().map(|row| {
         let count = |name: &str| html! { (row[name].as_i64().map_or_else(|| "–".to_owned(), number)) };
         let time = |names: [&str; 2]| {
@@ -140,7 +146,7 @@ fn queues(lang: Lang, queues: &[Value]) -> Markup {
 
 /// Settings with the names that the client gives them.
 fn settings(lang: Lang, properties: &Value) -> Markup {
-    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("Value"))];
+    let columns = Column::all(lang, ["Name", "Value"]);
     let rows = properties.as_object().into_iter().flatten();
     let rows = rows.map(|(name, value)| vec![html! { code { (name) } }, html! { (cell_text(value)) }]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The client tells no settings")))

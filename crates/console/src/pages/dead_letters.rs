@@ -5,13 +5,12 @@ use super::body;
 use super::forms::{Choices, in_utc, picker, time_field, zone_field};
 use super::messages::{PAGE, file_name, link, local, pages};
 use super::runtime::{shown_failures, silent};
-use crate::answers::rows;
 use crate::app::{App, Visitor, arguments, find};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{Column, Page, Table, ago, cell_text, empty, number, status, token, topic_link};
 use crate::words::Lang;
-use admin::{DeadLetterGroup, Level, MessageView, Newest};
+use admin::{DeadLetterGroup, GroupSetting, Level, MessageView, Newest};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use wire::names::DLQ_PREFIX;
@@ -45,9 +44,9 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let letters = found.as_ref().map(|found| found.messages.as_slice()).unwrap_or_default();
     let may_resend = who.may(find("dlq", "resend")?);
     let settings =
-        app.look(who, ("group", "config"), &[("group", group)], SETTINGS_MS).await.unwrap_or_default();
-    let retry_max = rows(&settings).iter().find(|row| row["key"] == "retryMaxTimes");
-    let retry_max = retry_max.and_then(|row| row["value"].as_i64());
+        app.typed::<Vec<GroupSetting>>(who, ("group", "config"), &[("group", group)], SETTINGS_MS).await;
+    let retry_max = settings.iter().flat_map(|rows| rows.iter()).find(|row| row.key == "retryMaxTimes");
+    let retry_max = retry_max.and_then(|row| row.value.as_i64());
     let body = html! {
         form.row method="get" action="/dlq" role="search" {
             (zone_field(who))
@@ -81,12 +80,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
 async fn groups(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let groups = app.typed::<Vec<DeadLetterGroup>>(who, ("dlq", "groups"), &[], GROUPS_MS).await?;
-    let columns = [
-        Column::text(lang.say("Group")),
-        Column::number(lang.say("Dead letters")),
-        Column::text(lang.say("Last given up")),
-        Column::text(lang.say("First given up")),
-    ];
+    let columns = Column::all(lang, ["Group", "#Dead letters", "Last given up", "First given up"]);
     let rows = groups.iter().map(|row| {
         let (oldest, newest) = row.times_ms;
         vec![
@@ -127,17 +121,10 @@ fn table(
     retry_max: Option<i64>,
 ) -> Table {
     let lang = who.lang;
-    let columns = [
-        Column::text(lang.say("Resend")),
-        Column::text(lang.say("Given up")),
-        Column::text(lang.say("Message id")),
-        Column::text(lang.say("Original topic")),
-        Column::text(lang.say("Tags")),
-        Column::text(lang.say("Keys")),
-        Column::number(lang.say("Retries")),
-        Column::text(lang.say("Reason")),
-        Column::text(lang.say("Body")),
-    ];
+    let columns = Column::all(
+        lang,
+        ["Resend", "Given up", "Message id", "Original topic", "Tags", "Keys", "#Retries", "Reason", "Body"],
+    );
     let columns: Vec<Column> = columns.into_iter().skip(usize::from(!may_resend)).collect();
     Table::new(columns).rows(letters.iter().map(|letter| {
         let place = format!("{CHOSEN}{} {} {}", letter.broker, letter.queue, letter.queue_offset);
@@ -222,7 +209,7 @@ pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
         outcomes.push((format!("{broker} / {queue} / {offset}"), outcome.map(|done| done.answer)));
     }
     let done = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count();
-    let columns = [Column::text(lang.say("Place")), Column::text(lang.say("Outcome"))];
+    let columns = Column::all(lang, ["Place", "Outcome"]);
     let rows = outcomes.iter().map(|(place, outcome)| {
         let shown = match outcome {
             Ok(answer) => {

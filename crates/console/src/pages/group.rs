@@ -2,7 +2,7 @@
 
 use super::charts::charts;
 use super::runtime::shown_failures;
-use crate::answers::{now_ms, rows};
+use crate::answers::now_ms;
 use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::refusal::Refusal;
@@ -12,7 +12,7 @@ use crate::view::{
     topic_link,
 };
 use crate::words::Lang;
-use admin::{CauseKind, Consumers, GroupLag, LagCause, LagMember, LagQueue, Level, QueueState};
+use admin::{CauseKind, Consumers, GroupLag, GroupSetting, LagCause, LagMember, LagQueue, Level, QueueState};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -41,16 +41,16 @@ const SETTINGS: [(&str, &str); 12] = [
 
 /// The settings of a group on the first broker that told them, as arguments of the operation that changes them: it replaces all
 /// settings, and what is left out of its form becomes the default.
-fn values(settings: &[Value]) -> Vec<(&'static str, String)> {
+fn values(settings: &[GroupSetting]) -> Vec<(&'static str, String)> {
     let Some(first) = settings.first() else { return Vec::new() };
-    let of_broker = |row: &&Value| row["cluster"] == first["cluster"] && row["broker"] == first["broker"];
-    let value = |row: &Value| match &row["value"] {
+    let of_broker = |row: &&GroupSetting| row.cluster == first.cluster && row.broker == first.broker;
+    let value = |row: &GroupSetting| match &row.value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     };
     let found = settings.iter().filter(of_broker).filter_map(|row| {
-        let (_, argument) = SETTINGS.iter().find(|(key, _)| row["key"] == *key)?;
+        let (_, argument) = SETTINGS.iter().find(|(key, _)| row.key == *key)?;
         Some((*argument, value(row)?))
     });
     found.collect()
@@ -62,14 +62,14 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let given = [("group", name)];
     let lag = app.typed::<GroupLag>(who, ("group", "lag"), &given, 1000).await;
     let members = app.typed::<Consumers>(who, ("client", "consumers"), &given, 1000).await;
-    let settings = app.look(who, ("group", "config"), &given, 5000).await;
+    let settings = app.typed::<Vec<GroupSetting>>(who, ("group", "config"), &given, 5000).await;
     if let (Err(refusal), Err(_)) = (&lag, &members)
-        && settings.as_ref().is_ok_and(|settings| rows(settings).is_empty())
+        && settings.as_ref().is_ok_and(|settings| settings.is_empty())
     {
         return Err(Refusal::missing(&*refusal.text));
     }
-    let data = json!({"progress": lag.as_deref().ok(), "members": members.as_deref().ok(), "settings": settings.as_ref().ok()});
-    let known = settings.as_ref().map_or(&[][..], |settings| rows(settings));
+    let data = json!({"progress": lag.as_deref().ok(), "members": members.as_deref().ok(), "settings": settings.as_deref().ok()});
+    let known = settings.as_ref().map_or(&[][..], |settings| settings);
     let body = html! {
         (actions(who, name, lag.as_deref().ok(), known))
         @match &lag {
@@ -88,12 +88,12 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
 }
 
 /// Links to what is done with a group.
-fn actions(who: &Visitor, name: &str, lag: Option<&GroupLag>, known: &[Value]) -> Markup {
+fn actions(who: &Visitor, name: &str, lag: Option<&GroupLag>, known: &[GroupSetting]) -> Markup {
     let lang = who.lang;
     let topics = lag.into_iter().flat_map(|lag| &lag.topics);
     let topic = topics.map(|row| row.topic.as_str()).next().unwrap_or_default();
     let offsets = [("group", name), ("topic", topic)];
-    let cluster = known.first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
+    let cluster = known.first().map(|row| row.cluster.as_str()).unwrap_or_default();
     let group = [("group", name), ("cluster", cluster)];
     html! {
         div.actions {
@@ -248,17 +248,20 @@ fn state(lang: Lang, state: QueueState) -> Markup {
 }
 
 fn queues(lang: Lang, group: &str, queues: &[LagQueue], rates: &[Option<f64>]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Queue")),
-        Column::text(lang.say("State")),
-        Column::text(lang.say("Owner")),
-        Column::number(lang.say("Messages left")),
-        Column::number(lang.say("Lag in time")),
-        Column::number(lang.say("Consumed per second")),
-        Column::number(lang.say("Offset / end")),
-        Column::number(lang.say("Held by the owner")),
-        Column::text(lang.say("Last pull, last call of the listener")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Queue",
+            "State",
+            "Owner",
+            "#Messages left",
+            "#Lag in time",
+            "#Consumed per second",
+            "#Offset / end",
+            "#Held by the owner",
+            "Last pull, last call of the listener",
+        ],
+    );
     let time =
         |text: &str| admin::parse_time(text).map_or_else(|| html! { "–" }, |ms| crate::view::ago(lang, ms));
     let rows = queues.iter().zip(rates).take(QUEUES_MAX).map(|(row, rate)| {
@@ -294,16 +297,19 @@ fn owner(lang: Lang, group: &str, row: &LagQueue) -> Markup {
 }
 
 fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Member")),
-        Column::text(lang.say("Topic")),
-        Column::number(lang.say("Call of the listener")),
-        Column::number(lang.say("Pull")),
-        Column::number(lang.say("Threads")),
-        Column::number(lang.say("Consumed per second")),
-        Column::number(lang.say("Failed per second")),
-        Column::number(lang.say("Failed in the last hour")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Member",
+            "Topic",
+            "#Call of the listener",
+            "#Pull",
+            "#Threads",
+            "#Consumed per second",
+            "#Failed per second",
+            "#Failed in the last hour",
+        ],
+    );
     let ms = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", decimal(ms)));
     let rate = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), decimal);
     let failed =
@@ -326,7 +332,7 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
 /// Model and subscriptions of a group; nothing while nobody is online.
 fn subscribed(lang: Lang, members: &Result<Arc<Consumers>, Refusal>) -> Markup {
     let Ok(members) = members else { return html! {} };
-    let columns = [Column::text(lang.say("Topic")), Column::text(lang.say("Expression"))];
+    let columns = Column::all(lang, ["Topic", "Expression"]);
     let rows = members
         .subscriptions
         .iter()
@@ -339,14 +345,12 @@ fn subscribed(lang: Lang, members: &Result<Arc<Consumers>, Refusal>) -> Markup {
 }
 
 /// The settings with their own names, a row for each value; brokers are named where their values differ.
-fn settings_table(lang: Lang, known: &[Value]) -> Markup {
+fn settings_table(lang: Lang, known: &[GroupSetting]) -> Markup {
     let mut values: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
     for row in known {
-        let (key, broker) =
-            (row["key"].as_str().unwrap_or_default(), row["broker"].as_str().unwrap_or_default());
-        values.entry(key).or_default().push((broker, cell_text(&row["value"])));
+        values.entry(&row.key).or_default().push((&row.broker, cell_text(&row.value)));
     }
-    let columns = [Column::text(lang.say("Setting")), Column::text(lang.say("Value"))];
+    let columns = Column::all(lang, ["Setting", "Value"]);
     let rows = values.into_iter().map(|(key, values)| {
         let is_same = values.iter().all(|(_, value)| *value == values[0].1);
         let shown = html! {
@@ -360,7 +364,7 @@ fn settings_table(lang: Lang, known: &[Value]) -> Markup {
 
 /// A link to the form that replaces the settings of a group; none while the settings are not known, because an empty form would
 /// replace them by the defaults. All masters of the cluster are changed: members do not notice which of them has other settings.
-fn change_link(who: &Visitor, group: &[(&str, &str)], known: &[Value]) -> Markup {
+fn change_link(who: &Visitor, group: &[(&str, &str)], known: &[GroupSetting]) -> Markup {
     let values = values(known);
     let values = values.iter().map(|(name, value)| (*name, value.as_str()));
     let changed: Vec<(&str, &str)> = group.iter().copied().chain(values).collect();
@@ -395,11 +399,14 @@ mod tests {
         }
     }
 
+    fn setting(broker: &str, key: &str, value: Value) -> GroupSetting {
+        GroupSetting { cluster: "C".to_owned(), broker: broker.to_owned(), key: key.to_owned(), value }
+    }
+
     #[test]
     fn settings_that_differ_name_their_brokers() {
-        let row =
-            |broker: &str, value: i64| json!({"broker": broker, "key": "retryMaxTimes", "value": value});
-        let text = |rows: &[Value]| settings_table(Lang::En, rows).into_string();
+        let row = |broker: &str, value: i64| setting(broker, "retryMaxTimes", json!(value));
+        let text = |rows: &[GroupSetting]| settings_table(Lang::En, rows).into_string();
         let same = text(&[row("a", 3), row("b", 3)]);
         assert!(same.contains("<code>retryMaxTimes</code>") && same.contains(">3</td>"), "{same}");
         let differs = text(&[row("a", 3), row("b", 16)]);
@@ -408,7 +415,7 @@ mod tests {
 
     #[test]
     fn the_form_that_changes_a_group_has_its_settings() {
-        let row = |broker: &str, key: &str, value: Value| json!({"cluster": "C", "broker": broker, "key": key, "value": value});
+        let row = setting;
         let policy = json!({"type": "CUSTOMIZED"});
         let settings = [
             row("a", "consumeBroadcastEnable", json!(true)),
@@ -427,7 +434,7 @@ mod tests {
             ("consume-timeout", "30"),
         ];
         assert_eq!(values(&settings), expected.map(|(name, value)| (name, value.to_owned())));
-        let link = |known: &[Value]| {
+        let link = |known: &[GroupSetting]| {
             change_link(&Visitor::of_test(Role::Admin), &[("group", "G"), ("cluster", "C")], known)
                 .into_string()
         };

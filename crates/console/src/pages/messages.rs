@@ -123,15 +123,7 @@ fn follow(lang: Lang, fields: &Fields, is_following: bool) -> Markup {
 /// The messages of a page.
 fn table(who: &Visitor, messages: &[MessageView]) -> Table {
     let lang = who.lang;
-    let columns = [
-        Column::text(lang.say("Stored")),
-        Column::text(lang.say("Message id")),
-        Column::text(lang.say("Keys")),
-        Column::text(lang.say("Tags")),
-        Column::text(lang.say("Queue")),
-        Column::number(lang.say("Offset")),
-        Column::text(lang.say("Body")),
-    ];
+    let columns = Column::all(lang, ["Stored", "Message id", "Keys", "Tags", "Queue", "#Offset", "Body"]);
     Table::new(columns).rows(messages.iter().map(|message| {
         vec![
             local(who, message.times.1),
@@ -225,14 +217,8 @@ fn head(who: &Visitor, message: &MessageView) -> Markup {
 fn consumption(who: &Visitor, message: &MessageView, events: &[TraceEvent]) -> Markup {
     let lang = who.lang;
     let calls = |group: &str| events.iter().rfind(|event| event.kind == "Sub" && event.group == group);
-    let columns = [
-        Column::text(lang.say("Group")),
-        Column::text(lang.say("State")),
-        Column::text(lang.say("When")),
-        Column::text(lang.say("Client")),
-        Column::number(lang.say("Call of the listener")),
-        Column::number(lang.say("Retries")),
-    ];
+    let columns =
+        Column::all(lang, ["Group", "State", "When", "Client", "#Call of the listener", "#Retries"]);
     let traced = |event: Option<&TraceEvent>| {
         let cost =
             event.and_then(|event| event.cost_ms).map_or_else(|| "–".to_owned(), |ms| format!("{ms} ms"));
@@ -301,14 +287,7 @@ fn outcome(lang: Lang, track: &Track, event: Option<&TraceEvent>) -> Markup {
 fn traced(who: &Visitor, events: &[TraceEvent]) -> Markup {
     let lang = who.lang;
     let longest = events.iter().filter_map(|event| event.cost_ms).max().unwrap_or_default().max(1);
-    let columns = [
-        Column::text(lang.say("When")),
-        Column::text(lang.say("Event")),
-        Column::text(lang.say("Group")),
-        Column::text(lang.say("Client")),
-        Column::text(lang.say("State")),
-        Column::text(lang.say("Took")),
-    ];
+    let columns = Column::all(lang, ["When", "Event", "Group", "Client", "State", "Took"]);
     let rows = events.iter().map(|event| {
         let kind = match event.kind {
             "Pub" => lang.say("sent"),
@@ -330,7 +309,7 @@ fn traced(who: &Visitor, events: &[TraceEvent]) -> Markup {
 
 /// Properties with their names as they are stored.
 fn properties(lang: Lang, message: &MessageView) -> Markup {
-    let columns = [Column::text(lang.say("Name")), Column::text(lang.say("Value"))];
+    let columns = Column::all(lang, ["Name", "Value"]);
     let rows =
         message.properties.iter().map(|(name, value)| vec![html! { code { (name) } }, html! { (value) }]);
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The message has no properties")))

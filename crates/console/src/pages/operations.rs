@@ -193,13 +193,7 @@ fn answered(lang: Lang, operation: &Operation, value: &Value) -> Markup {
 
 /// The offset of each queue before and after a reset.
 fn offsets(lang: Lang, rows: &[Value]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Queue")),
-        Column::number(lang.say("Current offset")),
-        Column::number(lang.say("New offset")),
-        Column::number(lang.say("Difference")),
-        Column::text(lang.say("Effect")),
-    ];
+    let columns = Column::all(lang, ["Queue", "#Current offset", "#New offset", "#Difference", "Effect"]);
     let signed =
         |number: i64| format!("{}{}", if number > 0 { "+" } else { "" }, crate::view::number(number));
     let sum: i64 = rows.iter().filter_map(|row| row["difference"].as_i64()).sum();

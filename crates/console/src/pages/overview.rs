@@ -100,13 +100,7 @@ fn fullest(lang: Lang, brokers: &[BrokerRow]) -> Markup {
 }
 
 fn broker_table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("State")),
-        Column::number(lang.say("In /s")),
-        Column::number(lang.say("Out /s")),
-        Column::text(lang.say("Disk")),
-    ];
+    let columns = Column::all(lang, ["Broker", "State", "#In /s", "#Out /s", "Disk"]);
     let rows = brokers.iter().take(BROKERS_MAX).map(|row| {
         let (name, state) = broker_cells(lang, row);
         let disk = if row.error.is_none() {
@@ -123,11 +117,7 @@ fn broker_table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
 }
 
 fn topic_table(lang: Lang, sample: &Sample) -> Markup {
-    let columns = [
-        Column::text(lang.say("Topic")),
-        Column::number(lang.say("In /s")),
-        Column::text(lang.say("Looked at")),
-    ];
+    let columns = Column::all(lang, ["Topic", "#In /s", "Looked at"]);
     let names = Names::of_brokers(&sample.brokers);
     let rows = sample
         .topics

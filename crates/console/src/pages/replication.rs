@@ -177,15 +177,10 @@ pub(super) fn positions(lang: Lang, rows: &[ReplicaStatus]) -> Markup {
 
 fn position_table(lang: Lang, rows: Vec<(Option<Markup>, &ReplicaStatus)>) -> Table {
     let has_broker = rows.iter().any(|(broker, _)| broker.is_some());
-    let mut columns = vec![
-        Column::text(lang.say("Slave")),
-        Column::text(lang.say("State")),
-        Column::number(lang.say("Behind")),
-        Column::number(lang.say("Copies per second")),
-        Column::text(lang.say("Master")),
-        Column::number(lang.say("Slave position")),
-        Column::number(lang.say("Master position")),
-    ];
+    let mut columns = Vec::from(Column::all(
+        lang,
+        ["Slave", "State", "#Behind", "#Copies per second", "Master", "#Slave position", "#Master position"],
+    ));
     if has_broker {
         columns.insert(0, Column::text(lang.say("Told by")));
     }
@@ -269,7 +264,7 @@ fn replica_table(who: &Visitor, (cluster, controllers): (&str, &str), rows: &[Re
     ))
 }
 
-/// The recoveries of `docs/operate.md`, each with its form or command.
+/// The recoveries of `docs/repair.md`, each with its form or command.
 fn recoveries(who: &Visitor, group: &Group) -> Markup {
     let lang = who.lang;
     let sets: BTreeSet<&str> =
@@ -306,14 +301,8 @@ fn recoveries(who: &Visitor, group: &Group) -> Markup {
 }
 
 fn election_table(lang: Lang, elections: &[Epoch]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker set")),
-        Column::text(lang.say("Broker")),
-        Column::number(lang.say("Epoch")),
-        Column::number(lang.say("Begins at")),
-        Column::number(lang.say("Ends at")),
-        Column::number(lang.say("Written in it")),
-    ];
+    let columns =
+        Column::all(lang, ["Broker set", "Broker", "#Epoch", "#Begins at", "#Ends at", "#Written in it"]);
     let rows = elections.iter().map(|row| {
         vec![
             html! { (row.broker) },

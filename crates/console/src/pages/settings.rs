@@ -11,123 +11,36 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Groups of settings: title, and beginnings of the names.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &str); 8] = [
     (
         "Storage",
-        &[
-            "store",
-            "mappedFile",
-            "mapperFile",
-            "flush",
-            "syncF",
-            "fileReserved",
-            "delete",
-            "disk",
-            "clean",
-            "commitLog",
-            "maxHash",
-            "maxIndex",
-            "messageIndex",
-            "readOnly",
-            "unconsumed",
-            "accessMessage",
-            "enabledAppend",
-        ],
+        "store mappedFile mapperFile flush syncF fileReserved delete disk clean commitLog maxHash \
+         maxIndex messageIndex readOnly unconsumed accessMessage enabledAppend",
     ),
     (
         "Replication",
-        &[
-            "ha",
-            "slave",
-            "controller",
-            "sync",
-            "replicas",
-            "minInSync",
-            "inSync",
-            "brokerRole",
-            "brokerId",
-            "brokerElection",
-            "brokerHeartbeat",
-            "brokerNotActive",
-            "asyncLearner",
-            "allAck",
-            "enableController",
-            "enableSlave",
-            "enableAutoInSync",
-            "checkSync",
-            "skipPreOnline",
-            "maxHa",
-            "totalReplicas",
-        ],
+        "ha slave controller sync replicas minInSync inSync brokerRole brokerId brokerElection \
+         brokerHeartbeat brokerNotActive asyncLearner allAck enableController enableSlave \
+         enableAutoInSync checkSync skipPreOnline maxHa totalReplicas",
     ),
-    (
-        "Delays and transactions",
-        &["timer", "messageDelay", "transaction", "recall", "allowRecall", "appendTopic", "reject"],
-    ),
+    ("Delays and transactions", "timer messageDelay transaction recall allowRecall appendTopic reject"),
     (
         "Consumers",
-        &[
-            "pop",
-            "long",
-            "short",
-            "lite",
-            "revive",
-            "initPop",
-            "maxTransfer",
-            "maxPop",
-            "notifyConsumer",
-            "retrieve",
-            "skipWhen",
-            "useServerSide",
-            "defaultMessage",
-            "defaultPop",
-            "defaultQuery",
-            "enablePop",
-            "enableRetry",
-            "enableLmq",
-            "maxLmq",
-            "enableMulti",
-            "enableProperty",
-            "priority",
-            "serverLoad",
-            "autoCreateSubscription",
-        ],
+        "pop long short lite revive initPop maxTransfer maxPop notifyConsumer retrieve skipWhen \
+         useServerSide defaultMessage defaultPop defaultQuery enablePop enableRetry enableLmq maxLmq \
+         enableMulti enableProperty priority serverLoad autoCreateSubscription",
     ),
     (
         "Topics and messages",
-        &[
-            "autoCreateTopic",
-            "defaultTopic",
-            "maxMessage",
-            "brokerPermission",
-            "maxFilter",
-            "maxMsgs",
-            "msgTrace",
-            "trace",
-        ],
+        "autoCreateTopic defaultTopic maxMessage brokerPermission maxFilter maxMsgs msgTrace trace",
     ),
     (
         "Network",
-        &[
-            "listen",
-            "bind",
-            "brokerIP",
-            "connection",
-            "tls",
-            "namesrv",
-            "register",
-            "forceRegister",
-            "enableSplit",
-            "splitReg",
-            "enableSingle",
-            "proxyProtocol",
-            "brokerCluster",
-            "brokerName",
-            "region",
-        ],
+        "listen bind brokerIP connection tls namesrv register forceRegister enableSplit splitReg \
+         enableSingle proxyProtocol brokerCluster brokerName region",
     ),
-    ("Users and acls", &["auth", "acl", "initAuth", "innerClient", "migrateAuth"]),
-    ("Metrics", &["metric"]),
+    ("Users and acls", "auth acl initAuth innerClient migrateAuth"),
+    ("Metrics", "metric"),
 ];
 /// Group of all other settings.
 const OTHER: &str = "Other settings";
@@ -220,7 +133,7 @@ pub(super) fn items(lang: Lang, settings: &[Setting]) -> Vec<Item> {
 
 /// The title of the group of a setting.
 fn group_of(key: &str) -> &'static str {
-    let is_in = |begins: &[&str]| begins.iter().any(|begin| key.starts_with(begin));
+    let is_in = |begins: &str| begins.split(' ').any(|begin| key.starts_with(begin));
     GROUPS.iter().find(|(_, begins)| is_in(begins)).map_or(OTHER, |(title, _)| title)
 }
 

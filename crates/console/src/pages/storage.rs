@@ -177,16 +177,19 @@ fn hours_text(hours: f64) -> String {
 }
 
 fn space_table(lang: Lang, spaces: &[Space]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("State")),
-        Column::text(lang.say("Disk")),
-        Column::number(lang.say("Free")),
-        Column::number(lang.say("Commit log")),
-        Column::number(lang.say("Oldest message")),
-        Column::number(lang.say("Growth per hour")),
-        Column::number(lang.say("Full in")),
-    ];
+    let columns = Column::all(
+        lang,
+        [
+            "Broker",
+            "State",
+            "Disk",
+            "#Free",
+            "#Commit log",
+            "#Oldest message",
+            "#Growth per hour",
+            "#Full in",
+        ],
+    );
     let size = |value: Option<f64>| html! { (value.map_or_else(|| "–".to_owned(), |it| bytes(it as i64))) };
     let rows = spaces.iter().map(|space| {
         let state = match refuses(space) {
@@ -209,12 +212,7 @@ fn space_table(lang: Lang, spaces: &[Space]) -> Markup {
 }
 
 fn reader_table(lang: Lang, readers: &[(String, crate::lag::Lag)]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Group")),
-        Column::number(lang.say("Lag in time")),
-        Column::number(lang.say("Messages waiting")),
-        Column::text(lang.say("Looked at")),
-    ];
+    let columns = Column::all(lang, ["Group", "#Lag in time", "#Messages waiting", "Looked at"]);
     let rows = readers.iter().map(|(group, lag)| {
         let time = html! { (lag_text(lang, &lag.time_behind)) };
         vec![group_link(group), time, html! { (number(lag.messages)) }, ago(lang, lag.at_ms)]

@@ -29,6 +29,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let rates = app.typed::<Vec<TopicRates>>(who, ("topic", "rates"), &given, 1000).await;
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
     let is_ordered = is_ordered(order.map(drop));
+    let is_parent = app.look(who, ("lite", "parent"), &[("parent", name)], NAMES_MS).await.is_ok();
     let brokers =
         app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
     let cluster = route.brokers.first().map_or("", |row| row.cluster.as_str());
@@ -37,6 +38,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let body = html! {
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
+            @if is_parent { a.button href=(format!("/lite{}", query([("parent", name)]))) { (lang.say("Lite topics")) } }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
             @if let Ok(is_ordered) = is_ordered { (change_links(who, name, (&route.brokers, &brokers), is_ordered)) }
             (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
@@ -76,12 +78,7 @@ fn cards(lang: Lang, status: &TopicStatus, rates: &[TopicRates]) -> Markup {
 }
 
 fn groups(lang: Lang, rates: &[TopicRates]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Group")),
-        Column::number(lang.say("Messages waiting")),
-        Column::number(lang.say("Out /s")),
-        Column::number(lang.say("Out in 24 hours")),
-    ];
+    let columns = Column::all(lang, ["Group", "#Messages waiting", "#Out /s", "#Out in 24 hours"]);
     let rows = rates.iter().filter(|row| !row.group.is_empty()).map(|row| {
         let figures =
             [number(row.diff_total), decimal(row.out_tps), number(row.out_day)].map(|text| html! { (text) });
@@ -91,14 +88,8 @@ fn groups(lang: Lang, rates: &[TopicRates]) -> Markup {
 }
 
 fn route_table(lang: Lang, route: &[RouteRow]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("Cluster")),
-        Column::text(lang.say("Addresses")),
-        Column::number(lang.say("Read queues")),
-        Column::number(lang.say("Write queues")),
-        Column::text(lang.say("Permission")),
-    ];
+    let columns =
+        Column::all(lang, ["Broker", "Cluster", "Addresses", "#Read queues", "#Write queues", "Permission"]);
     let rows = route.iter().map(|row| {
         vec![
             broker_link(&row.broker, 0, ""),
@@ -197,14 +188,8 @@ fn perm_bits(text: &str) -> String {
 fn queues(lang: Lang, queues: &[QueueStatus]) -> Markup {
     let held = |row: &QueueStatus| row.max_offset - row.min_offset;
     let most = queues.iter().map(held).max().unwrap_or_default().max(1);
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::number(lang.say("Queue")),
-        Column::number(lang.say("Messages")),
-        Column::number(lang.say("First offset")),
-        Column::number(lang.say("Next offset")),
-        Column::text(lang.say("Last message")),
-    ];
+    let columns =
+        Column::all(lang, ["Broker", "#Queue", "#Messages", "#First offset", "#Next offset", "Last message"]);
     let rows = queues.iter().map(|row| {
         vec![
             broker_link(&row.broker, 0, ""),

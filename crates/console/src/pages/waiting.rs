@@ -90,13 +90,7 @@ fn plot(lang: Lang, spans: &BTreeMap<i64, i64>) -> Markup {
 
 fn waiting_table(who: &Visitor, waiting: &[Waiting]) -> Markup {
     let lang = who.lang;
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("Delay")),
-        Column::number(lang.say("Messages that wait")),
-        Column::text(lang.say("Next due")),
-        Column::text(lang.say("Time")),
-    ];
+    let columns = Column::all(lang, ["Broker", "Delay", "#Messages that wait", "Next due", "Time"]);
     let rows = waiting.iter().filter(|row| row.waiting > 0).map(|row| {
         let next = admin::parse_time(&row.next_due);
         let delay = match row.level {
@@ -155,17 +149,10 @@ pub(super) async fn transactions(app: &App, who: &Visitor, fields: &Fields) -> R
 
 fn list(who: &Visitor, rows: &[&Transaction]) -> Markup {
     let lang = who.lang;
-    let columns = [
-        Column::text(lang.say("State")),
-        Column::text(lang.say("Begun")),
-        Column::number(lang.say("Checks")),
-        Column::text(lang.say("Producer group")),
-        Column::text(lang.say("Topic")),
-        Column::text(lang.say("Keys")),
-        Column::text(lang.say("Message id")),
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("Operation")),
-    ];
+    let columns = Column::all(
+        lang,
+        ["State", "Begun", "#Checks", "Producer group", "Topic", "Keys", "Message id", "Broker", "Operation"],
+    );
     let rows = rows.iter().map(|row| {
         let state = match row.state {
             TransactionState::Undecided => status(Level::Warning, lang.say("undecided")),
@@ -236,13 +223,8 @@ pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
 }
 
 fn revive_table(lang: Lang, queues: &[&QueueProgress]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Topic")),
-        Column::text(lang.say("Queue")),
-        Column::number(lang.say("Not yet looked at")),
-        Column::number(lang.say("Offset / end")),
-        Column::text(lang.say("Last message")),
-    ];
+    let columns =
+        Column::all(lang, ["Topic", "Queue", "#Not yet looked at", "#Offset / end", "Last message"]);
     let rows = queues.iter().map(|row| {
         vec![
             topic_link(&row.topic),
@@ -258,11 +240,7 @@ fn revive_table(lang: Lang, queues: &[&QueueProgress]) -> Markup {
 
 /// Figures of brokers by the names that the brokers give them.
 fn figure_table(lang: Lang, figures: &[(&str, &str, &str)]) -> Markup {
-    let columns = [
-        Column::text(lang.say("Broker")),
-        Column::text(lang.say("Figure")),
-        Column::number(lang.say("Value")),
-    ];
+    let columns = Column::all(lang, ["Broker", "Figure", "#Value"]);
     let rows = figures.iter().map(|(broker, name, value)| {
         let shown = value.parse().map_or_else(|_| (*value).to_owned(), number);
         vec![broker_link(broker, 0, ""), html! { code { (name) } }, html! { (shown) }]

@@ -1,6 +1,7 @@
 //! Tables of typed rows, whose columns sort by links. On a narrow screen each row is a card with the names of its columns.
 
 use crate::request::Fields;
+use crate::words::Lang;
 use maud::{Markup, Render, html};
 
 /// A column of a table.
@@ -20,6 +21,14 @@ impl Column {
     /// A column of figures, at the right.
     pub fn number(label: &str) -> Self {
         Self { is_number: true, ..Self::text(label) }
+    }
+
+    /// Columns with these titles; `#` before a title stands for a column of figures.
+    pub fn all<const N: usize>(lang: Lang, titles: [&str; N]) -> [Self; N] {
+        titles.map(|title| match title.strip_prefix('#') {
+            Some(title) => Self::number(lang.say(title)),
+            None => Self::text(lang.say(title)),
+        })
     }
 
     /// Makes the title a link to `path` that sorts by `key`; a second click turns the order around. `fields` has the order of the

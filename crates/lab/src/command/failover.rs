@@ -54,7 +54,7 @@ pub struct FailoverFlags {
     /// Requests that may be in flight.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub threads: u32,
-    /// Milliseconds after which a send without an answer is given up. It is not sent again, and nobody knows whether its message
+    /// Milliseconds after which a send without an answer is given up. It is not sent again, and it is unknown whether its message
     /// is stored. Clients look for the master from then on, so a gap is never shorter than this unless brokers refuse sends or end
     /// connections.
     #[arg(long, value_name = "MS", default_value_t = SEND_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(50..=3000))]

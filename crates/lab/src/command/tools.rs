@@ -66,7 +66,7 @@ impl SelftestFlags {
 /// Flags of `vostok lab agent`.
 #[derive(Args, Debug, Clone)]
 pub struct AgentFlags {
-    /// Address to listen on. Whoever connects sees this machine's figures and, with --load, can make it send messages.
+    /// Address to listen on. Every client that connects sees this machine's figures and, with --load, can make it send messages.
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870", value_parser = address)]
     pub listen: String,
     /// Name of this machine in reports; its host name when absent.

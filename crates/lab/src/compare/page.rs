@@ -87,33 +87,20 @@ fn tiles(comparison: &Comparison) -> [Tile; 3] {
         [Verdict::Better, Verdict::Equal, Verdict::Worse, Verdict::Undecided].map(count);
     let (out, unmatched) = (versus.left_out.len(), versus.unmatched);
     let notes = vec![
-        both!("better / equal / worse / cannot be told", "更优 / 相当 / 更差 / 无法判定"),
-        both!(
-            "{out} invalid in one, {unmatched} in one run only",
-            "{out} 个在一方无效，{unmatched} 个仅一方有"
-        ),
+        both!("page.better-equal-worse-cannot"),
+        both!("page.out-invalid-one-unmatched", out, unmatched),
     ];
     let cells = Tile {
-        name: both!("Cells", "用例"),
+        name: both!("page.cells"),
         value: format!("{better} / {equal} / {worse} / {open}"),
         unit: "",
         notes,
     };
-    let capacity = both!("no cells of a closed loop are valid in both", "双方没有共同有效的闭环用例");
-    let latency = both!("no open-loop cells are valid in both", "双方没有共同有效的开环用例");
+    let capacity = both!("page.no-cells-closed-loop");
+    let latency = both!("page.no-open-loop-cells");
     [
-        ratio(
-            both!("Capacity of B", "B 的容量"),
-            versus.capacity.as_ref(),
-            Verdict::more_is_better,
-            capacity,
-        ),
-        ratio(
-            both!("p99 of B at equal rate", "等速率下 B 的 p99"),
-            versus.latency.as_ref(),
-            Verdict::less_is_better,
-            latency,
-        ),
+        ratio(both!("page.capacity-b"), versus.capacity.as_ref(), Verdict::more_is_better, capacity),
+        ratio(both!("page.p99-b-equal-rate"), versus.latency.as_ref(), Verdict::less_is_better, latency),
         cells,
     ]
 }
@@ -175,10 +162,7 @@ fn curves(
         size: (WIDE.0, 320.0),
         ..Chart::default()
     };
-    let title = both!(
-        "Send p99 against rate, main ladder of each; beside each point its load",
-        "TPS 与发送 p99（各自主负载阶梯）；各点旁为负载"
-    );
+    let title = both!("page.send-p99-against-rate");
     let files = [data.to_owned()];
     Figure::single(title, &files, chart).markup()
 }

@@ -98,15 +98,15 @@ pub fn span(seconds: f64) -> Text {
     match seconds {
         seconds if seconds < 120.0 => {
             let count = count(seconds);
-            both!("{count} s", "{count} 秒")
+            both!("numbers.count-s", count)
         }
         seconds if seconds < 7_200.0 => {
             let count = short(seconds / 60.0);
-            both!("{count} min", "{count} 分钟")
+            both!("numbers.count-min", count)
         }
         seconds => {
             let count = short(seconds / 3_600.0);
-            both!("{count} h", "{count} 小时")
+            both!("numbers.count-h", count)
         }
     }
 }

@@ -1,6 +1,21 @@
 //! Sentences in the two languages of the reports.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashMap;
+use std::fmt::{Display, Write as _};
+use std::sync::LazyLock;
+
+/// Rows of a key, the English text and the Chinese text, separated by tabs.
+const FILE: &str = include_str!("texts.tsv");
+
+/// English and Chinese texts by their keys.
+static TEXTS: LazyLock<HashMap<&str, [&str; 2]>> = LazyLock::new(|| {
+    let row = |line: &'static str| {
+        let mut fields = line.split('\t');
+        Some((fields.next()?, [fields.next()?, fields.next()?]))
+    };
+    FILE.lines().filter_map(row).collect()
+});
 
 /// A sentence in English and in Simplified Chinese.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +67,12 @@ impl Text {
         (!parts.is_empty()).then_some(Self { en, zh })
     }
 
+    /// The text with a key; `{name}` stands for the value of that name. A test proves that all keys and names exist.
+    pub(crate) fn filled(key: &str, values: &[(&str, &dyn Display)]) -> Self {
+        let [en, zh] = TEXTS.get(key).copied().unwrap_or([key; 2]).map(|template| fill(template, values));
+        Self { en, zh }
+    }
+
     /// A text of two words that need no formatting.
     pub fn of((en, zh): (&str, &str)) -> Self {
         Self { en: en.to_owned(), zh: zh.to_owned() }
@@ -64,10 +85,26 @@ impl Text {
     }
 }
 
-/// Makes a [`Text`] from two format strings, English and Chinese.
+fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
+    let mut parts = template.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for (name, rest) in parts.filter_map(|part| part.split_once('}')) {
+        if let Some((_, value)) = values.iter().find(|(known, _)| *known == name) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{value}");
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
+/// Makes a [`Text`] from the row of `texts.tsv` with a key. Variables in scope replace their names in braces.
 macro_rules! both {
-    ($en:literal, $zh:literal) => {
-        $crate::judge::Text { en: format!($en), zh: format!($zh) }
+    ($key:literal $(, $value:ident)*) => {
+        $crate::judge::Text::filled($key, &[$((stringify!($value), &$value as &dyn std::fmt::Display)),*])
     };
 }
 pub(crate) use both;
+
+#[cfg(test)]
+mod tests;

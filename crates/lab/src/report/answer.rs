@@ -81,64 +81,58 @@ fn none(name: Text, why: Text) -> Tile {
 }
 
 fn safe(run: &Conclusion<'_>) -> Tile {
-    let name = both!("Highest safe rate", "最高安全 TPS");
+    let name = both!("answer.highest-safe-rate-2");
     let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
-        let why = || {
-            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例")
-        };
+        let why = || both!("answer.no-valid-cell-kept");
         return none(name, above.unwrap_or_else(why));
     };
     let [low, high] = [safe.tps.low, safe.tps.high].map(numbers::count);
-    let mut notes =
-        vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(&run.cells[safe.cell])];
+    let mut notes = vec![both!("answer.ci95-low-high", low, high), cell_note(&run.cells[safe.cell])];
     if safe.seconds < SUSTAINED_SECONDS {
         let (seconds, needed) = (numbers::count(safe.seconds), numbers::count(SUSTAINED_SECONDS));
-        notes.push(both!(
-            "held for {seconds} s only: confirm {needed} s with safe-tps",
-            "仅持续 {seconds} 秒：请用 safe-tps 确认 {needed} 秒"
-        ));
+        notes.push(both!("answer.held-seconds-s-only", seconds, needed));
     }
     notes.extend(above);
     Tile { name, value: numbers::count(safe.tps.mean), unit: "msg/s", notes }
 }
 
 fn highest(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
-    let name = both!("Highest measured rate", "最高实测 TPS");
+    let name = both!("answer.highest-measured-rate");
     let Some((case, figures)) = top.and_then(|case| Some((case, case.judged.figures()?))) else {
-        return none(name, both!("no cell is valid", "没有有效用例"));
+        return none(name, both!("answer.no-cell-valid"));
     };
     let [low, high] = [figures.tps.low, figures.tps.high].map(numbers::count);
-    let mut notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(case)];
+    let mut notes = vec![both!("answer.ci95-low-high", low, high), cell_note(case)];
     let is_safe = run.safe.as_ref().is_some_and(|safe| Some(safe.cell) == run.top);
     let is_kept = run.above.as_ref().is_some_and(|above| Some(above.cell) == run.top);
     notes.push(if is_safe {
-        both!("every guard held", "全部护栏满足")
+        both!("answer.every-guard-held")
     } else if is_kept {
-        both!("every guard held, but not called safe", "全部护栏满足，但未认定为安全 TPS")
+        both!("answer.every-guard-held-but")
     } else {
-        both!("not a safe rate", "不是安全 TPS")
+        both!("answer.not-safe-rate")
     });
     Tile { name, value: numbers::count(figures.tps.mean), unit: "msg/s", notes }
 }
 
 fn latency(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
-    let name = both!("Send p99 at the highest rate", "最高 TPS 时的发送 p99");
+    let name = both!("answer.send-p99-highest-rate");
     let Some(figures) = top.and_then(|case| case.judged.figures()) else {
-        return none(name, both!("no cell is valid", "没有有效用例"));
+        return none(name, both!("answer.no-cell-valid"));
     };
     let spread = &figures.latency;
     if spread.max_us <= 0.0 {
-        return none(name, both!("what is sent one way has no latency", "单向发送没有时延"));
+        return none(name, both!("answer.what-sent-one-way"));
     }
     let text = numbers::micros(spread.p99_us);
     let (value, unit) = parted(&text);
     let [p50, p999] = [spread.p50_us, spread.p999_us].map(numbers::micros);
-    let mut notes = vec![both!("p50 {p50}, p99.9 {p999}", "p50 {p50}，p99.9 {p999}")];
+    let mut notes = vec![both!("answer.p50-p50-p99-9", p50, p999)];
     let safe = run.safe.as_ref().filter(|safe| Some(safe.cell) != run.top);
     if let Some(figures) = safe.and_then(|safe| run.cells[safe.cell].judged.figures()) {
         let p99 = numbers::micros(figures.latency.p99_us);
-        notes.push(both!("p99 at the safe rate: {p99}", "安全 TPS 时的 p99：{p99}"));
+        notes.push(both!("answer.p99-safe-rate-p99", p99));
     }
     Tile { name, value: value.to_owned(), unit, notes }
 }
@@ -151,7 +145,7 @@ fn parted(text: &str) -> (&str, &'static str) {
 
 fn cell_note(case: &Case<'_>) -> Text {
     let name = &case.judged.cell.cell.name;
-    both!("cell {name}", "用例 {name}")
+    both!("answer.cell-name", name)
 }
 
 /// The tiles of a backlog: what it costs producers, and how fast it is drained.
@@ -160,37 +154,37 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let rate = before.map(|stage| &stage.send_tps).filter(|tps| tps.mean > 0.0);
     let worst = backlog.stages.iter().filter_map(|stage| Some((stage, stage.producers.as_ref()?)));
     let worst = worst.min_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
-    let name = both!("Send rate before the backlog", "堆积前发送 TPS");
+    let name = both!("answer.send-rate-before-backlog");
     let before = match rate {
         Some(tps) => {
             let [low, high] = [tps.low, tps.high].map(numbers::count);
-            let notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}")];
+            let notes = vec![both!("answer.ci95-low-high", low, high)];
             Tile { name, value: numbers::count(tps.mean), unit: "msg/s", notes }
         }
-        None => none(name, both!("nothing was sent before", "堆积前没有发送")),
+        None => none(name, both!("answer.nothing-sent-before")),
     };
-    let name = both!("Largest change for producers", "对生产的最大影响");
+    let name = both!("answer.largest-change-producers");
     let cost = match worst {
         Some((stage, ratio)) => {
             let [value, low, high] = ratio.changes();
             let phase = phase_name(&stage.name);
             let (en, zh) = (phase.en, phase.zh);
-            let mut notes = vec![both!("phase “{en}”, {low} to {high}", "{zh}，{low} 到 {high}")];
+            let mut notes = vec![both!("answer.phase-low-high", en, low, high, zh)];
             if ratio.low <= 1.0 && ratio.high >= 1.0 {
-                notes.push(both!("not certain: the interval holds no change", "不确定：区间包含“无变化”"));
+                notes.push(both!("answer.not-certain-interval-holds"));
             }
             Tile { name, value, unit: "", notes }
         }
-        None => none(name, both!("nothing was produced meanwhile", "排空期间没有生产")),
+        None => none(name, both!("answer.nothing-produced-meanwhile")),
     };
-    let name = both!("Read while draining", "排空时消费 TPS");
+    let name = both!("answer.read-while-draining");
     let seconds = numbers::short(backlog.drain.seconds);
     let ended = match backlog.drain.met {
-        Some(false) => both!("not drained after {seconds} s", "{seconds} 秒后仍未排空"),
-        _ => both!("drained in {seconds} s", "{seconds} 秒排空"),
+        Some(false) => both!("answer.not-drained-after-seconds", seconds),
+        _ => both!("answer.drained-seconds-s", seconds),
     };
     let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
-    let cold = cold.map(|share| both!("{share} of it read from the disk", "其中 {share} 来自磁盘"));
+    let cold = cold.map(|share| both!("answer.share-read-from-disk", share));
     let notes = [Some(ended), cold].into_iter().flatten().collect();
     [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
 }
@@ -203,17 +197,17 @@ fn soak_tiles(run: &Conclusion<'_>, soak: &Soak) -> [Tile; 3] {
         soak.broken.iter().map(Sentence::sentence).chain(soak.undecided.iter().map(Sentence::sentence));
     let notes = match found.collect::<Vec<_>>() {
         none if none.is_empty() => {
-            vec![both!("lost, doubled, changed or out of order", "丢失、重复、改变或乱序")]
+            vec![both!("answer.lost-doubled-changed-or")]
         }
         found => found,
     };
-    let messages = Tile { name: both!("Faults in messages", "消息异常"), value, unit: "", notes };
+    let messages = Tile { name: both!("answer.faults-messages"), value, unit: "", notes };
     let [done, planned] = [Some(soak.hours), soak.planned_hours]
         .map(|hours| numbers::span(hours.unwrap_or_default() * 3_600.0));
     let (en, zh) = (planned.en, planned.zh);
-    let mut notes = vec![both!("of {en} planned", "计划 {zh}")];
-    notes.extend(soak.interrupted.then(|| both!("interrupted", "已中断")));
-    let watched = Tile { name: both!("Watched for", "观察时长"), value: done.en, unit: "", notes };
+    let mut notes = vec![both!("answer.planned", en, zh)];
+    notes.extend(soak.interrupted.then(|| both!("answer.interrupted")));
+    let watched = Tile { name: both!("answer.watched"), value: done.en, unit: "", notes };
     let top = run.top.map(|top| &run.cells[top]);
     [messages, watched, highest(run, top)]
 }
@@ -242,12 +236,12 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let mut limits = Vec::new();
     if let Ceiling::Found { tps, .. } = &ladder.ceiling {
         let rate = numbers::count(*tps);
-        limits.push(Mark { at: *tps, name: both!("ceiling {rate}", "上限 {rate}") });
+        limits.push(Mark { at: *tps, name: both!("answer.ceiling-rate", rate) });
     }
     // The rate of cells with another message size does not belong on this axis.
     if let Some(safe) = run.safe.as_ref().filter(|safe| verdict::sends_the_same(run, ladder, safe.cell)) {
         let rate = numbers::count(safe.tps.mean);
-        limits.push(Mark { at: safe.tps.mean, name: both!("highest safe {rate}", "最高安全 {rate}") });
+        limits.push(Mark { at: safe.tps.mean, name: both!("answer.highest-safe-rate", rate) });
     }
     let across = ladder.factor.name();
     let name = across.clone();
@@ -259,7 +253,7 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let base = Chart { across, dots: true, levels, marks, size: HALF, ..Chart::default() };
     let rate = Chart {
         up: Text::same("msg/s"),
-        lines: vec![line(both!("rate", "TPS"), points(|figures| figures.tps.mean, numbers::count))],
+        lines: vec![line(both!("answer.rate"), points(|figures| figures.tps.mean, numbers::count))],
         limits,
         ..base.clone()
     };
@@ -271,8 +265,8 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let (en, zh) = (&name.en, &name.zh);
     html! {
         div.halves {
-            (Figure::single(both!("Rate over {en}", "TPS 与{zh}"), &files, rate).markup())
-            (Figure::single(both!("Send latency over {en}", "发送时延与{zh}"), &files, latency).markup())
+            (Figure::single(both!("answer.rate-over", en, zh), &files, rate).markup())
+            (Figure::single(both!("answer.send-latency-over", en, zh), &files, latency).markup())
         }
         @if let Some(at) = knee {
             p.note { (says(&knee_says(at))) }
@@ -282,15 +276,12 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
 
 fn knee_name(at: f64) -> Text {
     let load = numbers::count(at);
-    both!("knee at {load}", "拐点 {load}")
+    both!("answer.knee-load", load)
 }
 
 fn knee_says(at: f64) -> Text {
     let (load, share) = (numbers::count(at), numbers::percent(REACHED));
-    both!(
-        "Knee: {load} is the lowest load that reaches {share} of the ceiling; more load adds waiting rather than messages.",
-        "拐点：{load} 是达到上限 {share} 的最低负载；继续加压主要增加等待，而不是消息数。"
-    )
+    both!("answer.knee-load-lowest-load", load, share)
 }
 
 /// The chart of a run without a ladder: the rate over time of the cell that the answer is about.

@@ -68,11 +68,11 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
 fn outcome(backlog: &Backlog, stage: &Stage) -> Option<Text> {
     (stage.name == "drain").then(|| {
         let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
-        let cold = cold.map(|share| both!("{share} from the disk", "{share} 来自磁盘"));
+        let cold = cold.map(|share| both!("backlog.share-from-disk", share));
         let ended = match backlog.drain.met {
-            Some(true) => both!("drained", "已排空"),
-            Some(false) => both!("not drained", "未排空"),
-            None => both!("ended early", "提前结束"),
+            Some(true) => both!("backlog.drained"),
+            Some(false) => both!("backlog.not-drained"),
+            None => both!("backlog.ended-early"),
         };
         let parts: Vec<Text> = [Some(ended), cold].into_iter().flatten().collect();
         Text::joined(&parts).unwrap_or_default()

@@ -99,7 +99,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                         tr {
                             @for column in shown.iter().filter(|column| is_valid || !column.is_figure) {
                                 @let (value, value_zh) = (&row[place(column.name)], &row_zh[place(column.name)]);
-                                @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
+                                @if column.name == "case" { td { (number(&both!("cases.value", value, value_zh))) } }
                                 @else { td.number[column.is_number()] { (cell_text(value, column)) } }
                             }
                             @if !is_valid { td.bad colspan=(figures) { (says(&Text::of((&row[note], &row_zh[note])))) } }
@@ -136,10 +136,7 @@ fn probes(run: &Conclusion<'_>) -> Markup {
 
 /// The headline of the probes of a search.
 pub(super) fn probes_text(count: usize) -> Text {
-    both!(
-        "{count} probes of the search: each ran once, to decide which rate to try next",
-        "搜索中的 {count} 次试探：各运行一次，用于决定下一个速率"
-    )
+    both!("cases.count-probes-search-each", count)
 }
 
 /// Result of a probe: the guards that broke, and reasons for which its rate tells nothing.
@@ -148,7 +145,7 @@ pub(super) fn result(case: &Case<'_>) -> Text {
     let reasons = reasons.filter(|reason| **reason != Reason::Probe).map(Sentence::sentence);
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(Sentence::sentence);
     let parts: Vec<Text> = broken.chain(reasons).collect();
-    Text::joined(&parts).unwrap_or_else(|| both!("every guard held", "全部护栏满足"))
+    Text::joined(&parts).unwrap_or_else(|| both!("answer.every-guard-held"))
 }
 
 /// The number of a cell, which may be followed by the name of a phase.

@@ -92,8 +92,8 @@ fn case_rows(run: &Conclusion<'_>, case: &Case<'_>, language: Language) -> Vec<V
         }
         Err(reasons) => {
             let name = match case.is_probe() {
-                true => both!("probe", "试探"),
-                false => both!("invalid", "无效"),
+                true => both!("columns.probe"),
+                false => both!("columns.invalid"),
             };
             let reasons: Vec<String> =
                 reasons.iter().map(|reason| reason.sentence().get(language).to_owned()).collect();

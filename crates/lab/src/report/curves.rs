@@ -44,10 +44,9 @@ fn series<'a>(run: &'a Conclusion<'a>, factor: &Factor) -> Vec<Series<'a>> {
             let (name, level) = (other.name(), other.level(first));
             // The name of the factor without its unit.
             let [en, zh] = [&name.en, &name.zh].map(|name| name.split([',', ' ']).next().unwrap_or_default());
-            both!("{en} {level}", "{zh} {level}")
+            both!("curves.level", en, level, zh)
         });
-        let name =
-            Text::joined(&levels.collect::<Vec<_>>()).unwrap_or_else(|| both!("all cells", "全部用例"));
+        let name = Text::joined(&levels.collect::<Vec<_>>()).unwrap_or_else(|| both!("curves.all-cells"));
         Series { cells: ladder.into_iter().map(|place| valid[place]).collect(), name }
     });
     series.collect()
@@ -78,8 +77,8 @@ fn pair(factor: &Factor, series: &[Series<'_>], part: usize) -> Markup {
     let files = ["cells/*/*/load.csv".to_owned()];
     html! {
         div.halves {
-            (Figure::single(both!("Rate over {en}{more}", "TPS 与{zh}{more}"), &files, chart("msg/s", |figures| figures.tps.mean, numbers::count)).markup())
-            (Figure::single(both!("Bodies sent over {en}{more}", "消息体吞吐与{zh}{more}"), &files, chart("MB/s", |figures| figures.payload_bytes / 1e6, numbers::short)).markup())
+            (Figure::single(both!("curves.rate-over-more", en, more, zh), &files, chart("msg/s", |figures| figures.tps.mean, numbers::count)).markup())
+            (Figure::single(both!("curves.bodies-sent-over-more", en, more, zh), &files, chart("MB/s", |figures| figures.payload_bytes / 1e6, numbers::short)).markup())
         }
     }
 }
@@ -113,8 +112,5 @@ pub fn effects(run: &Conclusion<'_>) -> Markup {
 
 /// The sentence for a sweep in which no setting has an effect.
 pub(super) fn insensitive() -> Text {
-    both!(
-        "none of the settings that were swept has an effect that is certain",
-        "所扫描的配置项均无可确认的影响"
-    )
+    both!("curves.none-settings-swept-effect")
 }

@@ -10,50 +10,11 @@ const OF_5: &str = wire::defaults::BROKER;
 pub(super) const UNKNOWN: &str = "*";
 
 /// Defaults of 4.9.8 that differ, and settings that only 4.9.8 has (`BrokerConfig`, `MessageStoreConfig`).
-const OF_4: [(&str, &str); 11] = [
-    ("autoDeleteUnusedStats", "false"),
-    ("commercialBigCount", "1"),
-    ("commercialEnable", "true"),
-    ("commercialTimerCount", "1"),
-    ("commercialTransCount", "1"),
-    ("filterServerNums", "0"),
-    ("haSlaveFallbehindMax", "268435456"),
-    ("isEnableBatchPush", "false"),
-    ("maxDelayTime", "40"),
-    ("registerBrokerTimeoutMills", "6000"),
-    ("transactionCheckInterval", "60000"),
-];
+const OF_4: &str = include_str!("defaults/rocketmq_4.properties");
 
 /// Defaults of settings that 5.5.0 does not report but other brokers do (`AuthConfig`, tiered storage), and of Vostok's
 /// own settings.
-const MORE: [(&str, &str); 26] = [
-    ("aclCacheExpiredSecond", "600"),
-    ("aclCacheMaxNum", "1000"),
-    ("aclCacheRefreshSecond", "60"),
-    ("authenticationEnabled", "false"),
-    ("authorizationEnabled", "false"),
-    ("brokerIP1", "*"),
-    ("brokerIP2", "*"),
-    ("commitLogRetentionBytes", "0"),
-    ("enableRetryTopicV2", "false"),
-    ("inBrokerContainer", "false"),
-    ("migrateAuthFromV1Enabled", "false"),
-    ("retrieveMessageFromPopRetryTopicV1", "true"),
-    ("scanAvailableNameSrv", "true"),
-    ("scheduleAsyncDeliverMaxResendNum2Blocked", "3"),
-    ("statefulAuthenticationCacheExpiredSecond", "60"),
-    ("statefulAuthenticationCacheMaxNum", "10000"),
-    ("statefulAuthorizationCacheExpiredSecond", "60"),
-    ("statefulAuthorizationCacheMaxNum", "10000"),
-    ("tieredStoreCommitLogMaxSize", "1073741824"),
-    ("tieredStoreConsumeQueueMaxSize", "104857600"),
-    ("tieredStoreFileReservedTime", "72"),
-    ("traceTopicEnable", "false"),
-    ("unconsumedDataPolicy", "PROTECT"),
-    ("userCacheExpiredSecond", "600"),
-    ("userCacheMaxNum", "1000"),
-    ("userCacheRefreshSecond", "60"),
-];
+const MORE: &str = include_str!("defaults/more.properties");
 
 /// Name of a thread pool, and its size by the number of processors.
 type Pool = (&'static str, fn(u32) -> u32);
@@ -114,14 +75,9 @@ fn is_4(file: &RunFile) -> bool {
 }
 
 fn default(key: &str, is_4: bool) -> Option<&'static str> {
-    let in_list = |list: &'static [(&str, &'static str)]| {
-        list.iter().find(|(name, _)| *name == key).map(|(_, default)| *default)
-    };
-    let own = if is_4 { in_list(&OF_4) } else { None };
-    own.or_else(|| in_list(&MORE)).or_else(|| {
-        let mut lines = OF_5.lines().filter_map(|line| line.split_once('='));
-        lines.find(|(name, _)| *name == key).map(|(_, default)| default)
-    })
+    let files = [if is_4 { OF_4 } else { "" }, MORE, OF_5];
+    let mut lines = files.into_iter().flat_map(str::lines).filter_map(|line| line.split_once('='));
+    lines.find(|(name, _)| *name == key).map(|(_, default)| default)
 }
 
 /// Default size of a thread pool on a machine; `None` for other settings that depend on the machine.

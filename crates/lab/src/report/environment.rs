@@ -115,10 +115,7 @@ pub fn settings_lines(file: &RunFile) -> Vec<Text> {
         let name = format!("{} #{}", broker.name, broker.id);
         let found = changed(file, broker);
         if found.is_empty() {
-            return both!(
-                "{name}: settings are the defaults of {release}",
-                "{name}：配置均为 {release} 默认值"
-            );
+            return both!("environment.name-settings-defaults-release", name, release);
         }
         let list = |of_machine: &str| {
             let setting_text = |setting: &Changed<'_>| match setting.default.as_deref() {
@@ -128,7 +125,7 @@ pub fn settings_lines(file: &RunFile) -> Vec<Text> {
             found.iter().map(setting_text).collect::<Vec<_>>().join(", ")
         };
         let (en, zh) = (list(" (its default depends on the machine)"), list("（默认值取决于主机）"));
-        both!("{name}: not the defaults of {release}: {en}", "{name}：与 {release} 默认值不同：{zh}")
+        both!("environment.name-not-defaults-release", name, release, en, zh)
     };
     shown.map(line).collect()
 }
@@ -160,12 +157,7 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
 /// The note that the secret key must be added to the command, because no run keeps one; `None` without a secret.
 pub fn secret_left_out(file: &RunFile) -> Option<Text> {
     let is_place = |word: &String| word.rsplit('=').next() == Some(SECRET);
-    file.command_line.iter().any(is_place).then(|| {
-        both!(
-            "{SECRET} stands for the secret key, which is not kept: fill it in",
-            "{SECRET} 是密钥的占位符，密钥未保存：请自行填写"
-        )
-    })
+    file.command_line.iter().any(is_place).then(|| both!("environment.secret-stands-secret-key", SECRET))
 }
 
 /// The command line as it was typed, quoted for a shell.

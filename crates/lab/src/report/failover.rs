@@ -69,12 +69,12 @@ pub(super) fn tiles(failover: &Failover) -> [Tile; 3] {
     };
     let kept = failover.worst_back().sentence();
     let (doubled, late) = (failover.sum(|round| round.doubled), failover.sum(|round| round.out_of_order));
-    let rest = both!("{doubled} doubled, {late} out of order", "重复 {doubled} 条，乱序 {late} 条");
+    let rest = both!("failover.doubled-doubled-late-out", doubled, late);
     [
-        gap(both!("Service gap", "服务中断"), &failover.service),
-        gap(both!("Gap of a client", "单个客户端中断"), &failover.client),
+        gap(both!("failover.service-gap"), &failover.service),
+        gap(both!("failover.gap-client"), &failover.client),
         Tile {
-            name: both!("Acknowledged messages lost", "已确认消息丢失"),
+            name: both!("failover.acknowledged-messages-lost"),
             value: numbers::count(failover.lost() as f64),
             unit: "",
             notes: vec![rest, kept],

@@ -45,8 +45,7 @@ pub fn curve(run: &Conclusion<'_>) -> Markup {
     };
     let name = ladder.factor.name();
     let (en, zh) = (name.en, name.zh);
-    let title =
-        both!("Send latency against rate; beside each point its {en}", "发送时延与 TPS；各点旁为{zh}");
+    let title = both!("latency.send-latency-against-rate", en, zh);
     Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup()
 }
 
@@ -70,7 +69,7 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
         size: (WIDE.0, 300.0),
         ..Chart::default()
     };
-    let title = both!("Send latency by percentile, all repeats", "发送时延百分位分布（全部重复）");
+    let title = both!("latency.send-latency-percentile-all");
     let closed = omission(run);
     html! {
         (Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup())
@@ -87,21 +86,14 @@ pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
         let [p99, p999] = [0.99, 0.999].map(|share| numbers::micros(all.value_at_quantile(share) as f64));
         let [seen, seen_999] = [figures.latency.p99_us, figures.latency.p999_us].map(numbers::micros);
         let name = &case.judged.cell.cell.name;
-        Some(both!(
-            "{name}: p99 {seen}, corrected {p99}; p99.9 {seen_999}, corrected {p999}",
-            "{name}：p99 {seen}，修正后 {p99}；p99.9 {seen_999}，修正后 {p999}"
-        ))
+        Some(both!("latency.name-p99-seen-corrected", name, seen, p99, seen_999, p999))
     });
     cells.collect()
 }
 
 /// The introduction to the list that [`omission`] returns.
 pub fn omission_says() -> Text {
-    both!(
-        "A closed loop sends nothing while a server pauses, so its percentiles leave out what would have waited. \
-         Corrected for that:",
-        "闭环压测在服务端停顿时不再发送，其百分位数遗漏了本应等待的请求。修正后："
-    )
+    both!("latency.closed-loop-sends-nothing")
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {

@@ -10,18 +10,18 @@ use std::fmt::Write as _;
 pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let file = &run.record.file;
     let ended =
-        file.ended_ms.map_or_else(|| both!("not finished", "未完成"), |ms| Text::same(numbers::utc(ms)));
+        file.ended_ms.map_or_else(|| both!("markdown.not-finished"), |ms| Text::same(numbers::utc(ms)));
     let (began, ended) = (numbers::utc(file.started_ms), ended.get(language));
     let mut text =
         format!("# {}\n\n{} · {began} – {ended}\n\n", plain(&super::html::title(file)), plain(&file.id));
     let heading = |text: &mut String, name: Text| {
         let _ = writeln!(text, "\n## {}\n", name.get(language));
     };
-    heading(&mut text, both!("Verdict", "结论"));
+    heading(&mut text, both!("markdown.verdict"));
     for (name, says) in verdict::lines(run) {
         let _ = writeln!(text, "- **{}**: {}", name.get(language), says.get(language));
     }
-    heading(&mut text, both!("Environment", "环境"));
+    heading(&mut text, both!("markdown.environment"));
     for host in &file.hosts {
         let (memory, disk) = (numbers::bytes(host.memory_bytes as f64), environment::disk(host));
         let _ = writeln!(
@@ -36,7 +36,7 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     for says in environment::settings_lines(file) {
         let _ = writeln!(text, "- {}", plain(says.get(language)));
     }
-    heading(&mut text, both!("Cells", "用例"));
+    heading(&mut text, both!("page.cells"));
     let table = columns::rows_without_probes(run, language);
     let names = cases::names(&table);
     rows(&mut text, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
@@ -58,19 +58,19 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     for says in closed {
         let _ = writeln!(text, "- {}", says.get(language));
     }
-    heading(&mut text, both!("What each factor does", "各因素的影响"));
+    heading(&mut text, both!("markdown.what-each-factor-does"));
     let effects = run.effects.iter().map(Sentence::sentence);
     for says in effects.chain(run.interactions.iter().map(Sentence::sentence)) {
         let _ = writeln!(text, "- {}", says.get(language));
     }
     if let Some(found) = &run.sensitive {
-        heading(&mut text, both!("Settings that do something", "有影响的配置项"));
+        heading(&mut text, both!("markdown.settings-do-something"));
         let nothing = found.is_empty().then(curves::insensitive);
         for says in found.iter().map(Sentence::sentence).chain(nothing) {
             let _ = writeln!(text, "- {}", says.get(language));
         }
     }
-    heading(&mut text, both!("Origin", "来源与复现"));
+    heading(&mut text, both!("markdown.origin"));
     let _ = writeln!(
         text,
         "```\n{}\n```\n\nvostok {}, seed {}, [run.json](run.json), [cells.csv](cells.csv), [report.html](report.html)",

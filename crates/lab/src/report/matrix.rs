@@ -23,25 +23,25 @@ struct Layer {
 fn layers() -> [Layer; 4] {
     [
         Layer {
-            title: both!("Send TPS, msg/s", "发送 TPS，msg/s"),
+            title: both!("matrix.send-tps-msg-s"),
             more_is_better: true,
             value: |figures| Some(figures.tps.mean),
             shown: numbers::count,
         },
         Layer {
-            title: both!("Send latency p99, ms", "发送时延 p99，ms"),
+            title: both!("matrix.send-latency-p99-ms"),
             more_is_better: false,
             value: |figures| (figures.latency.p99_us > 0.0).then_some(figures.latency.p99_us / 1_000.0),
             shown: numbers::short,
         },
         Layer {
-            title: both!("Bodies sent, MB/s", "消息体吞吐，MB/s"),
+            title: both!("matrix.bodies-sent-mb-s"),
             more_is_better: true,
             value: |figures| Some(figures.payload_bytes / 1e6),
             shown: numbers::short,
         },
         Layer {
-            title: both!("Broker CPU per message, µs", "每条消息 Broker CPU，µs"),
+            title: both!("matrix.broker-cpu-per-message"),
             more_is_better: false,
             value: |figures| figures.cpu_us_per_message,
             shown: numbers::short,
@@ -124,12 +124,7 @@ pub fn left_out(run: &RunFile) -> Markup {
 /// The cells that were not run, as text; `None` when all were run.
 pub(super) fn left_out_says(run: &RunFile) -> Option<Text> {
     let (left, all) = (run.left_out.len(), run.cells.len());
-    (left > 0).then(|| {
-        both!(
-            "{left} of {all} cells were left out (--prune): fewer threads had reached the ceiling of their ladder.",
-            "{all} 个用例中有 {left} 个未运行（--prune）：更少的线程已达到所在阶梯的上限。"
-        )
-    })
+    (left > 0).then(|| both!("matrix.left-all-cells-left", left, all))
 }
 
 struct Grid<'a> {
@@ -243,7 +238,7 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
 
 /// The note on a cell whose only repeat was ended early.
 pub(super) fn ended_early() -> Text {
-    both!("ended early", "提前结束")
+    both!("backlog.ended-early")
 }
 
 fn guard_lines(case: &Case<'_>) -> Markup {

@@ -110,7 +110,7 @@ impl<'a> Timeline<'a> {
                 };
                 let name = phase_text(&phase.name);
                 let (en, zh) = (&name.en, &name.zh);
-                let name = if self.parts.len() > 1 { both!("{en} {number}", "{zh} {number}") } else { name };
+                let name = if self.parts.len() > 1 { both!("timeline.number", en, number, zh) } else { name };
                 bands.push(Band { from, to, class, name });
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Timeline<'a> {
             .iter()
             .map(|(kind, times)| {
                 let Text { en, zh } = event_text(kind);
-                both!("{en} {times} ×", "{zh} {times} 次")
+                both!("timeline.times", en, times, zh)
             })
             .collect();
         Text::joined(&parts)
@@ -218,11 +218,11 @@ fn event_text(kind: &str) -> Text {
 /// Name of a phase.
 fn phase_text(name: &str) -> Text {
     match name {
-        "warmup" => both!("warm-up", "预热"),
-        "steady" => both!("steady", "稳态"),
-        "rest" => both!("rest", "静置"),
-        "fault" => both!("fault", "故障"),
-        "heal" => both!("healing", "恢复"),
+        "warmup" => both!("timeline.warm-up"),
+        "steady" => both!("timeline.steady"),
+        "rest" => both!("timeline.rest"),
+        "fault" => both!("timeline.fault"),
+        "heal" => both!("timeline.healing"),
         other => phase_name(other),
     }
 }

@@ -14,9 +14,9 @@ const MORE: f64 = 1.02;
 /// All lines, each with a name and a sentence.
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
-    let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.sentence()));
+    let backlogs = backlogs.map(|backlog| (both!("verdict.backlog"), backlog.sentence()));
     let failovers = run.cells.iter().filter_map(|case| case.failover.as_ref());
-    let failovers = failovers.map(|failover| (both!("Failover", "故障切换"), failover.sentence()));
+    let failovers = failovers.map(|failover| (both!("verdict.failover"), failover.sentence()));
     let mut lines: Vec<(Text, Text)> = is_about_rates(run).then(|| safe(run)).into_iter().collect();
     lines.extend(limits(run));
     lines.extend(rest(run));
@@ -30,9 +30,9 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
     if is_about_rates(run) {
-        lines.extend(bottleneck(run).map(|limit| (both!("Bottleneck", "瓶颈"), limit)));
+        lines.extend(bottleneck(run).map(|limit| (both!("verdict.bottleneck"), limit)));
         lines.extend(has_steps(run).then(|| ceiling(run)));
-        lines.push((both!("Next guard", "下一个护栏"), next(run)));
+        lines.push((both!("verdict.next-guard"), next(run)));
     }
     lines.extend(invalid(run));
     lines
@@ -54,20 +54,20 @@ fn has_steps(run: &Conclusion<'_>) -> bool {
 fn bottleneck(run: &Conclusion<'_>) -> Option<Text> {
     let Text { en, zh } = run.bottleneck.as_ref()?.sentence();
     let cell = &run.cells[run.limited?].judged.cell.cell.name;
-    Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+    Some(both!("verdict.cell-cell", en, cell, zh))
 }
 
 /// The other lines, the confidence in the figures last.
 pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines: Vec<(Text, Text)> = Vec::new();
     let left_out = self_tests_left_out(&run.record.file).into_iter();
-    lines.extend(left_out.map(|text| (both!("Self-test", "自测"), text)));
-    lines.extend(not_looked_at(run).map(|text| (both!("Not looked at", "未观察"), text)));
-    let others = run.bandwidth_limits.iter().map(|limit| (both!("Bandwidth", "带宽"), limit.sentence()));
+    lines.extend(left_out.map(|text| (both!("verdict.self-test"), text)));
+    lines.extend(not_looked_at(run).map(|text| (both!("verdict.not-looked"), text)));
+    let others = run.bandwidth_limits.iter().map(|limit| (both!("verdict.bandwidth"), limit.sentence()));
     lines.extend(others);
     let unsteady =
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
-    lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.sentence())));
+    lines.extend(unsteady.map(|stability| (both!("verdict.stability"), stability.sentence())));
     // A failover tells itself what became of its messages.
     let soaks = run.cells.iter().filter(|case| case.failover.is_none());
     let soaks = soaks.filter_map(|case| Some((case, case.soak.as_ref()?)));
@@ -75,24 +75,19 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     lines.extend(shown.map(|(case, soak)| {
         let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
         let (en, zh) = (says.en, says.zh);
-        (both!("Soak", "长稳"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+        (both!("verdict.soak"), both!("verdict.cell-cell", en, cell, zh))
     }));
-    lines.push((both!("Confidence", "可信度"), confidence(run)));
+    lines.push((both!("verdict.confidence"), confidence(run)));
     lines
 }
 
 fn safe(run: &Conclusion<'_>) -> (Text, Text) {
-    let name = both!("Highest safe rate", "最高安全 TPS");
+    let name = both!("answer.highest-safe-rate-2");
     let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
         let why = above.map_or_else(
-            || {
-                both!(
-                    "none: in no valid cell did every guard hold and every message arrive",
-                    "无：没有任何有效用例满足全部护栏且消息完整"
-                )
-            },
-            |Text { en, zh }| both!("none: {en}", "无：{zh}"),
+            || both!("verdict.none-no-valid-cell"),
+            |Text { en, zh }| both!("verdict.none", en, zh),
         );
         return (name, why);
     };
@@ -100,24 +95,18 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let cell = &run.cells[safe.cell].judged.cell.cell.name;
     let (seconds, needed) = (numbers::count(safe.seconds), numbers::count(SUSTAINED_SECONDS));
     let text = if safe.seconds >= SUSTAINED_SECONDS {
-        both!("{rate} msg/s ({low} – {high}), cell {cell}", "{rate} msg/s（{low} – {high}），用例 {cell}")
+        both!("verdict.rate-msg-s-low", rate, low, high, cell)
     } else {
-        both!(
-            "{rate} msg/s ({low} – {high}), cell {cell}; held for {seconds} s only: confirm {needed} s with safe-tps",
-            "{rate} msg/s（{low} – {high}），用例 {cell}；仅持续 {seconds} 秒，请用 safe-tps 确认 {needed} 秒"
-        )
+        both!("verdict.rate-msg-s-low-high", rate, low, high, cell, seconds, needed)
     };
     let parts: Vec<Text> = [text].into_iter().chain(above).collect();
     (name, Text::joined(&parts).unwrap_or_default())
 }
 
 fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
-    let name = both!("Ceiling", "上限");
+    let name = both!("verdict.ceiling");
     let Some(ladder) = run.main_ladder() else {
-        let why = both!(
-            "not known: no two valid cells differ in their load alone",
-            "未知：没有仅负载不同的两个有效用例"
-        );
+        let why = both!("verdict.not-known-no-two");
         return (name, why);
     };
     let text = match &ladder.ceiling {
@@ -127,15 +116,12 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
             let highest = numbers::count(highest);
             match held_open(run, ladder).filter(|safe| *safe > tps * MORE) {
                 None => {
-                    both!("{rate}, {highest} in its highest step: {en}", "{rate}，最高一级 {highest}：{zh}")
+                    both!("verdict.rate-highest-its-highest", rate, highest, en, zh)
                 }
                 // The safe rate needed more requests in flight than the steps of the ladder had.
                 Some(safe) => {
                     let most = numbers::rate(safe);
-                    both!(
-                        "{most} at least, in an open loop; closed loops reached {rate}, {highest} in their highest step: {en}",
-                        "至少 {most}（开环）；闭环达到 {rate}，最高一级 {highest}：{zh}"
-                    )
+                    both!("verdict.most-least-open-loop", most, rate, highest, en, zh)
                 }
             }
         }
@@ -166,28 +152,22 @@ pub(super) fn sends_the_same(run: &Conclusion<'_>, ladder: &Ladder, cell: usize)
 
 fn next(run: &Conclusion<'_>) -> Text {
     if run.top.is_none() {
-        return both!("no cell is valid", "没有有效用例");
+        return both!("answer.no-cell-valid");
     }
     let Some(safe) = &run.safe else {
         let broken =
             run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| guard.is_broken());
         let broken: Vec<Text> = broken.map(Sentence::sentence).collect();
         let Some(Text { en, zh }) = Text::joined(&broken) else {
-            return both!(
-                "none broke at the highest rate; see the cells",
-                "最高 TPS 时未突破护栏，详见各用例"
-            );
+            return both!("verdict.none-broke-highest-rate");
         };
-        return both!(
-            "broken already at the highest rate, in the worst repeat: {en}",
-            "最高 TPS 时已突破（最差的一次重复）：{zh}"
-        );
+        return both!("verdict.broken-already-highest-rate", en, zh);
     };
-    let Some(guard) = &safe.next else { return both!("none was measured", "没有可用的护栏数据") };
+    let Some(guard) = &safe.next else { return both!("verdict.none-measured") };
     let room = numbers::percent(guard.headroom().unwrap_or_default());
     let Text { en, zh } = guard.sentence();
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
-    both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
+    both!("verdict.node-room-limit-left", en, node, room, zh)
 }
 
 /// The reason why there are no figures at all: that of the first cell. In a failover only rate and latency lack figures.
@@ -197,13 +177,10 @@ fn invalid(run: &Conclusion<'_>) -> Option<(Text, Text)> {
         let Text { en, zh } = case.judged.outcome.as_ref().err()?.first()?.sentence();
         let cell = &case.judged.cell.cell.name;
         Some(if case.failover.is_some() {
-            let why = both!(
-                "not judged: {en} (cell {cell}); gaps and losses count all the same",
-                "未评判：{zh}（用例 {cell}）；中断与丢失仍然有效"
-            );
-            (both!("Rate and latency", "TPS 与时延"), why)
+            let why = both!("verdict.not-judged-cell-cell", en, cell, zh);
+            (both!("verdict.rate-latency"), why)
         } else {
-            (both!("Invalid", "无效"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+            (both!("verdict.invalid"), both!("verdict.cell-cell", en, cell, zh))
         })
     })
 }
@@ -213,10 +190,7 @@ fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
     let cell = run.safe.as_ref().map(|safe| safe.cell).or(run.top)?;
     let mut parts: Vec<Text> = Vec::new();
     if broker_host_names(&run.record.file).is_empty() {
-        parts.push(both!(
-            "the brokers' machines: run vostok lab agent there and name it with --agents",
-            "Broker 主机：请在其上运行 vostok lab agent 并用 --agents 指定"
-        ));
+        parts.push(both!("verdict.brokers-machines-run-vostok"));
     }
     parts.extend(unseen(&run.cells[cell]));
     Text::joined(&parts)
@@ -244,8 +218,17 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
     };
     both!(
-        "{unfinished}{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
-         clocks agree within {skew}",
-        "{unfinished_zh}{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
+        "verdict.unfinished-valid-all-measured",
+        unfinished,
+        valid,
+        all,
+        planned,
+        probed,
+        repeats,
+        spread,
+        skew,
+        unfinished_zh,
+        probed_zh,
+        spread_zh
     )
 }

@@ -19,14 +19,12 @@ pub fn phase_name(name: &str) -> Text {
 impl Sentence for Backlog {
     fn sentence(&self) -> Text {
         let parts = [
-            self.rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
+            self.rests.then(|| both!("answer.nothing-produced-meanwhile")),
             cost(&self.stages),
             Some(draining(&self.drain)),
             cold(&self.drain),
-            (self.filled == Some(false)).then(|| {
-                both!("the time for filling was over before all was there", "堆积时间用尽，未达到目标堆积量")
-            }),
-            (self.repeats == 1).then(|| both!("one repeat", "仅运行一次")),
+            (self.filled == Some(false)).then(|| both!("backlog.time-filling-over-before")),
+            (self.repeats == 1).then(|| both!("backlog.one-repeat")),
         ];
         let parts: Vec<Text> =
             parts.into_iter().flatten().chain(self.stages.iter().filter_map(unsteady)).collect();
@@ -51,16 +49,16 @@ fn cost(stages: &[Stage]) -> Option<Text> {
     let texts = known().map(|(name, ratio)| {
         let [value, low, high] = ratio.changes();
         let Text { en, zh } = name;
-        both!("{en} {value} ({low} to {high})", "{zh} {value}（{low} 到 {high}）")
+        both!("backlog.value-low-high", en, value, low, high, zh)
     });
     let (en, zh): (Vec<String>, Vec<String>) = texts.map(|text| (text.en, text.zh)).unzip();
     let shows = known().any(|(_, ratio)| ratio.low > 1.0 || ratio.high < 1.0);
     let (en, zh) = (en.join(", "), zh.join("，"));
     (!en.is_empty()).then(|| {
         if shows {
-            both!("what producers reach against before: {en}", "生产 TPS 相比堆积前：{zh}")
+            both!("backlog.what-producers-reach-against", en, zh)
         } else {
-            both!("the backlog costs producers nothing that shows: {en}", "堆积对生产无明显影响：{zh}")
+            both!("backlog.backlog-costs-producers-nothing", en, zh)
         }
     })
 }
@@ -69,28 +67,22 @@ fn cost(stages: &[Stage]) -> Option<Text> {
 fn unsteady(stage: &Stage) -> Option<Text> {
     let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
     let (Text { en, zh }, Text { en: says, zh: says_zh }) = (phase_name(&stage.name), stability.sentence());
-    Some(both!("{en}: {says}", "{zh}：{says_zh}"))
+    Some(both!("backlog.says", en, says, zh, says_zh))
 }
 
 fn draining(drain: &Drain) -> Text {
     let (rate, time) = (numbers::rate(drain.tps), numbers::short(drain.seconds));
     if drain.ended_early {
-        both!(
-            "ended early while draining: read at {rate} for {time} s",
-            "排空期间提前结束：以 {rate} 消费了 {time} s"
-        )
+        both!("backlog.ended-early-while-draining", rate, time)
     } else if drain.met == Some(false) {
-        both!(
-            "not drained: read at {rate}, {time} s were not enough",
-            "未排空：以 {rate} 消费，{time} s 不足"
-        )
+        both!("backlog.not-drained-read-rate", rate, time)
     } else {
-        both!("drained at {rate} in {time} s", "排空速率 {rate}，用时 {time} s")
+        both!("backlog.drained-rate-time-s", rate, time)
     }
 }
 
 fn cold(drain: &Drain) -> Option<Text> {
     let (ratio, bytes) = drain.cold_ratio.zip(drain.cold_bytes)?;
     let (share, bytes) = (numbers::percent(ratio.min(1.0)), numbers::bytes(bytes));
-    Some(both!("{share} of it read from the disk ({bytes}/s)", "其中 {share} 来自磁盘（{bytes}/s）"))
+    Some(both!("backlog.share-read-from-disk", share, bytes))
 }

@@ -27,11 +27,10 @@ pub fn verdict(pairing: &Pairing) -> Text {
     let Text { en, zh } = pairing.verdict.name();
     match pairing.repeats_needed {
         None => Text { en, zh },
-        Some(repeats) if repeats > REPEATS_MAX => both!(
-            "{en}; it would take more than {REPEATS_MAX} repeats, so measure on a quieter machine",
-            "{zh}；需要超过 {REPEATS_MAX} 次重复，请换更安静的主机测量"
-        ),
-        Some(repeats) => both!("{en}; about {repeats} repeats would tell", "{zh}；约需 {repeats} 次重复"),
+        Some(repeats) if repeats > REPEATS_MAX => {
+            both!("comparison.would-take-more-repeats-max", en, REPEATS_MAX, zh)
+        }
+        Some(repeats) => both!("comparison.about-repeats-repeats-would", en, repeats, zh),
     }
 }
 
@@ -47,7 +46,7 @@ impl Sentence for Mode {
         let said =
             |left: &'static str| [&self.first, &self.second].map(|mode| mode.as_deref().unwrap_or(left));
         let ([from, to], [from_zh, to_zh]) = (said("as the brokers had it"), said("沿用 Broker 设置"));
-        both!("{en}: {from} in A, {to} in B", "{zh}：A 为 {from_zh}，B 为 {to_zh}")
+        both!("comparison.from-b", en, from, to, zh, from_zh, to_zh)
     }
 }
 
@@ -63,10 +62,7 @@ impl Sentence for Apart {
         };
         let (times, one, other) = (numbers::short(self.times()), unit(self.values.0), unit(self.values.1));
         let (first, second) = &self.machines;
-        both!(
-            "self-tests differ {times} times in {en}: {one}/s on {first} in A, {other}/s on {second} in B",
-            "双方自测相差 {times} 倍（{zh}）：A 主机 {first} 为 {one}/s，B 主机 {second} 为 {other}/s"
-        )
+        both!("comparison.self-tests-differ-times", times, en, one, first, other, second, zh)
     }
 }
 
@@ -76,14 +72,12 @@ impl Sentence for Scaling {
         let Estimate { mean, low, high } = self.efficiency;
         let [value, low, high] = [mean, low, high].map(numbers::percent);
         let (bound, bound_zh) = bound(self.climb);
-        let Text { en, zh } = both!(
-            "each of {many} masters carries {value} ({low} to {high}) of what each of {few} does{bound}",
-            "{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）{bound_zh}"
-        );
+        let Text { en, zh } =
+            both!("comparison.each-many-masters-carries", many, value, low, high, few, bound, bound_zh);
         let Some(limit) = &self.shared else { return Text { en, zh } };
         let (name, why) = (limit.resource.name(), limit.evidence.sentence());
         let (shared, shared_zh, why, why_zh) = (name.en, name.zh, &why.en, &why.zh);
-        both!("{en}; they share the {shared}: {why}", "{zh}；共享资源为{shared_zh}：{why_zh}")
+        both!("comparison.they-share-shared-why", en, shared, why, zh, shared_zh, why_zh)
     }
 }
 
@@ -113,15 +107,7 @@ pub fn reservation(ladders: &Ladders) -> Option<Text> {
         return None;
     }
     if first.min(second) == all {
-        return Some(both!(
-            "the ladders were not saturated in either run: their rates are lower bounds of both capacities, and \
-             the ratio may be that of round trips; extend the ladders",
-            "双方的负载阶梯均未饱和：所得 TPS 只是双方容量的下界，比值可能只反映往返时延；请继续加压"
-        ));
+        return Some(both!("comparison.ladders-not-saturated-either"));
     }
-    Some(both!(
-        "of {all} ladders {first} were not saturated in A and {second} in B by the loads that both have: what those \
-         tell is a lower bound; extend the ladders",
-        "在双方共有的负载内，{all} 个负载阶梯中 A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
-    ))
+    Some(both!("comparison.all-ladders-first-not", all, first, second))
 }

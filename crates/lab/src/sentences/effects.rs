@@ -12,21 +12,12 @@ impl Sentence for Effect {
         let (Text { en, zh }, from, to) = (self.factor.name(), &self.from, &self.to);
         // A setting is reported only because it has an effect; when its rate shows none, the effect is in its latency.
         if self.is_flat() && self.factor.is_setting() && !self.is_rate_certain() {
-            return both!(
-                "{en} {from} → {to}: TPS unchanged ({low} to {high}){late}",
-                "{zh} {from} → {to}：TPS 无变化（{low} 到 {high}）{late_zh}"
-            );
+            return both!("effects.from-tps-unchanged-low", en, from, to, low, high, late, zh, late_zh);
         }
         if self.is_flat() && !self.factor.is_setting() {
-            return both!(
-                "{en} {from} → {to}: flat ({low} to {high} TPS){late}",
-                "{zh} {from} → {to}：无影响（TPS {low} 到 {high}）{late_zh}"
-            );
+            return both!("effects.from-flat-low-high", en, from, to, low, high, late, zh, late_zh);
         }
-        both!(
-            "{en} {from} → {to}: {value} TPS ({low} to {high}){late}",
-            "{zh} {from} → {to}：TPS {value}（{low} 到 {high}）{late_zh}"
-        )
+        both!("effects.from-value-tps-low", en, from, to, value, low, high, late, zh, late_zh)
     }
 }
 
@@ -55,10 +46,7 @@ impl Sentence for Interaction {
     fn sentence(&self) -> Text {
         let (at, of, value) = (self.at.name(), self.of.name(), numbers::short(self.times.mean));
         let (en, zh, en2, zh2) = (at.en, at.zh, of.en, of.zh);
-        both!(
-            "{en2} works {value} times as strongly at the highest {en} as at the lowest",
-            "在{zh}最高一级，{zh2}的作用是最低一级的 {value} 倍"
-        )
+        both!("effects.en2-works-value-times", en2, value, en, zh, zh2)
     }
 }
 

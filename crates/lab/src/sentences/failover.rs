@@ -7,9 +7,9 @@ use crate::judge::{Text, both, numbers};
 impl Sentence for Gap {
     fn sentence(&self) -> Text {
         match self {
-            Self::Short => both!("none that shows", "无明显中断"),
+            Self::Short => both!("failover.none-shows"),
             Self::Ms(ms) => Text::same(numbers::micros(ms * 1_000.0)),
-            Self::Endless => both!("without an end", "未恢复"),
+            Self::Endless => both!("failover.without-end"),
         }
     }
 }
@@ -20,7 +20,7 @@ impl Sentence for Spread {
         let [median, p99, max] = [median, p99, max].map(Gap::sentence);
         let (en, p99_en, max_en) = (median.en, p99.en, max.en);
         let (zh, p99_zh, max_zh) = (median.zh, p99.zh, max.zh);
-        both!("median {en}, p99 {p99_en}, longest {max_en}", "中位数 {zh}，p99 {p99_zh}，最长 {max_zh}")
+        both!("failover.median-p99-p99-en-longest", en, p99_en, max_en, zh, p99_zh, max_zh)
     }
 }
 
@@ -30,20 +30,13 @@ impl Sentence for WentBack {
         let age = numbers::micros(self.age_ms as f64 * 1_000.0);
         let mut parts = Vec::new();
         if self.queues > 0 {
-            parts.push(both!(
-                "committed offsets of {queues} queues went back, by {messages} messages at most, to before commits of up to \
-                 {age} before the fault",
-                "{queues} 个队列的已提交位点回退，最多 {messages} 条，丢失的提交最早在故障前 {age}"
-            ));
+            parts.push(both!("failover.committed-offsets-queues-queues", queues, messages, age));
         }
         let unknown = self.unknown;
         if unknown > 0 {
-            parts.push(both!(
-                "the offsets of {unknown} queues could not be asked for",
-                "{unknown} 个队列的位点无法查询"
-            ));
+            parts.push(both!("failover.offsets-unknown-queues-could", unknown));
         }
-        Text::joined(&parts).unwrap_or_else(|| both!("no committed offset went back", "已提交位点无回退"))
+        Text::joined(&parts).unwrap_or_else(|| both!("failover.no-committed-offset-went"))
     }
 }
 
@@ -52,7 +45,7 @@ impl Sentence for Failover {
         let (Text { en: rounds, zh: rounds_zh }, fault) = (self.rounds_text(), &self.fault);
         let [service, longest, client] = [&self.service, &self.longest, &self.client].map(Spread::sentence);
         let mut parts = vec![
-            both!("{fault}: {rounds}", "{fault}：{rounds_zh}"),
+            both!("failover.fault-rounds", fault, rounds, rounds_zh),
             prefixed(("service gap", "服务中断"), service),
             prefixed(("longest time without any acknowledgement", "最长无确认时间"), longest),
             prefixed(("gap of a client", "单个客户端中断"), client),
@@ -60,17 +53,11 @@ impl Sentence for Failover {
         parts.extend(messages(self));
         let refused = numbers::count(self.sum(|round| round.refused) as f64);
         let failed = numbers::count(self.sum(|round| round.failed) as f64);
-        parts.push(both!(
-            "{refused} sends refused, {failed} without an answer",
-            "{refused} 次发送被拒绝，{failed} 次无应答"
-        ));
+        parts.push(both!("failover.refused-sends-refused-failed", refused, failed));
         parts.push(self.worst_back().sentence());
         let stuck = self.count(|round| !round.is_whole);
         if stuck > 0 {
-            parts.push(both!(
-                "in {stuck} rounds the cluster was not whole again in time",
-                "{stuck} 轮中集群未在时限内恢复完整"
-            ));
+            parts.push(both!("failover.stuck-rounds-cluster-not", stuck));
         }
         Text::joined(&parts).unwrap_or_default()
     }
@@ -81,14 +68,14 @@ impl Failover {
     pub fn rounds_text(&self) -> Text {
         let (rounds, planned) = (self.rounds.len(), self.planned);
         if rounds < planned {
-            return both!("{rounds} of {planned} rounds, interrupted", "{rounds}/{planned} 轮，中断");
+            return both!("failover.rounds-planned-rounds-interrupted", rounds, planned);
         }
-        both!("{rounds} rounds", "{rounds} 轮")
+        both!("failover.rounds-rounds", rounds)
     }
 }
 
 fn prefixed((name, name_zh): (&str, &str), Text { en, zh }: Text) -> Text {
-    both!("{name}: {en}", "{name_zh}：{zh}")
+    both!("failover.name", name, en, name_zh, zh)
 }
 
 /// Sentence about the outcome of messages.
@@ -97,15 +84,9 @@ fn messages(all: &Failover) -> Vec<Text> {
     let (lost, doubled) = (count(all.lost()), count(all.sum(|round| round.doubled)));
     let (late, changed) = (count(all.sum(|round| round.out_of_order)), count(all.sum(|round| round.changed)));
     let unread = all.count(|round| round.lost.is_none());
-    let mut parts = vec![both!(
-        "{lost} acknowledged messages lost, {doubled} doubled, {late} out of order, {changed} changed",
-        "已确认消息丢失 {lost} 条，重复 {doubled} 条，乱序 {late} 条，内容改变 {changed} 条"
-    )];
+    let mut parts = vec![both!("failover.lost-acknowledged-messages-lost", lost, doubled, late, changed)];
     if unread > 0 {
-        parts.push(both!(
-            "in {unread} rounds consumers had not read everything, so whether any is lost is not known",
-            "{unread} 轮中消费者未读完，无法判断是否丢失"
-        ));
+        parts.push(both!("failover.unread-rounds-consumers-not", unread));
     }
     parts
 }

@@ -12,20 +12,14 @@ impl Sentence for Guard {
             Reading::Processors { busy, others, limit } => {
                 let [value, limit] = [*busy, *limit].map(numbers::percent);
                 match others.map(numbers::percent) {
-                    Some(rest) => both!(
-                        "CPU busy {value} (other programs {rest}), limit {limit}",
-                        "CPU 使用率 {value}（其他程序 {rest}），上限 {limit}"
-                    ),
-                    None => both!("CPU busy {value}, limit {limit}", "CPU 使用率 {value}，上限 {limit}"),
+                    Some(rest) => both!("guards.cpu-busy-value-other", value, rest, limit),
+                    None => both!("guards.cpu-busy-value-limit", value, limit),
                 }
             }
             Reading::Network { path, bytes, limit } => network((self.watch, *path), *bytes, *limit),
             Reading::AskedInVain { limit_us } => {
                 let ((en, zh), limit) = (latency(self.watch), numbers::micros(*limit_us));
-                both!(
-                    "{en} was asked to stay below {limit} and was not measured",
-                    "要求 {zh} 低于 {limit}，但未测量"
-                )
+                both!("guards.asked-stay-below-limit", en, limit, zh)
             }
             Reading::NotMeasured(missing) => missing.sentence(),
         }
@@ -39,47 +33,38 @@ fn measured(watch: Watch, value: f64, limit: f64) -> Text {
     let [share, least] = [value, limit].map(numbers::percent);
     match watch {
         Watch::Machine | Watch::CpuBusy | Watch::NetworkIn | Watch::NetworkOut => Text::default(),
-        Watch::Load => both!("load {short}, limit {most}", "load {short}，上限 {most}"),
+        Watch::Load => both!("guards.load-short-limit-most", short, most),
         Watch::Memory => {
             let [used, most] = [1.0 - value, 1.0 - limit].map(numbers::percent);
-            both!("memory in use {used}, limit {most}", "内存占用 {used}，上限 {most}")
+            both!("guards.memory-use-used-limit", used, most)
         }
-        Watch::Swap => both!("{count} pages swapped, limit {allowed}", "换页 {count} 页，上限 {allowed}"),
-        Watch::DiskUtil => both!("disk busy {share}, limit {least}", "磁盘 util {share}，上限 {least}"),
+        Watch::Swap => both!("guards.count-pages-swapped-limit", count, allowed),
+        Watch::DiskUtil => both!("guards.disk-busy-share-limit", share, least),
         Watch::DiskWait => {
-            both!("write await p99 {short} ms, limit {most} ms", "写 await p99 {short} ms，上限 {most} ms")
+            both!("guards.write-await-p99-short", short, most)
         }
-        Watch::IoPressure => both!(
-            "everything waits for the disk {short} % of the time, limit {most} %",
-            "PSI io.full {short} %，上限 {most} %"
-        ),
+        Watch::IoPressure => both!("guards.everything-waits-disk-short", short, most),
         Watch::Errors => {
-            both!("{count} requests failed, limit {allowed}", "失败请求 {count}，上限 {allowed}")
+            both!("guards.count-requests-failed-limit", count, allowed)
         }
         Watch::Refusals => {
-            both!("{count} requests refused, limit {allowed}", "被拒请求 {count}，上限 {allowed}")
+            both!("guards.count-requests-refused-limit", count, allowed)
         }
         Watch::Rate => {
             let [missing, most] = [(1.0 - value).max(0.0), 1.0 - limit].map(numbers::percent);
-            both!(
-                "{missing} of the intended rate is missing, limit {most}",
-                "目标速率缺少 {missing}，上限 {most}"
-            )
+            both!("guards.missing-intended-rate-missing", missing, most)
         }
         Watch::Drift => {
-            both!("consumers fell behind by {share}, limit {least}", "消费落后 {share}，上限 {least}")
+            both!("guards.consumers-fell-behind-share", share, least)
         }
         Watch::SendP99 | Watch::EndToEndP99 => {
             let ((en, zh), [value, limit]) = (latency(watch), [value, limit].map(numbers::micros));
-            both!("{en} {value}, limit {limit}", "{zh} {value}，上限 {limit}")
+            both!("guards.value-limit-limit", en, value, limit, zh)
         }
         Watch::FullCollections => {
-            both!("{count} full collections, limit {allowed}", "Full GC {count} 次，上限 {allowed}")
+            both!("guards.count-full-collections-limit", count, allowed)
         }
-        Watch::CollectorPause => both!(
-            "longest collector pause {short} ms in 99 of 100 seconds that had one, limit {most} ms",
-            "有停顿的秒中，99 % 的最长 GC 停顿不超过 {short} ms，上限 {most} ms"
-        ),
+        Watch::CollectorPause => both!("guards.longest-collector-pause-short", short, most),
     }
 }
 
@@ -96,10 +81,10 @@ fn network((watch, path): (Watch, Path), bytes: f64, limit: Option<f64>) -> Text
     let value = numbers::bytes(bytes);
     match limit.map(numbers::bytes) {
         Some(limit) => {
-            both!("{path} {en} {value}/s, limit {limit}/s", "{path_zh}{zh} {value}/s，上限 {limit}/s")
+            both!("guards.path-value-s-limit", path, en, value, limit, path_zh, zh)
         }
         None => {
-            both!("{path} {en} {value}/s: its speed is not known", "{path_zh}{zh} {value}/s：速率上限未知")
+            both!("guards.path-value-s-its", path, en, value, path_zh, zh)
         }
     }
 }
@@ -107,35 +92,20 @@ fn network((watch, path): (Watch, Path), bytes: f64, limit: Option<f64>) -> Text
 impl Sentence for Missing {
     fn sentence(&self) -> Text {
         match self {
-            Self::Agent => both!(
-                "its machine: run vostok lab agent there and name it with --agents",
-                "所在主机：请在其上运行 vostok lab agent 并用 --agents 指定"
-            ),
+            Self::Agent => both!("guards.its-machine-run-vostok"),
             Self::Disk { filesystem } if filesystem.is_empty() => {
-                both!("disk: which one the store is on is not known", "磁盘：不知道存储目录在哪块磁盘上")
+                both!("guards.disk-which-one-store")
             }
-            Self::Disk { filesystem } => both!(
-                "disk: no block device is under the store ({filesystem})",
-                "磁盘：存储目录下没有块设备（{filesystem}）"
-            ),
-            Self::IdleDisk => both!(
-                "write await: no self-test says what the idle disk takes",
-                "写 await：没有自测，不知道空闲磁盘的时延"
-            ),
-            Self::Pressure => both!(
-                "how long everything waits for the disk: the kernel does not tell (/proc/pressure)",
-                "PSI io.full：内核未提供 /proc/pressure"
-            ),
+            Self::Disk { filesystem } => both!("guards.disk-no-block-device", filesystem),
+            Self::IdleDisk => both!("guards.write-await-no-self"),
+            Self::Pressure => both!("guards.how-long-everything-waits"),
             Self::Delayed => {
-                both!("whether consumers keep up: messages are delayed", "消费是否跟上：消息为延时消息")
+                both!("guards.whether-consumers-keep-up")
             }
             Self::Consumers => {
-                both!("whether consumers keep up: nothing was consumed", "消费是否跟上：没有消费")
+                both!("guards.whether-consumers-keep-up-nothing")
             }
-            Self::Collector => both!(
-                "collector pauses: none was seen; without a unified log (JDK 8, another user's process) none can be",
-                "GC 停顿：未见；没有统一日志（JDK 8、其他用户的进程）时无法观察"
-            ),
+            Self::Collector => both!("guards.collector-pauses-none-seen"),
         }
     }
 }
@@ -159,7 +129,7 @@ pub(super) fn not_looked_at<'a>(guards: impl Iterator<Item = &'a Guard>) -> Vec<
     for guard in guards {
         let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
         let Text { en, zh } = guard.sentence();
-        let part = both!("{en}{node}", "{zh}{node}");
+        let part = both!("guards.node", en, node, zh);
         if !parts.contains(&part) {
             parts.push(part);
         }

@@ -7,39 +7,30 @@ use crate::judge::{Text, both, numbers};
 impl Sentence for Above {
     fn sentence(&self) -> Text {
         let (cell, rate, Text { en, zh }) = (&self.name, numbers::rate(self.tps), self.why.sentence());
-        both!(
-            "cell {cell} carried {rate} with every guard kept, {en}",
-            "用例 {cell} 达到 {rate} 且满足全部护栏，{zh}"
-        )
+        both!("safety.cell-cell-carried-rate", cell, rate, en, zh)
     }
 }
 
 impl Sentence for NotSafe {
     fn sentence(&self) -> Text {
         match self {
-            Self::Messages => both!(
-                "but not every message arrived once, unchanged and in order",
-                "但并非每条消息都恰好到达一次、内容不变且有序"
-            ),
+            Self::Messages => both!("safety.but-not-every-message"),
             Self::Unconfirmed { threads, seconds, attempt } => {
                 let (threads, seconds) = (numbers::count(f64::from(*threads)), numbers::count(*seconds));
                 let Text { en, zh } = attempt.as_ref().map_or_else(
-                    || both!("that was not confirmed", "未经确认"),
+                    || both!("safety.not-confirmed"),
                     |attempt| {
                         let Text { en, zh } = attempt.sentence();
-                        both!("a longer run did not confirm it: {en}", "更长的运行未能确认：{zh}")
+                        both!("safety.longer-run-did-not", en, zh)
                     },
                 );
-                both!(
-                    "for {seconds} s in a closed loop with {threads} in flight; {en}",
-                    "闭环在途 {threads}，持续 {seconds} 秒；{zh}"
-                )
+                both!("safety.seconds-s-closed-loop", seconds, threads, en, zh)
             }
             Self::EqualRate => {
-                both!("at a rate that was chosen to compare latency", "该速率仅用于对比时延")
+                both!("safety.rate-chosen-compare-latency")
             }
-            Self::Backlog => both!("before its backlog only", "但仅为堆积之前的数据"),
-            Self::Failover => both!("before its fault only", "但仅为故障之前的数据"),
+            Self::Backlog => both!("safety.before-its-backlog-only"),
+            Self::Failover => both!("safety.before-its-fault-only"),
         }
     }
 }
@@ -49,7 +40,7 @@ impl Sentence for Attempt {
         match self {
             Self::Broken(guards) => joined(guards).unwrap_or_default(),
             Self::Invalid(reasons) => joined(reasons).unwrap_or_default(),
-            Self::Messages => both!("not every message arrived", "消息不完整"),
+            Self::Messages => both!("safety.not-every-message-arrived"),
         }
     }
 }

@@ -17,8 +17,5 @@ fn says(node: &str, found: &Beaten) -> Text {
         Limit::DiskRead => ("disk", "磁盘", "read", "读取"),
         Limit::Loopback => ("loopback", "本机回环", "sent", "发送"),
     };
-    both!(
-        "the self-test of the {what} of {node} is left out: it {did} {tested}/s, the run itself {reached}/s",
-        "主机 {node} 的{what_zh}自测不予采用：自测{did_zh} {tested}/s，而本次运行达到 {reached}/s"
-    )
+    both!("selftest.self-test-what-node", what, node, did, tested, reached, what_zh, did_zh)
 }

@@ -10,10 +10,10 @@ impl Sentence for Fault {
     fn sentence(&self) -> Text {
         let count = numbers::count(self.count as f64);
         match self.kind {
-            FaultKind::Missing => both!("{count} messages are missing", "{count} 条消息丢失"),
-            FaultKind::Doubled => both!("{count} messages came twice", "{count} 条消息重复"),
-            FaultKind::Changed => both!("{count} messages came changed", "{count} 条消息内容改变"),
-            FaultKind::OutOfOrder => both!("{count} messages came out of order", "{count} 条消息乱序"),
+            FaultKind::Missing => both!("soak.count-messages-missing", count),
+            FaultKind::Doubled => both!("soak.count-messages-came-twice", count),
+            FaultKind::Changed => both!("soak.count-messages-came-changed", count),
+            FaultKind::OutOfOrder => both!("soak.count-messages-came-out", count),
         }
     }
 }
@@ -22,14 +22,8 @@ impl Sentence for Unread {
     fn sentence(&self) -> Text {
         let count = numbers::count(self.count as f64);
         match self.seconds {
-            None => both!(
-                "{count} messages were not read yet when the run was ended early: whether any is lost is not known",
-                "运行提前结束时仍有 {count} 条消息未读完：无法判断是否丢失"
-            ),
-            Some(seconds) => both!(
-                "{count} messages were not read yet {seconds} s after the load ended: whether any is lost is not known",
-                "负载结束 {seconds} 秒后仍有 {count} 条消息未读完：无法判断是否丢失"
-            ),
+            None => both!("soak.count-messages-not-read", count),
+            Some(seconds) => both!("soak.count-messages-not-read-yet", count, seconds),
         }
     }
 }
@@ -44,7 +38,7 @@ impl Sentence for Drift {
             Drifting::Threads => ("threads", "线程数"),
         };
         let value = numbers::change(self.per_hour);
-        both!("{en} drifts by {value} per hour", "{zh} 每小时漂移 {value}")
+        both!("soak.drifts-value-per-hour", en, value, zh)
     }
 }
 
@@ -53,7 +47,7 @@ fn together(parts: &[Text]) -> Text {
     let [first, rest @ ..] = parts else { return Text::default() };
     let Text { en, zh } = Text::joined(rest).unwrap_or_default();
     let (begin, begin_zh) = (&first.en, &first.zh);
-    both!("{begin} {en}", "{begin_zh}{zh}")
+    both!("soak.begin", begin, en, begin_zh, zh)
 }
 
 impl Sentence for Soak {
@@ -63,8 +57,8 @@ impl Sentence for Soak {
         let mut parts: Vec<Text> = sentences.chain(self.drifts.iter().map(Sentence::sentence)).collect();
         if parts.is_empty() || (self.checked && self.broken.is_empty() && self.undecided.is_none()) {
             let whole = match self.checked {
-                true => both!("nothing lost, doubled, changed or out of order", "无丢失、重复、改变、乱序"),
-                false => both!("nothing drifts", "无漂移"),
+                true => both!("soak.nothing-lost-doubled-changed"),
+                false => both!("soak.nothing-drifts"),
             };
             parts.insert(0, whole);
         }
@@ -74,13 +68,10 @@ impl Sentence for Soak {
             .map_or_else(Default::default, |Text { en, zh }| (format!(" of {en}"), format!("（计划 {zh}）")));
         let Text { en, zh } = done;
         if self.interrupted {
-            parts.insert(
-                0,
-                both!("interrupted after {en}{planned}; until then", "运行 {zh}{planned_zh}后中断；此前"),
-            );
+            parts.insert(0, both!("soak.interrupted-after-planned-until", en, planned, zh, planned_zh));
             return together(&parts);
         }
-        parts.push(both!("watched for {en}{planned}", "观察 {zh}{planned_zh}"));
+        parts.push(both!("soak.watched-planned", en, planned, zh, planned_zh));
         Text::joined(&parts).unwrap_or_default()
     }
 }

@@ -9,11 +9,8 @@ impl Sentence for Stability {
     fn sentence(&self) -> Text {
         let spread = numbers::percent(self.variation);
         match self.causes.first() {
-            _ if !self.fluctuates => both!("steady: the rate varies by {spread}", "稳定：TPS 波动 {spread}"),
-            None => both!(
-                "the rate fluctuates by {spread}, and nothing recorded goes with it",
-                "TPS 波动 {spread}，未发现与之重合的原因"
-            ),
+            _ if !self.fluctuates => both!("stability.steady-rate-varies-spread", spread),
+            None => both!("stability.rate-fluctuates-spread-nothing", spread),
             Some(cause) => {
                 let (kind, zh) = (&cause.kind, name_zh(&cause.kind));
                 let (times, share) = (numbers::count(cause.times as f64), numbers::percent(cause.in_low));
@@ -21,10 +18,7 @@ impl Sentence for Stability {
                     let (en, zh) = (&why.kind, name_zh(&why.kind));
                     (format!(", the broker's cause: {en}"), format!("，Broker 给出的原因：{zh}"))
                 });
-                both!(
-                    "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds{why}",
-                    "TPS 波动 {spread}，原因 {zh}：{times} 次，出现在 {share} 的低谷秒内{why_zh}"
-                )
+                both!("stability.rate-fluctuates-spread-because", spread, kind, times, share, why, zh, why_zh)
             }
         }
     }

@@ -39,7 +39,8 @@ impl<'a> Named<'a> {
     ) -> Result<Self, Failure> {
         let receipt = Receipt::parse(text)?;
         receipt.check(call.proxy.brokers.only(), call.proxy.brokers.now_ms())?;
-        Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group, lite_topic })
+        let stored_in = call.proxy.brokers.stored_in(&receipt, (topic, lite_topic), group);
+        Ok(Self { receipt, text, stored_in, group, lite_topic })
     }
 
     /// Returns the message with its broker.

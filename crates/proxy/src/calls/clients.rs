@@ -35,7 +35,7 @@ pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
 }
 
 /// The client of a call that did not send its settings here. Behind a load balancer, another server may have the settings.
-fn entered(call: &Call) -> Result<Arc<Client>, Failure> {
+pub(super) fn entered(call: &Call) -> Result<Arc<Client>, Failure> {
     let client = call.proxy.registry.enter(&call.client_id, &call.caller)?;
     client.note_activity(call.proxy.brokers.now_ms());
     Ok(client)

@@ -1,7 +1,9 @@
 //! Lite topics: SyncLiteSubscription, and the lite topics of consumers (`ClientActivity`, `ClientProcessor`,
-//! `GrpcClientSettingsManager`). Apache's brokers store them. This server passes requests on to the brokers, in
-//! cluster mode only.
+//! `GrpcClientSettingsManager`). Brokers store them. This server passes changes on to the brokers.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use broker::api::ClientLink;
 use grpc::messages::{
     Code, LiteSubscriptionAction as Action, OffsetOption, OffsetType, PubSub, Status,
     SyncLiteSubscriptionRequest, SyncLiteSubscriptionResponse, name,
@@ -11,7 +13,7 @@ use wire::body::{
     SubscriptionGroupConfig,
 };
 
-use super::{Call, group_missing, topic_missing};
+use super::{Call, clients, group_missing, topic_missing};
 use crate::brokers::Brokers;
 use crate::checks;
 use crate::failure::Failure;
@@ -24,12 +26,28 @@ const NOT_SERVED: &str = "lite topics are not served by this server";
 /// Lite topics of a request above the quota of its client that are still let through.
 const QUOTA_BUFFER: usize = 300;
 
+/// Additions of lite topics in the current second.
+#[derive(Default)]
+pub struct Additions(Mutex<(i64, u32)>);
+
+impl Additions {
+    /// Counts an addition. Returns whether there were at most `count_max` additions in this second.
+    fn count(&self, now_ms: i64, count_max: u32) -> bool {
+        let mut additions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if additions.0 != now_ms / 1000 {
+            *additions = (now_ms / 1000, 0);
+        }
+        additions.1 = additions.1.saturating_add(1);
+        additions.1 <= count_max
+    }
+}
+
 /// SyncLiteSubscription: changes the lite topics that a client consumes, at every broker of their topic.
 pub async fn sync_lite(
     call: Call,
     request: SyncLiteSubscriptionRequest,
 ) -> Result<SyncLiteSubscriptionResponse, Failure> {
-    let Brokers::Cluster(cluster) = &call.proxy.brokers else { return Err(not_served(Code::Unsupported)) };
+    let brokers = &call.proxy.brokers;
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;
@@ -40,12 +58,9 @@ pub async fn sync_lite(
     if is_addition {
         request.lite_topic_set.iter().try_for_each(|topic| checks::lite_topic(topic))?;
     }
-    // A client may be known to another proxy only.
-    if let Some(client) = call.proxy.registry.find(&call.client_id) {
-        client.check_user(&call.caller.user)?;
-    }
-    let known = cluster.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
-    if !cluster.serves_lite(&known).await {
+    let link: Arc<dyn ClientLink> = clients::entered(&call)?;
+    let known = brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    if !brokers.serves_lite(Some(&known)).await {
         return Err(not_served(Code::Unsupported));
     }
     let subscription = LiteSubscription {
@@ -62,19 +77,20 @@ pub async fn sync_lite(
         topic: topic.to_owned(),
         version: request.version(),
     };
-    let config = cluster.group(group).await?.ok_or_else(|| group_missing(group))?;
+    let config = brokers.group(group).await?.ok_or_else(|| group_missing(group))?;
     check_bound((&config, group), topic)?;
     let quota = lite_quota(&config);
     if subscription.lite_topic_set.len() > usize::try_from(quota).unwrap_or(0) + QUOTA_BUFFER {
         let text = format!("lite subscription quota exceeded: {quota}");
         return Err(Failure::new(Code::LiteSubscriptionQuotaExceeded, text));
     }
-    if is_addition && !cluster.may_subscribe_lite(call.proxy.brokers.now_ms()) {
+    let additions_max = call.proxy.config.lite_additions_max;
+    if is_addition && !call.proxy.lite_additions.count(brokers.now_ms(), additions_max) {
         let (client_id, what) = (&call.client_id, "Too many syncLiteSubscription requests");
         let text = format!("{what}, topic={topic}, group={group}, clientId={client_id}");
         return Err(Failure::new(Code::TooManyRequests, text));
     }
-    cluster.subscribe_lite(&known, subscription).await?;
+    brokers.subscribe_lite(&link, &known, subscription).await?;
     Ok(SyncLiteSubscriptionResponse { status: Some(Status::ok()) })
 }
 
@@ -117,20 +133,24 @@ fn check_bound((config, group): (&SubscriptionGroupConfig, &str), topic: &str) -
 /// `UNRECOGNIZED_CLIENT_TYPE` for a lite consumer on a server without lite topics. `ILLEGAL_CONSUMER_GROUP` for a
 /// group of the other kind, and `ILLEGAL_TOPIC` for another topic than the group's.
 pub async fn check_member(call: &Call, consumer: &ConsumerData) -> Result<(), Failure> {
-    let is_lite = consumer.message_model == MessageModel::LiteSelective;
-    let Brokers::Cluster(cluster) = &call.proxy.brokers else {
-        return if is_lite { Err(not_served(Code::UnrecognizedClientType)) } else { Ok(()) };
-    };
+    let (is_lite, brokers) = (consumer.message_model == MessageModel::LiteSelective, &call.proxy.brokers);
     let topic = consumer.subscription_data_set.first().map(|it| it.topic.as_str());
-    if is_lite
-        && let Some(topic) = topic
-        && let Some(known) = cluster.topic(topic).await?
-        && !cluster.serves_lite(&known).await
-    {
-        return Err(not_served(Code::UnrecognizedClientType));
+    if is_lite {
+        let known = match topic {
+            Some(topic) => brokers.topic(topic).await?,
+            None => None,
+        };
+        if !brokers.serves_lite(known.as_deref()).await {
+            return Err(not_served(Code::UnrecognizedClientType));
+        }
     }
     let group = &consumer.group_name;
-    let config = cluster.group(group).await?.ok_or_else(|| group_missing(group))?;
+    let config = match brokers.group(group).await? {
+        Some(config) => config,
+        // The heartbeat creates the group.
+        None if matches!(brokers, Brokers::Local(_)) && !is_lite => return Ok(()),
+        None => return Err(group_missing(group)),
+    };
     let text = match (bound_topic(&config), is_lite) {
         (None, true) => format!("regular group cannot use LITE mode: {group}"),
         (Some(_), false) => format!("lite group must use LITE mode: {group}"),
@@ -154,14 +174,14 @@ pub fn check_unacked(call: &Call, client: &Client) -> Result<(), Failure> {
 }
 
 /// Takes away all lite topics of a client that is gone. A broker does the same itself three minutes after it heard of the client.
-pub async fn unsubscribe(brokers: &Brokers, client: &Client) {
-    let (Brokers::Cluster(cluster), Some(stated)) = (brokers, client.stated()) else { return };
+pub async fn unsubscribe(brokers: &Brokers, client: &Arc<Client>) {
+    let Some(stated) = client.stated() else { return };
     let Some(PubSub::Subscription(subscription)) = &stated.settings.pub_sub else { return };
     if !is_lite(&stated.settings) {
         return;
     }
     let topic = subscription.subscriptions.first().map(|entry| name(&entry.topic)).unwrap_or_default();
-    let Ok(Some(known)) = cluster.topic(topic).await else { return };
+    let Ok(Some(known)) = brokers.topic(topic).await else { return };
     let subscription = LiteSubscription {
         action: LiteSubscriptionAction::CompleteRemove,
         client_id: client.id.clone(),
@@ -169,7 +189,8 @@ pub async fn unsubscribe(brokers: &Brokers, client: &Client) {
         topic: topic.to_owned(),
         ..LiteSubscription::default()
     };
-    if let Err(failure) = cluster.subscribe_lite(&known, subscription).await {
+    let link: Arc<dyn ClientLink> = client.clone();
+    if let Err(failure) = brokers.subscribe_lite(&link, &known, subscription).await {
         tracing::warn!(
             topic,
             client = client.id,

@@ -1,6 +1,6 @@
-//! Positions of popped messages in their queues, in the form of handles (`ExtraInfoUtil`).
+//! Positions of popped messages in their queues, for their handles.
 
-use wire::pop::{Kind, OffsetTexts};
+use wire::pop::{Kind, QueueOffsets};
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
@@ -17,16 +17,12 @@ pub struct Place {
 
 impl Place {
     /// Returns the position of a message, or `None` if the pop has no start offset of its queue.
-    pub fn of(record: &RecordView<'_>, texts: &OffsetTexts) -> Option<Self> {
+    pub fn of(record: &RecordView<'_>, queues: &[QueueOffsets]) -> Option<Self> {
         let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
-        let prefix = format!("{} {queue_id} ", Kind::of(record.topic_str()?).number());
-        let start = texts.starts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?;
-        Some(Self {
-            start_offset: start.parse().ok()?,
-            queue_id,
-            offset,
-            count: count(texts, queue_id, offset),
-        })
+        let kind = Kind::of(record.topic_str()?);
+        let queue = queues.iter().find(|queue| (queue.kind, queue.queue_id) == (kind, queue_id))?;
+        let count = queue.deliveries.as_ref().and_then(|it| it.by_offset.get(&offset).copied());
+        Some(Self { start_offset: queue.start, queue_id, offset, count })
     }
 
     /// Returns the position of a message of a lite topic with `count` earlier deliveries, or `None` for another
@@ -43,19 +39,11 @@ impl Place {
 }
 
 /// Returns the number of earlier deliveries of each message of a pop of lite topics, in order. Empty if a number is
-/// missing, because then the others cannot be assigned (`ExtraInfoUtil.parseLiteOrderCountInfo`).
-pub fn lite_counts(texts: &OffsetTexts, body: &[u8]) -> Vec<i32> {
+/// missing, because then the others cannot be assigned.
+pub fn lite_deliveries(deliveries: Vec<i32>, body: &[u8]) -> Vec<i32> {
     let (mut messages, mut at) = (0, 0);
     while let Ok(record) = RecordView::parse(&body[at..]) {
         (messages, at) = (messages + 1, at + record.size());
     }
-    // `n`, or `0 qo0%offset n`.
-    let counts = texts.counts.split(';').filter_map(|count| count.rsplit(' ').next()?.parse().ok());
-    Some(counts.collect()).filter(|counts: &Vec<i32>| counts.len() == messages).unwrap_or_default()
-}
-
-/// Returns the number of earlier deliveries of a message of an ordered pop, or `None` for any other pop.
-fn count(texts: &OffsetTexts, queue_id: i32, offset: i64) -> Option<i32> {
-    let prefix = format!("{} qo{queue_id}%{offset} ", Kind::Normal.number());
-    texts.counts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?.parse().ok()
+    if deliveries.len() == messages { deliveries } else { Vec::new() }
 }

@@ -15,7 +15,7 @@ use wire::units::LogOffset;
 
 use super::acks::Named;
 use super::delivery::{Delivery, Recipient};
-use super::place::{Place, lite_counts};
+use super::place::{Place, lite_deliveries};
 use super::{Call, clients, lite, topic_missing};
 use crate::checks;
 use crate::convert;
@@ -264,12 +264,12 @@ impl Receiver<'_> {
         attempts_max: i32,
     ) -> Result<Delivery, Failure> {
         let now_ms = self.call.proxy.brokers.now_ms();
-        let Popped { texts, body, pop_ms, revive_queue, .. } = popped;
+        let Popped { queues, body, pop_ms, revive_queue, .. } = popped;
+        let counts = lite_deliveries(popped.lite_deliveries, &body);
         let body = Bytes::from(body);
         let client = recipient.client.clone();
         let is_gone = recipient.renews && client.is_gone();
         let mut delivery = Delivery::to(recipient, self.call.proxy.memory.charge(body.len()));
-        let counts = if self.is_lite { lite_counts(&texts, &body) } else { Vec::new() };
         let (mut unwanted, mut failed, mut at) = (Vec::new(), Vec::new(), 0);
         // A dead letter keeps its number of deliveries: given up once more, it would be copied without end.
         let gives_up = !self.topic.starts_with(wire::names::DLQ_PREFIX);
@@ -278,7 +278,7 @@ impl Receiver<'_> {
             at += record.size();
             let place = match self.is_lite {
                 true => Place::in_lite_topic(&record, counts.get(index).copied()),
-                false => Place::of(&record, &texts),
+                false => Place::of(&record, &queues),
             };
             let times = (pop_ms, revive_queue);
             let Some(receipt) = self.receipt(&record, place.as_ref(), times) else { continue };

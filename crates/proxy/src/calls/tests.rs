@@ -20,6 +20,7 @@ use crate::body::Charged;
 use crate::dispatch::{Origin, Receive, Rejected, Telemetry, opened};
 use crate::registry::Stated;
 
+mod lite;
 mod others;
 
 struct Fixture {

@@ -114,7 +114,12 @@ impl Cluster {
             counts: text("orderCountInfo"),
         };
         let (pop_ms, revive_queue) = (number(&reply, "popTime")?, number(&reply, "reviveQid")?);
-        Ok((status, Popped { texts, body: reply.body, pop_ms, revive_queue, ..Popped::default() }))
+        let (queues, lite_deliveries) = match lite {
+            Some(_) => (Vec::new(), texts.lite_deliveries()),
+            None => (texts.queues(), Vec::new()),
+        };
+        let body = reply.body;
+        Ok((status, Popped { queues, lite_deliveries, body, pop_ms, revive_queue, ..Popped::default() }))
     }
 
     /// Acknowledges messages (200051), each at the broker that it is on.

@@ -7,18 +7,17 @@ use replica::acks::{AckConfig, AckStatus, Mode, Need, Ticket, Wait};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
+use replica::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, MasterStart};
 use replica::roster::{
     Answer, ConnectionId, Content, Heartbeat, Leader, LeaderAction, LeaderConfig, LeaderEvent, RequestId,
     Roster,
 };
+use replica::slave::{Slave, SlaveAction, SlaveEvent, SlaveStart};
 use replica::slave_log::{Attempt, SlaveConfig};
-use replica::switch::{
-    Master, MasterAction, MasterConfig, MasterEvent, MasterStart, Slave, SlaveAction, SlaveEvent, SlaveStart,
-};
 use replica::transfer::{LogRange, PeerId, TransferConfig};
 use std::collections::{BTreeMap, VecDeque};
-use wire::ha::Epoch;
-use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{Handshake, SlaveFrame};
+use wire::ha::{Epoch, FrameHead, MasterFrame};
 use wire::units::LogOffset;
 
 /// Effect of a crash on a broker.
@@ -56,10 +55,8 @@ struct Broker {
 
 #[derive(Debug)]
 enum Frame {
-    Handshake(Handshake),
-    Reply(HandshakeReply),
-    Report(LogOffset),
-    Transfer(TransferHeader, Vec<u32>),
+    OfSlave(SlaveFrame),
+    OfMaster(MasterFrame, Vec<u32>),
 }
 
 /// Connection from a slave to a master.
@@ -399,7 +396,7 @@ impl Group {
             log: LogRange { minimum: at(0), end: at(it.log.len()) },
             confirm: at(it.confirm),
         };
-        it.role = Role::Master(Box::new(Master::new(self.now_ms, config, start)));
+        it.role = Role::Master(Box::new(Master::elected(self.now_ms, config, start)));
         self.master(broker, MasterEvent::Timer);
     }
 
@@ -416,7 +413,7 @@ impl Group {
             confirm: at(it.confirm),
         };
         let config = SlaveConfig { file_bytes: 50, ..SlaveConfig::default() };
-        it.role = Role::Slave(Box::new(Slave::new(config, start)));
+        it.role = Role::Slave(Box::new(Slave::of_elected(config, start)));
         let life = it.life;
         self.schedule(30, Event::HaAddress(broker, life, address));
     }
@@ -430,11 +427,13 @@ impl Group {
         for action in out {
             match action {
                 MasterAction::Flush => is_flushed = true,
-                MasterAction::Reply(peer, reply) => self.send_to_slave(peer, Frame::Reply(reply)),
-                MasterAction::Send(peer, header) => {
-                    let from = index(header.offset);
-                    let body = self.brokers[broker].log[from..from + header.body_bytes as usize].to_vec();
-                    self.send_to_slave(peer, Frame::Transfer(header, body));
+                MasterAction::Reply(peer, reply) => {
+                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Reply(reply), Vec::new()));
+                }
+                MasterAction::Send(peer, head) => {
+                    let (from, bytes) = head.piece();
+                    let body = self.brokers[broker].log[index(from)..][..bytes as usize].to_vec();
+                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Transfer(head), body));
                 }
                 MasterAction::Close(peer, _) => self.soon(Event::Closed(peer)),
                 MasterAction::Answer(ticket, status) => self.answered(ticket, status),
@@ -475,12 +474,16 @@ impl Group {
                         self.soon(Event::Connect(broker, life, attempt, master));
                     }
                     SlaveAction::Handshake(attempt, handshake) => {
-                        self.send_to_master(broker, attempt, Frame::Handshake(handshake));
+                        self.send_to_master(
+                            broker,
+                            attempt,
+                            Frame::OfSlave(SlaveFrame::Handshake(handshake)),
+                        );
                     }
                     SlaveAction::Report(attempt, end) => {
-                        self.send_to_master(broker, attempt, Frame::Report(end))
+                        self.send_to_master(broker, attempt, Frame::OfSlave(SlaveFrame::Report(end)))
                     }
-                    SlaveAction::Append { at: from, bytes } => {
+                    SlaveAction::Compare { at: from, bytes } | SlaveAction::Append { at: from, bytes } => {
                         panic!("{from} {bytes}: appended with its frame")
                     }
                     SlaveAction::SaveEpochs(epochs) => self.brokers[broker].epochs = epochs,
@@ -502,10 +505,10 @@ impl Group {
     }
 
     /// A transfer whose body is appended as soon as the machine asks for it.
-    fn transfer(&mut self, broker: usize, attempt: Attempt, header: TransferHeader, body: &[u32]) {
+    fn transfer(&mut self, broker: usize, attempt: Attempt, head: FrameHead, body: &[u32]) {
         let Role::Slave(slave) = &mut self.brokers[broker].role else { return };
         let mut out = Vec::new();
-        slave.step(self.now_ms, SlaveEvent::Transfer(attempt, header), &mut out);
+        slave.step(self.now_ms, SlaveEvent::Frame(attempt, MasterFrame::Transfer(head)), &mut out);
         for action in out {
             match action {
                 SlaveAction::Append { at: from, .. } => {
@@ -540,7 +543,7 @@ impl Group {
         let (to_master, to_slave) = (VecDeque::new(), VecDeque::new());
         let connection = Connection { slave, slave_life, attempt, master, master_life, to_master, to_slave };
         self.connections.insert(peer, connection);
-        self.master(master, MasterEvent::Connected(peer));
+        self.master(master, MasterEvent::Connected(peer, HostId(peer.0.into())));
         self.slave(slave, SlaveEvent::Connected(attempt));
     }
 
@@ -572,8 +575,7 @@ impl Group {
             return;
         }
         match frame {
-            Some(Frame::Handshake(handshake)) => self.master(master, MasterEvent::Handshake(peer, handshake)),
-            Some(Frame::Report(end)) => self.master(master, MasterEvent::Reported(peer, end)),
+            Some(Frame::OfSlave(frame)) => self.master(master, MasterEvent::received(peer, frame)),
             other => assert!(other.is_none(), "seed {}: {other:?} to a master", self.seed),
         }
     }
@@ -586,11 +588,13 @@ impl Group {
             return self.schedule(50, Event::ToSlave(peer));
         }
         let frame = self.connections.get_mut(&peer).and_then(|it| it.to_slave.pop_front());
-        let is_transfer = matches!(frame, Some(Frame::Transfer(..)));
+        let is_transfer = matches!(frame, Some(Frame::OfMaster(MasterFrame::Transfer(_), _)));
         if self.is_alive(slave, slave_life) {
             match frame {
-                Some(Frame::Reply(reply)) => self.slave(slave, SlaveEvent::Reply(attempt, reply)),
-                Some(Frame::Transfer(header, body)) => self.transfer(slave, attempt, header, &body),
+                Some(Frame::OfMaster(MasterFrame::Transfer(head), body)) => {
+                    self.transfer(slave, attempt, head, &body);
+                }
+                Some(Frame::OfMaster(frame, _)) => self.slave(slave, SlaveEvent::Frame(attempt, frame)),
                 other => assert!(other.is_none(), "seed {}: {other:?} to a slave", self.seed),
             }
         }
@@ -617,7 +621,7 @@ impl Group {
         for broker in 0..BROKERS {
             let it = &mut self.brokers[broker];
             let Role::Master(master) = &it.role else { continue };
-            if !it.is_up || it.is_fenced || master.need().is_err() {
+            if !it.is_up || it.is_fenced || !matches!(master.need(0), Some(Ok(_))) {
                 continue;
             }
             self.next_message += 1;

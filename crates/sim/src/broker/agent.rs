@@ -6,8 +6,9 @@ use replica::acks::{AckConfig, Mode};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
+use replica::master::{Elected, Master, MasterConfig, MasterEvent, MasterStart};
 use replica::roster::{ConnectionId, Heartbeat, Request};
-use replica::switch::{Master, MasterConfig, MasterEvent, MasterStart, Slave, SlaveEvent, SlaveStart};
+use replica::slave::{Slave, SlaveEvent, SlaveStart};
 use std::collections::VecDeque;
 use wire::ha::Epoch;
 use wire::ha::switch::Handshake;
@@ -67,15 +68,15 @@ impl Broker {
                     AgentAction::Lead(epoch, set) => self.lead(epoch, set),
                     AgentAction::LeadOn(epoch, set) => {
                         self.note(Note::Leads(epoch));
-                        self.step_elected(MasterEvent::SetCommitted(set));
-                        self.step_elected(MasterEvent::Elected(epoch));
+                        self.step_master(MasterEvent::SetCommitted(set));
+                        self.step_master(MasterEvent::Elected(epoch));
                     }
                     AgentAction::Follow(_, _, address) => self.follow_elected(&address),
                     AgentAction::FollowOn(_) | AgentAction::Resign(_) | AgentAction::Unknown => {}
                     AgentAction::Unfence => self.is_fenced = false,
-                    AgentAction::SetCommitted(set) => self.step_elected(MasterEvent::SetCommitted(set)),
-                    AgentAction::SetRefused => self.step_elected(MasterEvent::SetRefused),
-                    AgentAction::SetUnknown => self.step_elected(MasterEvent::SetUnknown),
+                    AgentAction::SetCommitted(set) => self.step_master(MasterEvent::SetCommitted(set)),
+                    AgentAction::SetRefused => self.step_master(MasterEvent::SetRefused),
+                    AgentAction::SetUnknown => self.step_master(MasterEvent::SetUnknown),
                     AgentAction::StaleEpoch(epoch) => self.note(Note::Broken(format!("{epoch} is stale"))),
                     AgentAction::Refuse(error) => self.note(Note::Broken(error.to_string())),
                     AgentAction::WakeAt(at_ms) => self.agent_wake_ms = Some(at_ms),
@@ -104,17 +105,17 @@ impl Broker {
         if self.store.fenced().is_some() {
             return;
         }
-        let epochs = match &self.role {
-            Role::Elected(master) => master.epochs(),
-            Role::Follower(slave) => slave.epochs(),
-            _ => &self.epochs,
+        let of_role = match &self.role {
+            Role::Master(master) => master.election().map(Elected::epochs),
+            Role::Slave(slave) => slave.epochs(),
+            Role::None => None,
         };
         let heartbeat = Heartbeat {
             name: SET.to_owned(),
             broker: own,
             connection: ConnectionId(self.node.0 as u64),
             timeout_ms: self.settings.heartbeat_timeout_ms,
-            epoch: epochs.last().map(|last| last.epoch),
+            epoch: of_role.unwrap_or(&self.epochs).last().map(|last| last.epoch),
             end: self.store.appended(),
             priority: i32::MAX,
         };
@@ -130,8 +131,8 @@ impl Broker {
 
     fn end_role(&mut self) {
         match self.role {
-            Role::Elected(_) => self.step_elected(MasterEvent::Stop),
-            Role::Follower(_) => self.step_follower(SlaveEvent::Stop, &[]),
+            Role::Master(_) => self.step_master(MasterEvent::Stop),
+            Role::Slave(_) => self.step_slave(SlaveEvent::Stop, &[]),
             _ => {}
         }
         self.role = Role::None;
@@ -180,8 +181,8 @@ impl Broker {
         };
         self.store.set_confirmed(Some(start.confirm));
         self.published = start.log.end;
-        self.role = Role::Elected(Box::new(Master::new(self.now.ms, config, start)));
-        self.step_elected(MasterEvent::Timer);
+        self.role = Role::Master(Box::new(Master::elected(self.now.ms, config, start)));
+        self.step_master(MasterEvent::Timer);
     }
 
     fn follow_elected(&mut self, address: &str) {
@@ -204,7 +205,7 @@ impl Broker {
             flushed,
             confirm,
         };
-        self.role = Role::Follower(Box::new(Slave::new(self.slave_config(), start)));
+        self.role = Role::Slave(Box::new(Slave::of_elected(self.slave_config(), start)));
         self.followed = Some(master);
         self.out.push(Output::Lookup(master));
     }
@@ -214,6 +215,6 @@ impl Broker {
         if self.followed != Some(node) {
             return;
         }
-        self.step_follower(SlaveEvent::Master(Some(node.name().to_owned())), &[]);
+        self.step_slave(SlaveEvent::Master(Some(node.name().to_owned())), &[]);
     }
 }

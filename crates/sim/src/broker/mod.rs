@@ -1,16 +1,15 @@
 //! Broker: a real store without threads, the machines of `replica`, and the shells between them. A broker gets inputs
 //! and returns outputs. It does not know the network's faults.
 //!
-//! The shells do the work of the crate `broker`'s shells, in the same order. `classic` mirrors its `replication`.
-//! `elected` and `follower` follow the rules of `replica`'s ARCHITECTURE.md for the shells of controller mode.
+//! The shells do the work of the crate `broker`'s shells, in the same order. `master` and `slave` mirror its
+//! `replication`, and follow the rules of `replica`'s ARCHITECTURE.md for shells.
 
 mod agent;
-mod classic;
-mod elected;
 mod files;
-mod follower;
+mod master;
 mod peers;
 mod requests;
+mod slave;
 
 use crate::message::Sending;
 use crate::settings::{Bug, Mode, NodeId, Settings};
@@ -19,10 +18,11 @@ use peers::{Link, Peers};
 use replica::acks::AckStatus;
 use replica::agent::{Agent, CallId, Identity};
 use replica::epochs::EpochList;
+use replica::master::{Master, MasterEvent};
 use replica::roster::{Answer, Heartbeat, Request};
+use replica::slave::{Slave, SlaveEvent};
 use replica::slave_log::Attempt;
 use replica::transfer::{LogRange, PeerId};
-use replica::{classic as classic_machines, switch};
 use requests::{StoreEvent, Waiting};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,10 +139,8 @@ pub enum Note {
 
 enum Role {
     None,
-    ClassicMaster(Box<classic_machines::Master>),
-    ClassicSlave(Box<classic_machines::Slave>),
-    Elected(Box<switch::Master>),
-    Follower(Box<switch::Slave>),
+    Master(Box<Master>),
+    Slave(Box<Slave>),
 }
 
 /// A running broker.
@@ -316,7 +314,12 @@ impl Broker {
     /// Whether this broker is master.
     #[must_use]
     pub fn is_master(&self) -> bool {
-        matches!(self.role, Role::ClassicMaster(_) | Role::Elected(_))
+        matches!(self.role, Role::Master(_))
+    }
+
+    /// Whether controllers decide about the roles.
+    fn is_controlled(&self) -> bool {
+        self.settings.mode == Mode::Controller
     }
 
     /// The broker's id at the controllers.
@@ -339,7 +342,7 @@ impl Broker {
     /// only bytes on disk. After a loss of power it must not find slaves with more of its epoch than itself.
     fn range(&self) -> LogRange {
         let minimum = self.store.min();
-        let waits = self.settings.mode == Mode::Controller && self.settings.is_sync_flush();
+        let waits = self.is_controlled() && self.settings.is_sync_flush();
         let end = match waits && !self.settings.has(Bug::SendUnflushed) {
             true => self.store.flushed().min(self.store.appended()),
             false => self.store.appended(),
@@ -354,11 +357,7 @@ impl Broker {
             return;
         }
         self.published = log.end;
-        match self.role {
-            Role::Elected(_) => self.step_elected(switch::MasterEvent::Log(log)),
-            Role::ClassicMaster(_) => self.step_classic_master(classic_machines::MasterEvent::Log(log)),
-            _ => {}
-        }
+        self.step_master(MasterEvent::Log(log));
     }
 
     fn wake(&mut self) {
@@ -367,7 +366,7 @@ impl Broker {
             self.agent_wake_ms = None;
             if !self.settings.has(Bug::KeepSlowDisk) {
                 let heirs = match &self.role {
-                    Role::Elected(master) => master.heirs(),
+                    Role::Master(master) => master.heirs(),
                     _ => Vec::new(),
                 };
                 self.step_agent(replica::agent::AgentEvent::DiskStalled(self.stalled_ms(), heirs));
@@ -383,10 +382,8 @@ impl Broker {
             self.role_wake_ms = None;
             match self.role {
                 Role::None => {}
-                Role::ClassicMaster(_) => self.step_classic_master(classic_machines::MasterEvent::Timer),
-                Role::ClassicSlave(_) => self.step_classic_slave(classic_machines::SlaveEvent::Timer, &[]),
-                Role::Elected(_) => self.step_elected(switch::MasterEvent::Timer),
-                Role::Follower(_) => self.step_follower(switch::SlaveEvent::Timer, &[]),
+                Role::Master(_) => self.step_master(MasterEvent::Timer),
+                Role::Slave(_) => self.step_slave(SlaveEvent::Timer, &[]),
             }
         }
     }

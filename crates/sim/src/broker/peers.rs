@@ -2,9 +2,10 @@
 
 use super::{Broker, Output, Role};
 use crate::settings::NodeId;
+use replica::master::MasterEvent;
+use replica::slave::SlaveEvent;
 use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
-use replica::{classic, switch};
 use std::collections::BTreeMap;
 
 /// Bytes on their way on a connection from which on the machine waits before its next frame (`BUFFER_BYTES` of the shell in
@@ -37,27 +38,17 @@ impl Broker {
         }
         let accepted = Peer { node, received: Vec::new(), unsent: 0, is_held: false };
         self.peers.0.insert(peer, accepted);
-        if matches!(self.role, Role::Elected(_)) {
-            self.accept_follower(peer);
-        } else {
-            self.accept_classic(peer, node);
-        }
+        self.accept_slave(peer, node);
     }
 
     /// Processes bytes from a slave or from the master. A frame may end the connection.
     pub(super) fn received(&mut self, id: PeerId, bytes: &[u8]) {
         if let Some(peer) = self.peers.0.get_mut(&id) {
             peer.received.extend_from_slice(bytes);
-            match self.role {
-                Role::Elected(_) => self.read_follower(id),
-                _ => self.read_classic_slave(id),
-            }
+            self.read_slave(id);
         } else if let Some(link) = self.link.as_mut().filter(|link| link.peer == id) {
             link.received.extend_from_slice(bytes);
-            match self.role {
-                Role::Follower(_) => self.read_elected(id),
-                _ => self.read_classic_master(id),
-            }
+            self.read_master(id);
         }
     }
 
@@ -75,24 +66,15 @@ impl Broker {
         let Some(peer) = self.peers.0.get_mut(&id) else { return };
         peer.unsent = peer.unsent.saturating_sub(bytes);
         if peer.unsent < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
-            match self.role {
-                Role::Elected(_) => self.step_elected(switch::MasterEvent::Sent(id)),
-                _ => self.step_classic_master(classic::MasterEvent::Sent(id)),
-            }
+            self.step_master(MasterEvent::Sent(id));
         }
     }
 
     pub(super) fn opened(&mut self, attempt: Attempt, peer: Option<PeerId>) {
         self.link = peer.map(|peer| Link { attempt, peer, received: Vec::new() });
         match (&self.role, peer) {
-            (Role::Follower(_), Some(_)) => self.step_follower(switch::SlaveEvent::Connected(attempt), &[]),
-            (Role::Follower(_), None) => self.step_follower(switch::SlaveEvent::Closed(attempt), &[]),
-            (Role::ClassicSlave(_), Some(_)) => {
-                self.step_classic_slave(classic::SlaveEvent::Connected(attempt), &[]);
-            }
-            (Role::ClassicSlave(_), None) => {
-                self.step_classic_slave(classic::SlaveEvent::Closed(attempt), &[])
-            }
+            (Role::Slave(_), Some(_)) => self.step_slave(SlaveEvent::Connected(attempt), &[]),
+            (Role::Slave(_), None) => self.step_slave(SlaveEvent::Closed(attempt), &[]),
             (_, Some(peer)) => {
                 self.link = None;
                 self.out.push(Output::End(peer));
@@ -103,15 +85,9 @@ impl Broker {
 
     pub(super) fn ended(&mut self, id: PeerId) {
         if self.peers.0.remove(&id).is_some() {
-            match self.role {
-                Role::Elected(_) => self.step_elected(switch::MasterEvent::Closed(id)),
-                _ => self.step_classic_master(classic::MasterEvent::Closed(id)),
-            }
+            self.step_master(MasterEvent::Closed(id));
         } else if let Some(link) = self.link.take_if(|link| link.peer == id) {
-            match self.role {
-                Role::Follower(_) => self.step_follower(switch::SlaveEvent::Closed(link.attempt), &[]),
-                _ => self.step_classic_slave(classic::SlaveEvent::Closed(link.attempt), &[]),
-            }
+            self.step_slave(SlaveEvent::Closed(link.attempt), &[]);
         }
     }
 

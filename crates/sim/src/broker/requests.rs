@@ -4,7 +4,7 @@ use super::{Broker, Note, Output, Role, SendOutcome, outcome_of};
 use crate::message::{self, Sending, TOPIC};
 use crate::settings::{Bug, Mode};
 use replica::acks::{AckStatus, Need, Ticket, Wait};
-use replica::switch::MasterEvent;
+use replica::master::MasterEvent;
 use std::sync::PoisonError;
 use std::time::Duration;
 use store::{AppendError, FlushOutcome, WaitOutcome};
@@ -41,8 +41,7 @@ impl Broker {
     /// Returns the replicas that the next message needs, or `None` if the message must not be stored.
     fn need(&self) -> Option<Need> {
         match &self.role {
-            Role::ClassicMaster(_) => Some(Need::Master),
-            Role::Elected(master) if !self.is_fenced => master.need().ok(),
+            Role::Master(master) if !self.is_fenced => master.need(0).map_or(Some(Need::Master), Result::ok),
             _ => None,
         }
     }
@@ -72,11 +71,11 @@ impl Broker {
         let waiting = Waiting { call, number: sending.number, end, place, flushed: None, replicated: None };
         self.waiting.insert(ticket, waiting);
         self.publish();
-        if let Role::Elected(_) = self.role {
+        if self.is_controlled() {
             if need == Need::Master || self.settings.has(Bug::AckBeforeReplica) {
                 self.replicas_answered(ticket, AckStatus::Ok);
             } else {
-                self.step_elected(MasterEvent::Wait(Wait { ticket: Ticket(ticket), end, need }));
+                self.step_master(MasterEvent::Wait(Wait { ticket: Ticket(ticket), end, need }));
             }
         }
         self.wait_for_flush(ticket, end);
@@ -166,7 +165,7 @@ impl Broker {
     pub(super) fn read(&mut self, call: u64, queue: i32, from: u64) {
         let serves = match self.role {
             Role::None => false,
-            Role::Follower(_) => self.is_consistent,
+            Role::Slave(_) if self.is_controlled() => self.is_consistent,
             _ => true,
         };
         let found = if serves { self.found(queue, from) } else { Vec::new() };

@@ -11,6 +11,7 @@
 //! function of the unit. The key may be too early, because RocketMQ's units hold only the second. The record tells
 //! the exact time, and [`DueEntries::later`] takes the entry back.
 
+use super::rounding::slot_start;
 use super::unit::{TimerUnit, magic};
 use std::collections::{BTreeMap, HashSet};
 use wire::units::LogOffset;
@@ -178,7 +179,7 @@ impl DueEntries {
     }
 
     fn slot_of(&self, time_ms: i64) -> i64 {
-        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+        slot_start(time_ms, self.precision_ms)
     }
 
     fn is_behind_frontier(&self, key: Key) -> bool {

@@ -2,6 +2,7 @@
 
 use super::check::TimerCheck;
 use super::log::TimerLog;
+use super::rounding::slot_start;
 use super::slot::Slot;
 use super::unit::{TimerUnit, UNIT_BYTES, magic};
 use super::wheel::{Dirty, Wheel, adopt_snapshot, write_dirty};
@@ -49,7 +50,7 @@ impl TimerConfig {
     /// Start of the slot that contains a time, ms since the epoch.
     #[must_use]
     pub fn slot_of(&self, time_ms: i64) -> i64 {
-        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+        slot_start(time_ms, self.precision_ms)
     }
 
     /// Longest time in ms that a unit waits in the wheel (`TimerMessageStore` keeps 60 slots free).

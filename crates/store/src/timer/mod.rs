@@ -26,6 +26,7 @@ mod due;
 mod files;
 mod log;
 mod recover;
+mod rounding;
 pub(crate) mod slot;
 pub(crate) mod unit;
 mod walk;
@@ -36,16 +37,10 @@ pub use due::{DueEntries, Entry, Key, Load, Loaded};
 pub use files::{Progress as TimerProgress, SaveError, TimerConfig, TimerFiles, TimerSave};
 pub use log::TimerLog;
 pub use recover::TimerRecovered;
+pub use rounding::{due_times, slot_start, wheel_time};
 pub use slot::Slot;
 pub use unit::{TimerUnit, UNIT_BYTES, magic};
 pub use walk::{Refused, units, walk};
-
-/// The wheel time of a message due at `due_ms`: the start of the slot that ends with this time
-/// (`HookUtils.transformTimerMessage`).
-#[must_use]
-pub fn wheel_time(due_ms: i64, precision_ms: i64) -> i64 {
-    (due_ms - 1).div_euclid(precision_ms) * precision_ms
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The wheel's file, read and changed by pages, of which a bounded number is in memory.
 
 use super::files::SaveError;
+use super::rounding::slot_start;
 use super::slot::{SLOT_BYTES, Slot};
 use crate::disk::{Disk, DiskFile, Space};
 use crate::error::OpenError;
@@ -108,7 +109,7 @@ impl Wheel {
     }
 
     fn start_of(&self, time_ms: i64) -> i64 {
-        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+        slot_start(time_ms, self.precision_ms)
     }
 
     fn locate(&self, time_ms: i64) -> (u64, usize) {

@@ -7,7 +7,7 @@
 //! | master's reply, 20 + 12 n bytes | `int` state 1, `int` list size, `long` log end, `int` last epoch, n times `int` epoch and `long` start |
 //! | master's transfer, 36 + n bytes | `int` state 2, `int` body size, `long` offset, `int` epoch, `long` epoch's start, `long` confirm offset, body |
 
-use super::{BrokerId, EpochStart, FRAME_BYTES_MAX, FrameError, Reader};
+use super::{BrokerId, EpochStart, FRAME_BYTES_MAX, FrameError, FrameHead, MasterFrame, Reader};
 use crate::units::LogOffset;
 
 const STATE_HANDSHAKE: i32 = 1;
@@ -198,39 +198,28 @@ impl TransferHeader {
     }
 }
 
-/// A frame from a master, without the body of a transfer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MasterFrame {
-    /// The answer to the slave's handshake.
-    Reply(HandshakeReply),
-    /// The head of a piece of the log; the body follows.
-    Transfer(TransferHeader),
-}
-
-impl MasterFrame {
-    /// Reads the next frame of a master. Returns the frame and its size in bytes without the body of a transfer, or
-    /// `None` if the frame is not complete.
-    ///
-    /// # Errors
-    /// [`FrameError::State`] for a frame that is neither reply nor transfer, [`FrameError::Negative`] for a number below zero,
-    /// [`FrameError::TooLarge`] for a body above [`BODY_BYTES_MAX`], [`FrameError::EpochListSize`] and
-    /// [`FrameError::EpochOrder`] for a list that no master can have.
-    pub fn decode(received: &[u8]) -> Result<Option<(Self, usize)>, FrameError> {
-        if received.len() < 4 {
-            return Ok(None);
+/// Reads the next frame of a master. Returns the frame and its size in bytes without the body of a transfer, or
+/// `None` if the frame is not complete.
+///
+/// # Errors
+/// [`FrameError::State`] for a frame that is neither reply nor transfer, [`FrameError::Negative`] for a number below zero,
+/// [`FrameError::TooLarge`] for a body above [`BODY_BYTES_MAX`], [`FrameError::EpochListSize`] and
+/// [`FrameError::EpochOrder`] for a list that no master can have.
+pub fn decode_master(received: &[u8]) -> Result<Option<(MasterFrame, usize)>, FrameError> {
+    if received.len() < 4 {
+        return Ok(None);
+    }
+    match Reader(received).int() {
+        STATE_HANDSHAKE if received.len() < REPLY_HEADER_BYTES => Ok(None),
+        STATE_HANDSHAKE => {
+            let reply = HandshakeReply::decode(received)?;
+            Ok(reply.map(|(reply, size)| (MasterFrame::Reply(reply), size)))
         }
-        match Reader(received).int() {
-            STATE_HANDSHAKE if received.len() < REPLY_HEADER_BYTES => Ok(None),
-            STATE_HANDSHAKE => {
-                let reply = HandshakeReply::decode(received)?;
-                Ok(reply.map(|(reply, size)| (Self::Reply(reply), size)))
-            }
-            STATE_TRANSFER if received.len() < TRANSFER_HEADER_BYTES => Ok(None),
-            STATE_TRANSFER => {
-                let header = TransferHeader::decode(received)?;
-                Ok(Some((Self::Transfer(header), TRANSFER_HEADER_BYTES)))
-            }
-            found => Err(FrameError::State { found }),
+        STATE_TRANSFER if received.len() < TRANSFER_HEADER_BYTES => Ok(None),
+        STATE_TRANSFER => {
+            let head = FrameHead::Switch(TransferHeader::decode(received)?);
+            Ok(Some((MasterFrame::Transfer(head), TRANSFER_HEADER_BYTES)))
         }
+        found => Err(FrameError::State { found }),
     }
 }

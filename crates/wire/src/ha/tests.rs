@@ -1,13 +1,19 @@
 use super::switch::{
-    EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, MasterFrame, SlaveFrame, TRANSFER_HEADER_BYTES,
-    TransferHeader,
+    EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, SlaveFrame, TRANSFER_HEADER_BYTES, TransferHeader,
+    decode_master,
 };
-use super::{BrokerId, Epoch, EpochStart, FRAME_BYTES_MAX, FrameError, classic, switch};
+use super::{
+    BrokerId, Epoch, EpochStart, FRAME_BYTES_MAX, FrameError, FrameHead, MasterFrame, classic, switch,
+};
 use crate::units::LogOffset;
 use proptest::prelude::*;
 
 const fn at(offset: u64) -> LogOffset {
     LogOffset::new(offset)
+}
+
+fn transfer(header: TransferHeader) -> MasterFrame {
+    MasterFrame::Transfer(FrameHead::Switch(header))
 }
 
 const fn epoch(epoch: u32, start: u64) -> EpochStart {
@@ -87,36 +93,36 @@ fn reports_are_those_of_java() {
 fn replies_are_those_of_java() {
     let golden = include_bytes!("golden/switch-handshake-reply-2epochs.bin");
     let reply = HandshakeReply { end: at(0xf8), epochs: vec![epoch(1, 0), epoch(4, 0x7c)] };
-    assert_eq!(MasterFrame::decode(golden), Ok(Some((MasterFrame::Reply(reply.clone()), 44))));
+    assert_eq!(decode_master(golden), Ok(Some((MasterFrame::Reply(reply.clone()), 44))));
     let mut encoded = Vec::new();
     reply.encode(&mut encoded);
     assert_eq!(encoded, golden);
-    assert_eq!(MasterFrame::decode(&golden[..43]), Ok(None));
+    assert_eq!(decode_master(&golden[..43]), Ok(None));
 
     let none = HandshakeReply { end: at(9), epochs: Vec::new() };
     let mut encoded = Vec::new();
     none.encode(&mut encoded);
     assert_eq!(encoded[16..], [0xff; 4], "without an epoch the last one is -1");
-    assert_eq!(MasterFrame::decode(&encoded), Ok(Some((MasterFrame::Reply(none), 20))));
+    assert_eq!(decode_master(&encoded), Ok(Some((MasterFrame::Reply(none), 20))));
 }
 
 #[test]
 fn transfers_are_those_of_java() {
     let golden = include_bytes!("golden/switch-transfer-2epochs.bin");
     let first = TransferHeader { offset: at(0), body_bytes: 0x7c, epoch: epoch(4, 0x7c), confirm: at(0xf8) };
-    assert_eq!(MasterFrame::decode(golden), Ok(Some((MasterFrame::Transfer(first), 36))));
+    assert_eq!(decode_master(golden), Ok(Some((transfer(first), 36))));
     assert_eq!(first.encode(), golden[..36]);
     let second = TransferHeader { offset: at(0x7c), ..first };
-    assert_eq!(MasterFrame::decode(&golden[36 + 0x7c..]), Ok(Some((MasterFrame::Transfer(second), 36))));
+    assert_eq!(decode_master(&golden[36 + 0x7c..]), Ok(Some((transfer(second), 36))));
 
     let golden = include_bytes!("golden/switch-heartbeat-frame.bin");
     let heartbeat = TransferHeader { offset: at(0x7c), body_bytes: 0, epoch: epoch(1, 0), confirm: at(0x7c) };
-    assert_eq!(MasterFrame::decode(golden), Ok(Some((MasterFrame::Transfer(heartbeat), 36))));
+    assert_eq!(decode_master(golden), Ok(Some((transfer(heartbeat), 36))));
     assert_eq!(heartbeat.encode(), golden[..]);
 }
 
 fn refused(frame: &[u8]) -> String {
-    MasterFrame::decode(frame).expect_err("not a frame").to_string()
+    decode_master(frame).expect_err("not a frame").to_string()
 }
 
 #[test]
@@ -150,16 +156,15 @@ fn what_no_master_sends_is_refused() {
         "epoch 2 from 100 does not lie behind the entry before it"
     );
 
-    let transfer =
-        TransferHeader { offset: at(0), body_bytes: 1, epoch: epoch(1, 0), confirm: at(0) }.encode();
+    let valid = TransferHeader { offset: at(0), body_bytes: 1, epoch: epoch(1, 0), confirm: at(0) }.encode();
     for (position, size, field) in
         [(4, 4, "body size"), (8, 8, "frame offset"), (16, 4, "epoch"), (20, 8, "start of an epoch")]
     {
-        let mut frame = transfer;
+        let mut frame = valid;
         frame[position..position + size].fill(0xff);
         assert_eq!(refused(&frame), format!("{field} is -1, expected zero or more"));
     }
-    let mut frame = transfer;
+    let mut frame = valid;
     frame[4..8].copy_from_slice(&(4_u32 * 1024 * 1024 - 35).to_be_bytes());
     assert_eq!(refused(&frame), "frame body of 4194269 bytes, expected at most 4194268");
 }
@@ -170,7 +175,7 @@ fn a_java_master_without_files_heartbeats_below_zero() {
     let mut frame = nothing.encode();
     frame[8..16].fill(0xff);
     frame[28..].fill(0xff);
-    assert_eq!(MasterFrame::decode(&frame), Ok(Some((MasterFrame::Transfer(nothing), 36))));
+    assert_eq!(decode_master(&frame), Ok(Some((transfer(nothing), 36))));
 }
 
 #[test]
@@ -195,7 +200,7 @@ proptest! {
         let _ = classic::decode_reports(&bytes);
         let _ = classic::Header::decode(&bytes);
         let _ = SlaveFrame::decode(&bytes);
-        if let Ok(Some((_, used))) = MasterFrame::decode(&bytes) {
+        if let Ok(Some((_, used))) = decode_master(&bytes) {
             prop_assert!(used <= bytes.len());
         }
     }
@@ -203,7 +208,7 @@ proptest! {
     #[test]
     fn transfers_round_trip(offset in 0..i64::MAX.cast_unsigned(), start in 0..1_000_u64, number in 0..9_u32, body in 0..4_000_000_u32) {
         let header = TransferHeader { offset: at(offset), body_bytes: body, epoch: epoch(number, start), confirm: at(start) };
-        let decoded = MasterFrame::decode(&header.encode());
-        prop_assert_eq!(decoded, Ok(Some((MasterFrame::Transfer(header), TRANSFER_HEADER_BYTES))));
+        let decoded = decode_master(&header.encode());
+        prop_assert_eq!(decoded, Ok(Some((transfer(header), TRANSFER_HEADER_BYTES))));
     }
 }

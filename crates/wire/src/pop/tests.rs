@@ -32,12 +32,27 @@ fn handles_are_read_and_written() {
 
 #[test]
 fn answers_list_offsets_by_queue() {
-    let mut texts = OffsetTexts::default();
-    texts.add(Kind::Normal, 2, 100, [100, 101].into_iter());
-    texts.add(Kind::RetryV1, 0, 7, [7].into_iter());
+    let deliveries = Some(Deliveries { by_offset: [(100, 3)].into(), least: 0 });
+    let normal = QueueOffsets {
+        queue_id: 2,
+        start: 100,
+        offsets: vec![100, 101],
+        deliveries,
+        ..QueueOffsets::default()
+    };
+    let retry = QueueOffsets { kind: Kind::RetryV1, start: 7, offsets: vec![7], ..QueueOffsets::default() };
+    let texts = OffsetTexts::of(&[normal.clone(), retry.clone()]);
     assert_eq!((texts.starts.as_str(), texts.offsets.as_str()), ("0 2 100;1 0 7", "0 2 100,101;1 0 7"));
-    texts.count(Kind::Normal, 2, [(100, 3)].into_iter(), 0);
     assert_eq!(texts.counts, "0 qo2%100 3;0 2 0");
+    let read = texts.queues();
+    let expected = [normal, retry].map(|queue| QueueOffsets { offsets: Vec::new(), ..queue });
+    assert_eq!(read, expected);
+    let other = OffsetTexts {
+        starts: "x;0 2;0 2 y;3 0 0;0 1 5".into(),
+        counts: "0 qo9%1 1;0 qo1 2;2".into(),
+        ..texts
+    };
+    assert_eq!(other.queues(), [QueueOffsets { queue_id: 1, start: 5, ..QueueOffsets::default() }]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::all;
 use crate::Lang;
 use crate::doctor::bundle::{
     Broker, BrokerSet, Bundle, Connection, Controller, DelayLevel, Departed, EXAMPLE, FORMAT, Group, Head,
-    Later, Lock, Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route, Slave,
-    Standing, Topic,
+    Later, LiteProgress, Lock, Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication,
+    Route, Slave, Standing, Topic,
 };
 use crate::doctor::finding::{Finding, State, Verdict, judge};
 use host::{BrokerProcess, Facts, Mount};
@@ -205,6 +205,15 @@ pub(crate) fn healthy() -> Bundle {
             progress: vec![progress("broker-a"), progress("broker-b")],
             locks: Some(vec![lock("one", "broker-a"), lock("two", "broker-b")]),
         }],
+        lite: Some(vec![LiteProgress {
+            broker: "broker-a".into(),
+            parent: "T".into(),
+            group: "G".into(),
+            lite_topic: "session-1".into(),
+            lag: 1,
+            first_ms: Some(NOW_MS - 1000),
+            is_subscribed: Some(true),
+        }]),
         host: Some(machine()),
     }
 }
@@ -537,6 +546,11 @@ const FAULTS: &[Fault] = &[
         |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 4_000_000),
         "revive queue 0 of broker-b",
     ),
+    (
+        "lite-topic-stuck",
+        |it| it.lite.as_mut().unwrap()[0].first_ms = Some(NOW_MS - 400_000),
+        "G in lite topic session-1 of T on broker-a",
+    ),
     ("retention-held", |it| runtime(it, "retentionHeldBy", "G T/0"), "G in T/0"),
     ("settings-without-effect", |it| runtime(it, "settingsWithoutEffect", "brokerNmae"), "brokerNmae"),
     (
@@ -688,7 +702,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
-    (bundle.host, bundle.topics) = (None, Vec::new());
+    (bundle.host, bundle.topics, bundle.lite) = (None, Vec::new(), None);
     let told = ["name-server", "broker-silent", "address", "routes", "two-", "no-", "look", "controller"];
     for verdict in judge(&bundle, all()) {
         let is_told = told.iter().any(|start| verdict.code.starts_with(start));

@@ -40,8 +40,8 @@ fn an_export_has_the_metrics_of_a_scrape() {
         config.read(b"metricsInDelta=true\nmetricsLabel=az:a1\n").unwrap();
     });
     fixture.put("T", 0, b"body", b"");
-    let metrics = collect(&fixture.broker, 1, 2);
-    let text = super::super::scrape::scrape(&fixture.broker, None);
+    let metrics = collect(&fixture.broker.metrics_parts(), 1, 2);
+    let text = super::super::scrape::scrape(&fixture.broker.metrics_parts(), None);
     assert_eq!(metrics.len(), text.lines().filter(|line| line.starts_with("# TYPE")).count());
     let refused =
         metrics.iter().find(|metric| metric.name == "vostok_refused_requests_total").expect("a metric");
@@ -111,7 +111,7 @@ fn export(requests: &[Request], status: &'static str) -> (Result<(), String>, Ve
 fn a_collector_gets_what_is_exported() {
     let fixture = Fixture::new();
     let sent: Vec<_> =
-        [vec![1], vec![2, 30_000]].map(|counts| request(&fixture.broker, points(&counts))).into();
+        [vec![1], vec![2, 30_000]].map(|counts| request(&fixture.broker.runtime, points(&counts))).into();
     let (outcome, got) = export(&sent, "0");
     assert_eq!(outcome, Ok(()));
     let path = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
@@ -125,7 +125,7 @@ fn a_collector_gets_what_is_exported() {
 #[test]
 fn a_collector_that_refuses_or_is_away_is_told() {
     let fixture = Fixture::new();
-    let (outcome, _) = export(&[request(&fixture.broker, points(&[1]))], "8");
+    let (outcome, _) = export(&[request(&fixture.broker.runtime, points(&[1]))], "8");
     assert_eq!(outcome, Err("gRPC status 8: too much".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let away = runtime.block_on(async {

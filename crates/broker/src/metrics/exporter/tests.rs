@@ -26,7 +26,7 @@ fn lag_is_counted_from_committed_and_read_offsets() {
     let reader = broker.tables.offsets.reader("G", "T");
     broker.tables.offsets.note_pull(&reader, 0, 3, 2, 300);
     assert!(broker.tables.offsets.commit("G", "T", 1, 2));
-    let text = scrape(broker, None);
+    let text = scrape(&broker.metrics_parts(), None);
     let of = |name: &str| value(&text, name, &["consumer_group=\"G\"", "topic=\"T\"", "is_retry=\"false\""]);
     assert_eq!(of("rocketmq_consumer_lag_messages"), Some(4.0));
     assert_eq!(of("rocketmq_consumer_inflight_messages"), Some(2.0));
@@ -45,7 +45,7 @@ fn every_series_has_the_common_labels_and_every_family_is_in_the_catalogue() {
         assert!(found.is_empty(), "{found:?}");
     });
     fixture.put("T", 0, b"body", b"");
-    let text = scrape(&fixture.broker, None);
+    let text = scrape(&fixture.broker.metrics_parts(), None);
     let name = format!("node_id=\"{}\"", fixture.broker.runtime.config.broker_name);
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         for label in ["az=\"a1\"", "cluster=\"DefaultCluster\"", "node_type=\"broker\"", &name] {
@@ -67,7 +67,7 @@ fn start(change: impl FnOnce(&mut crate::Config)) -> (Fixture, MetricsExporter) 
         (config.metrics.host, config.metrics.port) = ("127.0.0.1".to_owned(), 0);
         change(config);
     });
-    let exporter = MetricsExporter::start(&fixture.broker).unwrap().expect("it is on");
+    let exporter = MetricsExporter::start(&fixture.broker.metrics_parts()).unwrap().expect("it is on");
     (fixture, exporter)
 }
 
@@ -111,7 +111,7 @@ fn a_page_of_metrics_is_the_same_in_chunks_and_whole() {
     assert!(!head.contains("chunked") && whole.ends_with('\n'), "{head}");
     let (status, text) = get(&exporter, "/metrics");
     assert_eq!((status.as_str(), lines(&text)), ("200", lines(&whole)));
-    assert_eq!(lines(&text), lines(&scrape(&fixture.broker, None)));
+    assert_eq!(lines(&text), lines(&scrape(&fixture.broker.metrics_parts(), None)));
     let (head, body) = ask(&exporter, "HEAD /metrics HTTP/1.1");
     assert!(head.starts_with("HTTP/1.1 200 OK") && body.is_empty(), "{head} {body}");
 }
@@ -166,7 +166,7 @@ fn readiness_and_health_differ() {
     broker.runtime.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
     let ill = ("503".to_owned(), "threads have stopped: delay\n".to_owned());
     assert_eq!((ask("/healthz"), ask("/readyz")), (ill.clone(), ill));
-    assert_eq!(value(&scrape(broker, None), "vostok_stopped_threads", &[]), Some(1.0));
+    assert_eq!(value(&scrape(&broker.metrics_parts(), None), "vostok_stopped_threads", &[]), Some(1.0));
 }
 
 #[test]

@@ -16,15 +16,15 @@ fn fixture() -> (Fixture, i64) {
     fixture.queue(names::TIMER_TOPIC, 0);
     fixture.queue(&fixture.broker.delivery.pops.revive_topic.clone(), 7);
     fixture.put("T", 0, b"m", b"");
-    let now_ms = fixture.broker.now_ms();
+    let now_ms = fixture.broker.runtime.now_ms();
     (fixture, now_ms)
 }
 
 /// Number of records in the timer topic and the revive topic together.
 fn stored(fixture: &Fixture) -> u64 {
     let revive = &fixture.broker.delivery.pops.revive_topic;
-    let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
-    let timer = fixture.broker.log_queue(names::TIMER_TOPIC, 0);
+    let queues = (0..8).filter_map(|queue_id| fixture.broker.tables.log_queue(revive, queue_id));
+    let timer = fixture.broker.tables.log_queue(names::TIMER_TOPIC, 0);
     queues.chain(timer).map(|queue| queue.index.max().get()).sum()
 }
 
@@ -109,7 +109,7 @@ fn messages_of_one_pop_are_acknowledged_by_one_record() {
         message(0, &earlier),
         message(9, &first),
     ];
-    let outcomes = acks(&fixture.broker, &mut records, &messages);
+    let outcomes = acks(&fixture.broker.pops, &mut records, &messages);
     let codes = outcomes.into_iter().map(|outcome| outcome.map_or_else(|refusal| refusal.code, |()| 0));
     assert_eq!(codes.collect::<Vec<_>>(), [0, 0, 0, 0, response::NO_MESSAGE]);
     assert_eq!(records.len(), 2);
@@ -156,9 +156,9 @@ fn a_message_popped_in_order_gets_a_handle_also_where_nothing_is_known_of_the_po
     let handle = format!("0 {now_ms} 60000 999 0 b 0 0");
     let message =
         PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset: 0, handle: &handle };
-    let changed = change_invisible_time(&fixture.broker, &message, 30_000).ok().flatten().unwrap();
+    let changed = change_invisible_time(&fixture.broker.pops, &message, 30_000).ok().flatten().unwrap();
     assert_eq!((changed.pop_ms, changed.revive_queue), (now_ms, 999));
     assert!(changed.invisible_ms >= 30_000, "{}", changed.invisible_ms);
     fixture.broker.tables.offsets.commit("G", "T", 0, 1);
-    assert!(change_invisible_time(&fixture.broker, &message, 30_000).ok().unwrap().is_none());
+    assert!(change_invisible_time(&fixture.broker.pops, &message, 30_000).ok().unwrap().is_none());
 }

@@ -43,13 +43,13 @@ fn a_changed_time_counts_for_its_message() {
 #[test]
 fn deliveries_are_counted_by_message() {
     let state = first();
-    assert_eq!(counts(&state), (BTreeMap::new(), 0));
+    assert_eq!(deliveries(&state), Deliveries::default());
     let again = popped(Some(&state), Some("b"), (2000, 500), &[10, 11, 13]);
-    assert_eq!(counts(&again), (BTreeMap::from([(10, 1), (11, 1), (13, 1)]), 1));
+    assert_eq!(deliveries(&again), Deliveries { by_offset: [(10, 1), (11, 1), (13, 1)].into(), least: 1 });
     let same = popped(Some(&again), Some("b"), (2000, 500), &[10, 11, 13]);
-    assert_eq!(counts(&same), counts(&again), "the same attempt is one delivery");
+    assert_eq!(deliveries(&same), deliveries(&again), "the same attempt is one delivery");
     let more = popped(Some(&again), Some("c"), (3000, 500), &[11, 13, 14]);
-    assert_eq!(counts(&more), (BTreeMap::from([(11, 2), (13, 2)]), 0));
+    assert_eq!(deliveries(&more), Deliveries { by_offset: [(11, 2), (13, 2)].into(), least: 0 });
     let unnamed = popped(Some(&popped(None, None, (1, 5), &[10])), None, (9, 5), &[10]);
-    assert_eq!(counts(&unnamed).1, 1, "attempts without a name are not the same");
+    assert_eq!(deliveries(&unnamed).least, 1, "attempts without a name are not the same");
 }

@@ -16,8 +16,8 @@ impl Picking<'_> {
         if scan.code != response::SUCCESS {
             self.units.clear();
         }
-        let recode = kind != Kind::Normal && !self.broker.runtime.config.pop.actual_retry_topic;
-        let (store, queue) = (&self.broker.store, &pull.queue.index);
+        let recode = kind != Kind::Normal && !self.parts.runtime.config.pop.actual_retry_topic;
+        let (store, queue) = (&self.parts.tables.store, &pull.queue.index);
         let mut records = Vec::new();
         while !self.units.is_empty() {
             let start = self.popped.body.len();
@@ -59,7 +59,7 @@ impl Picking<'_> {
                 invisible_ms: self.pop.invisible_ms,
                 revive_queue: self.popped.revive_queue,
                 kind,
-                broker_name: &self.broker.runtime.config.broker_name,
+                broker_name: &self.parts.runtime.config.broker_name,
                 queue_id: Some(record.queue_id()),
                 offset: Some(offset),
             };

@@ -11,8 +11,8 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::Broker;
 use crate::names;
+use crate::parts::{Delivery, PopParts, Runtime};
 use crate::pop::revive_records::ReviveRecords;
 use crate::refusal::PutError;
 use crate::schedule::target;
@@ -23,32 +23,33 @@ const PUT_OFF_S: [i64; 17] =
     [10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
 
 /// The topic to which messages of a checkpoint are brought back. Messages popped from a retry topic go back to the same topic.
-pub(super) fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
+pub(super) fn retry_topic(runtime: &Runtime, checkpoint: &Checkpoint) -> String {
     let topic = &checkpoint.topic;
     if names::is_retry_topic(topic) {
         return topic.clone();
     }
-    let kind = if broker.runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    let kind = if runtime.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
     kind.topic(topic, &checkpoint.group)
 }
 
 /// The queue of the retry topic `name`. The topic is created on first use (`PopReviveService.addRetryTopicIfNotExist`).
 pub(super) fn make_retry_topic(
-    broker: &Broker,
+    delivery: &Delivery,
+    runtime: &Runtime,
     name: &str,
     group: &str,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    broker.tables.topics.ensure(name, 1, now_ms)?;
-    let queue = target(broker, name, 0, now_ms)?;
-    if broker.tables.offsets.committed(group, name, 0).is_none() {
-        broker.tables.offsets.commit(group, name, 0, queue.index.min().to_i64());
+    delivery.tables.topics.ensure(name, 1, now_ms)?;
+    let queue = target(delivery, runtime, name, 0, now_ms)?;
+    if delivery.tables.offsets.committed(group, name, 0).is_none() {
+        delivery.tables.offsets.commit(group, name, 0, queue.index.min().to_i64());
     }
     Ok(queue)
 }
 
 pub(super) fn push_copy(
-    broker: &Broker,
+    parts: &PopParts,
     batch: &mut Batch,
     retry: &Queue,
     bytes: &[u8],
@@ -66,8 +67,8 @@ pub(super) fn push_copy(
         properties::rewrite(&mut text, record.properties(), &dropped, added);
         let message = Message {
             properties: &text,
-            born_host: broker.identity.store_host,
-            store_host: broker.identity.store_host,
+            born_host: parts.identity.store_host,
+            store_host: parts.identity.store_host,
             reconsume_times: record.reconsume_times().saturating_add(1),
             ..Message::of(&record)
         };
@@ -78,7 +79,7 @@ pub(super) fn push_copy(
         Ok(_) => Ok(()),
         Err(error) => {
             tracing::error!(topic = checkpoint.topic, %error, "a message has no room for what coming back adds and does not come back");
-            broker.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+            parts.runtime.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
     }
@@ -87,13 +88,13 @@ pub(super) fn push_copy(
 /// Stores a new checkpoint for a message that could not be revived, so that it is tried again later
 /// (`PopReviveService.rePutCK`). Returns the log position behind the checkpoint, or zero if the message is given up.
 pub(super) fn put_off(
-    broker: &Broker,
+    parts: &PopParts,
     checkpoint: &Checkpoint,
     offset: i64,
     now_ms: i64,
 ) -> Result<LogOffset, PutError> {
     let times = checkpoint.put_off.as_deref().map_or(0, |times| times.parse().unwrap_or(usize::MAX - 1));
-    if times >= PUT_OFF_S.len() && broker.runtime.config.pop.gives_up {
+    if times >= PUT_OFF_S.len() && parts.runtime.config.pop.gives_up {
         tracing::error!(
             topic = checkpoint.topic,
             offset,
@@ -113,12 +114,12 @@ pub(super) fn put_off(
         put_off: Some((times + 1).to_string()),
         ..checkpoint.clone()
     };
-    let mut notes = ReviveRecords::new(&broker.store);
+    let mut notes = ReviveRecords::new(&parts.tables.store);
     notes.checkpoint(
-        broker,
-        broker.delivery.pops.next_revive_queue(broker.runtime.config.pop.revive_queues),
+        parts,
+        parts.delivery.pops.next_revive_queue(parts.runtime.config.pop.revive_queues),
         &again,
         now_ms,
     )?;
-    notes.append(broker, now_ms)
+    notes.append(&parts.tables.store, &parts.delivery, now_ms)
 }

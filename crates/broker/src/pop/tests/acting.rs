@@ -34,7 +34,7 @@ fn acknowledge(fixture: &Fixture, found: &Popped, offset: i64) -> Result<(), cra
     let message =
         PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset, handle: &handle };
     let mut records = ReviveRecords::new(&fixture.broker.store);
-    let outcome = ack(&fixture.broker, &mut records, &message);
+    let outcome = ack(&fixture.broker.pops, &mut records, &message);
     assert_eq!(records.len(), 0, "nothing is appended");
     outcome
 }
@@ -51,7 +51,7 @@ fn an_acting_slave_pops_and_acknowledges_from_memory() {
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(0), "a message is not acknowledged");
     // The checkpoint does not leave the memory, however late it is.
     clock.set(1_000_000 + 2 * INVISIBLE_MS);
-    due(broker, clock.now_ms());
+    due(&broker.pops, clock.now_ms());
     acknowledge(&fixture, &found, 2).unwrap();
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(3), "the master takes this offset over");
     assert_eq!(broker.store.appended(), end);
@@ -61,7 +61,7 @@ fn renew(fixture: &Fixture, (start, pop_ms): (i64, i64), offset: i64) -> Result<
     let handle = format!("{start} {pop_ms} {INVISIBLE_MS} 0 0 b 0 {offset}");
     let message =
         PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset, handle: &handle };
-    change_invisible_time(&fixture.broker, &message, INVISIBLE_MS).map(|changed| changed.unwrap().pop_ms)
+    change_invisible_time(&fixture.broker.pops, &message, INVISIBLE_MS).map(|changed| changed.unwrap().pop_ms)
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn an_acting_slave_changes_the_invisible_time_in_memory() {
     let handle = format!("1 {second_ms} {INVISIBLE_MS} 0 0 b 0 1");
     let message =
         PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset: 1, handle: &handle };
-    ack(broker, &mut ReviveRecords::new(&broker.store), &message).unwrap();
+    ack(&broker.pops, &mut ReviveRecords::new(&broker.store), &message).unwrap();
     assert_eq!(committed(), Some(3));
     assert_eq!(broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed), 0);
     assert_eq!(broker.store.appended(), end, "nothing is appended");
@@ -100,12 +100,12 @@ fn a_slave_that_stands_by_keeps_its_checkpoints() {
     broker.replication.acting.set_acting(false);
     clock.set(1_000_000 + 2 * INVISIBLE_MS);
     let cell = broker.delivery.pops.in_flight_queues.find("G", "T", 0).unwrap();
-    broker.delivery.pops.advance(broker, &cell, clock.now_ms());
-    let next = due(broker, clock.now_ms());
+    broker.delivery.pops.advance(&broker.pops, &cell, clock.now_ms());
+    let next = due(&broker.pops, clock.now_ms());
     let crate::engine::Next::At(next_ms) = next else { panic!("{next:?}") };
     assert!(next_ms > clock.now_ms() + 1_000_000, "{next_ms}");
-    broker.delivery.pops.store_all(broker);
-    assert!(broker.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
+    broker.delivery.pops.store_all(&broker.pops);
+    assert!(broker.tables.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
     assert_eq!(broker.delivery.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
 }
 
@@ -115,8 +115,10 @@ fn is_refused(fixture: &Fixture) {
     let ask = ask(fixture, INVISIBLE_MS);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = broker.tables.topics.find("T").unwrap();
-    let Err(Unpopped::NotStored(error)) = pick(broker, &topic, (&ask, pop), Source::Disk) else { panic!() };
-    let refusal = crate::send::not_put(broker, error);
+    let Err(Unpopped::NotStored(error)) = pick(&broker.pops, &topic, (&ask, pop), Source::Disk) else {
+        panic!()
+    };
+    let refusal = crate::send::not_put(&broker.store, error);
     assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE);
     assert!(broker.tables.topics.find(crate::names::TIMER_TOPIC).is_none(), "no topic is created");
     assert_eq!(broker.delivery.pops.pending(), []);

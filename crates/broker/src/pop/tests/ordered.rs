@@ -61,7 +61,7 @@ impl Queue {
             Step::Ack(back) => self.on_delivery(back, |queue, message, index| {
                 let mut records = ReviveRecords::new(&queue.fixture.broker.store);
                 // A message that a pop of the same millisecond did not return is refused, which has no effect.
-                let _ = ack(&queue.fixture.broker, &mut records, message);
+                let _ = ack(&queue.fixture.broker.pops, &mut records, message);
                 assert_eq!(records.len(), 0);
                 let Some(index) = index else { return };
                 let in_flight = &mut queue.last.1;
@@ -70,7 +70,7 @@ impl Queue {
                 queue.next = open.map_or(in_flight[in_flight.len() - 1].offset + 1, |message| message.offset);
             }),
             Step::Delay(back, ms) => self.on_delivery(back, |queue, message, index| {
-                let _ = change_invisible_time(&queue.fixture.broker, message, ms);
+                let _ = change_invisible_time(&queue.fixture.broker.pops, message, ms);
                 let visible_ms = queue.clock.now_ms() + ms;
                 if let Some(index) = index {
                     queue.last.1[index].visible_ms = visible_ms;
@@ -88,9 +88,8 @@ impl Queue {
         pop.count_max = count_max;
         let Want::Pop(pop) = &ask.want else { unreachable!() };
         let topic = self.fixture.broker.tables.topics.find("T").unwrap();
-        let popped = pick(&self.fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped;
-        let offsets = popped.texts.offsets.split(' ').nth(2).unwrap_or_default().split(',');
-        let found: Vec<i64> = offsets.filter_map(|offset| offset.parse().ok()).collect();
+        let popped = pick(&self.fixture.broker.pops, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped;
+        let found: Vec<i64> = popped.queues.iter().flat_map(|queue| queue.offsets.clone()).collect();
         let is_blocked = self.last.1.iter().any(|it| !it.is_acked && it.visible_ms > now_ms);
         let end = if is_blocked { self.next } else { self.sent.min(self.next + i64::from(count_max)) };
         assert_eq!(found, (self.next..end).collect::<Vec<_>>(), "at {now_ms}, blocked: {is_blocked}");

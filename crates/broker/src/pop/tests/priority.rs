@@ -30,12 +30,8 @@ fn prioritized(change: impl FnOnce(&mut Config)) -> Fixture {
 /// queue gets a message before.
 fn order(fixture: &Fixture) -> Vec<(i32, i32)> {
     (0..3).for_each(|queue_id| fixture.put("T", queue_id, b"m", b""));
-    let texts = popped(fixture, 60_000).texts.offsets;
-    let parts = texts.split(';').map(|part| {
-        let mut numbers = part.split(' ').map(|number| number.parse().unwrap());
-        (numbers.next().unwrap(), numbers.next().unwrap())
-    });
-    parts.collect()
+    let queues = popped(fixture, 60_000).queues;
+    queues.iter().map(|queue| (i32::from(queue.kind.number()), queue.queue_id)).collect()
 }
 
 #[test]
@@ -66,7 +62,14 @@ fn a_changed_order_of_priorities_counts_for_the_next_pop() {
     let fixture = prioritized(|_| {});
     assert_eq!(order(&fixture), [(0, 2), (0, 1), (0, 0)]);
     let change = [("priorityOrderAsc".to_owned(), "false".to_owned())].into();
-    crate::admin::update_config(&fixture.broker, crate::testing::ADDRESS, change, |_| {}).unwrap();
+    crate::admin::update_config(
+        &fixture.broker.delivery,
+        &fixture.broker.runtime,
+        crate::testing::ADDRESS,
+        change,
+        |_| {},
+    )
+    .unwrap();
     assert_eq!(order(&fixture), [(0, 0), (0, 1), (0, 2)]);
 }
 

@@ -125,12 +125,12 @@ fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_do
     let end = fixture.queue("T", 0).index.max().to_i64();
     broker.tables.offsets.commit("G", "T", 0, end);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
-    let deadline_ms = broker.now_ms() + 20_000;
+    let deadline_ms = broker.runtime.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
     let bounds = Bounds { all: 10, list: 10 };
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     broker.delivery.pops.poll_timeouts.hold(&sink, &Arc::new(ask), bounds).ok().unwrap();
     (0..BACKLOG).for_each(|_| fixture.put("T", 0, b"A", TAG_A));
     assert_eq!(peer.pushed(), b"", "the first of them has woken it");
@@ -170,8 +170,8 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     for _ in 0..2 {
         fixture.put("T", 0, b"m", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     }
-    let light = broker.topic("%LMQ%one").unwrap();
-    let deadline_ms = broker.now_ms() + 20_000;
+    let light = broker.tables.topic("%LMQ%one").unwrap();
+    let deadline_ms = broker.runtime.now_ms() + 20_000;
     let ordered = || {
         let ask = Ask {
             topic: "%LMQ%one".to_owned(),
@@ -187,10 +187,10 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     };
     let first = ordered();
     let Want::Pop(pop) = &first.want else { unreachable!() };
-    let found = pick(broker, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
-    assert_eq!(found.texts.offsets, "0 0 0");
+    let found = pick(&broker.pops, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
+    assert_eq!(found.queues[0].offsets, [0]);
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     broker
         .delivery
         .pops
@@ -207,7 +207,7 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
         offset: 0,
         handle: &handle,
     };
-    ack(broker, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
+    ack(&broker.pops, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::SUCCESS, 1)]);
 }
 
@@ -224,14 +224,14 @@ fn a_peek_passes_over_damaged_messages() {
         std::os::unix::fs::FileExt::write_all_at(&file, &[9], unit.log_offset.get() + 19).unwrap();
     }
     let target = PopTarget { caller: &crate::testing::CALLER, topic: "T", group: "G", queue_id: 0 };
-    let peeked = peek(&fixture.broker, &target, 2).ok().unwrap();
+    let peeked = peek(&fixture.broker.pops, &target, 2).ok().unwrap();
     assert_eq!(bodies_of(&peeked.body), ["m36", "m37"]);
 }
 
 /// A pop of the group `G` by tag B that may wait for 20 seconds, and the connection that gets its answer.
 fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
     fixture.broker.tables.groups.make("G", 1).unwrap();
-    let deadline_ms = fixture.broker.now_ms() + 20_000;
+    let deadline_ms = fixture.broker.runtime.now_ms() + 20_000;
     let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) };
     let Want::Pop(pop) = &mut ask.want else { unreachable!() };
     pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
@@ -244,11 +244,11 @@ fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     let fixture = backlog("T", TAG_A, |_| {});
     fixture.put("T", 0, b"B", TAG_B);
     let (ask, peer) = waiting_for_b(&fixture);
-    let sink = Call::first().later(&peer, &Arc::default());
+    let sink = sink(&peer);
     sink.write(&mut |out| {
         let mut search = Search::default();
         search.bytes = SEARCH_BYTES_MAX;
-        assert!(!wait(&fixture.broker, &sink, &ask, search, out), "it ends");
+        assert!(!wait(&fixture.broker.pops, &sink, &ask, search, out), "it ends");
     });
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::POLLING_TIMEOUT, 1)]);
 }

@@ -5,7 +5,7 @@ use wire::codes::{request, response};
 
 use super::*;
 use crate::testing::{ADDRESS, Fixture, answers};
-use wire::frame::{Encoding, HEADER_BYTES_MAX, Head};
+use wire::frame::{Encoding, Head};
 
 fn peer() -> Arc<ConnectionHandle> {
     Arc::new(ConnectionHandle::detached(1, ADDRESS))
@@ -63,11 +63,17 @@ fn what_operators_ask_holds_up_no_consumer() {
 #[test]
 fn who_went_away_is_told_nothing_but_what_he_asked_for_is_done() {
     let peer = peer();
-    assert!(!is_moot(&peer, request::GET_BROKER_CONSUME_STATS));
+    let is_moot = |code| {
+        let mut bytes = Vec::new();
+        Head::request(Encoding::Json, code, 1).write(&mut bytes, b"");
+        let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
+        super::is_moot(&peer, &Detached::new(&frame, &crate::testing::CALLER, &Port::Own))
+    };
+    assert!(!is_moot(request::GET_BROKER_CONSUME_STATS));
     peer.abort();
-    assert!(is_moot(&peer, request::GET_BROKER_CONSUME_STATS));
-    assert!(!is_moot(&peer, request::CONSUMER_SEND_MSG_BACK));
-    assert!(!is_moot(&peer, request::CLONE_GROUP_OFFSET));
+    assert!(is_moot(request::GET_BROKER_CONSUME_STATS));
+    assert!(!is_moot(request::CONSUMER_SEND_MSG_BACK));
+    assert!(!is_moot(request::CLONE_GROUP_OFFSET));
 }
 
 #[test]
@@ -134,18 +140,15 @@ fn fields_that_are_empty_are_kept() {
     frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
     frame.extend_from_slice(text);
     frame.extend_from_slice(b"hi");
-    let command = Command::decode(&mut frame).unwrap();
-    let mut detached = Detached::new(&command, &crate::testing::CALLER, &Port::Fast, 0).unwrap();
-    let mut served = 0;
-    for _ in 0..2 {
-        detached.with(|command, port| {
-            served += 1;
-            assert_eq!((command.fields.text("a"), command.fields.text("b")), (Some(""), Some("T\u{1}")));
-            let found = (command.code, command.opaque, command.encoding, command.body, port);
-            assert_eq!(found, (310, 7, Encoding::Json, b"hi".as_slice(), Port::Fast));
-        });
-    }
-    assert_eq!(served, 2);
+    let received = RequestFrame::new(Command::decode(&mut frame).unwrap());
+    let detached = Detached::new(&received, &crate::testing::CALLER, &Port::Fast);
+    drop(received);
+    frame.fill(0);
+    let command = detached.command();
+    assert_eq!((command.fields.text("a"), command.fields.text("b")), (Some(""), Some("T\u{1}")));
+    let found = (command.code, command.opaque, command.encoding, command.body);
+    assert_eq!(found, (310, 7, Encoding::Json, b"hi".as_slice()));
+    assert_eq!(detached.port, Port::Fast);
 }
 
 /// A frame with a JSON header of these fields and without a body.
@@ -159,43 +162,39 @@ fn json_frame(code: i32, fields: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_header_that_is_too_long_to_be_kept_is_refused() {
-    let fields = format!(r#"{}"b":"{}""#, r#""a":1,"#.repeat(1000), "x".repeat(HEADER_BYTES_MAX - 7000));
-    let fixture = Fixture::new();
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
-    // For the disk pool, and for the metadata writer.
-    for code in [request::CONSUMER_SEND_MSG_BACK, request::UPDATE_AND_CREATE_TOPIC] {
-        let mut frame = json_frame(code, &fields);
-        assert!(frame.len() < 16 << 20);
-        let command = Command::decode(&mut frame).unwrap();
-        let peer = peer();
-        let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
-        let refusal = match request_table::find(code, &Port::Own).unwrap().needs_disk_pool(0) {
-            true => serve_from_disk(&dispatcher, &request, true),
-            false => postpone(&dispatcher, &request, Refusal::done_after(crate::change::Change::default())),
-        };
-        let refusal = refusal.unwrap_err();
-        let text = "expected at most 16777215 bytes in the binary encoding, found 167";
-        assert_eq!(
-            (refusal.code, refusal.remark.contains(text)),
-            (response::SYSTEM_ERROR, true),
-            "{refusal}"
-        );
-        assert_eq!(peer.unanswered(), 0);
-    }
-    fixture.stop_disk_pool();
+fn a_header_of_many_fields_a_large_code_and_a_key_with_a_quote_are_kept() {
+    let fields = format!(r#"{}"a\"b":"\u0001""#, r#""a":1,"#.repeat(1000));
+    let mut frame = json_frame(request::PEEK_MESSAGE, &fields);
+    let received = RequestFrame::new(Command::decode(&mut frame).unwrap());
+    let detached = Detached::new(&received, &crate::testing::CALLER, &Port::Own);
+    let command = detached.command();
+    assert_eq!((command.code, command.fields.len()), (request::PEEK_MESSAGE, 1001));
+    assert_eq!(command.fields.text("a\"b"), Some("\u{1}"));
 }
 
 #[test]
-fn a_request_with_a_large_code_and_a_key_with_a_quote_can_be_read_again() {
-    let mut frame = json_frame(request::PEEK_MESSAGE, r#""a\"b":"\u0001""#);
-    let command = Command::decode(&mut frame).unwrap();
-    let mut detached = Detached::new(&command, &crate::testing::CALLER, &Port::Own, 0).unwrap();
-    for _ in 0..2 {
-        let mut found = None;
-        detached.with(|command, _| {
-            found = command.fields.text("a\"b").map(|value| (command.code, value.to_owned()));
-        });
-        assert_eq!(found, Some((request::PEEK_MESSAGE, "\u{1}".to_owned())));
+fn a_request_is_looked_up_once_on_its_way_through_dispatch() {
+    let fixture = Fixture::new();
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
+    let peer = peer();
+    let lookups = || super::super::request_table::LOOKUPS.get();
+    // Answered, for the disk pool, refused, without a row, and on the proxy's port only.
+    for code in [request::GET_MAX_OFFSET, request::SEARCH_OFFSET_BY_TIMESTAMP, request::POP_MESSAGE, 7, 105] {
+        let mut bytes = Vec::new();
+        Head::request(Encoding::Json, code, 1).write(&mut bytes, b"");
+        let before = lookups();
+        let mut read_batch = dispatcher.read_batch();
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut Vec::new());
+        assert_eq!(lookups() - before, 1, "{code}");
     }
+    fixture.stop_disk_pool();
+    assert_eq!(answers(peer.pushed()).len(), 1);
+    // As a thread of the disk pool serves it.
+    let mut bytes = Vec::new();
+    Head::request(Encoding::Json, request::SEARCH_OFFSET_BY_TIMESTAMP, 1).write(&mut bytes, b"");
+    let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
+    let detached = Detached::new(&frame, &crate::testing::CALLER, &Port::Own);
+    let (before, mut out) = (lookups(), Vec::new());
+    serve_again(&fixture.broker, &peer, detached, &mut out);
+    assert_eq!((lookups() - before, answers(out).len()), (0, 1));
 }

@@ -1,4 +1,4 @@
-use crate::remoting::Port;
+use crate::remoting::{Port, needs_of_request};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use client::{Credentials, Signed};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter, Head};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use super::*;
 use crate::clock::Clock;
@@ -64,7 +64,12 @@ impl Guarded {
             settings.iter().for_each(|settings| set(config, settings));
             change(config);
         });
-        crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+        crate::system_topics::create_system_topics(
+            &fixture.broker.tables,
+            &fixture.broker.delivery,
+            &fixture.broker.runtime,
+        )
+        .unwrap();
         Self { fixture, clock }
     }
 
@@ -113,7 +118,7 @@ impl Guarded {
             place.run(move || done.send(()).unwrap());
             is_done.recv().unwrap();
         }
-        self.fixture.broker.settle();
+        self.fixture.broker.metadata_parts().settle();
         out.extend(peer.pushed());
         out
     }
@@ -177,7 +182,7 @@ fn who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
         (Some(("alice", "wrong")), "check signature failed."),
     ] {
         // So that no answer waits.
-        guarded.clock.set(guarded.fixture.broker.now_ms() + auth::WINDOW_MS);
+        guarded.clock.set(guarded.fixture.broker.runtime.now_ms() + auth::WINDOW_MS);
         let refused = (response::NO_PERMISSION, expected.to_owned());
         assert_eq!(guarded.ask(user, request::SEND_MESSAGE_V2, SEND, b"Hello"), refused);
         for code in [request::GET_BROKER_CONFIG, request::QUERY_MESSAGE, request::AUTH_LIST_USER, 99_999] {
@@ -254,7 +259,7 @@ fn every_request_needs_its_grants_and_no_more() {
         let command = Command::decode(&mut bytes).unwrap();
         let mut out = Vec::new();
         let dispatcher = Dispatcher::new(guarded.fixture.broker.clone(), Port::Own);
-        let refused = dispatcher.admit(&peer(), &command, &mut out).is_none();
+        let refused = dispatcher.admit(&peer(), &RequestFrame::new(command), &mut out).is_none();
         assert!(!refused || answer(&mut out).0 == response::NO_PERMISSION, "{code}");
         refused
     };
@@ -263,7 +268,7 @@ fn every_request_needs_its_grants_and_no_more() {
         let (fields, body) = sample(code);
         let mut bytes = frame(None, code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "DefaultCluster", true).unwrap();
+        let needed = needs_of_request(&command, "DefaultCluster", true).unwrap();
         let grants: BTreeMap<String, String> =
             needed.iter().filter_map(|need| need.to_string().rsplit_once(' ').map(owned)).collect();
         assert!(!grants.is_empty(), "{code} needs something");
@@ -293,7 +298,7 @@ fn what_requests_need_is_what_rocketmq_asks_for() {
         let (_, body) = sample(code);
         let mut bytes = frame(None, code, fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "C", false).unwrap();
+        let needed = needs_of_request(&command, "C", false).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -331,7 +336,7 @@ fn strictly_the_retry_topic_of_another_group_is_that_group() {
     let check = |code: i32, fields: Fields<'_>, body: &str, expected: &str| {
         let mut bytes = frame(None, code, fields, body.as_bytes());
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::needs_of_request(&command, "C", true).unwrap();
+        let needed = needs_of_request(&command, "C", true).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -350,7 +355,7 @@ fn strictly_a_message_named_by_its_place_needs_its_own_topic() {
         let guarded = Guarded::new(&settings).with_alice(&["Topic:mine All", "Group:g Sub"]);
         let broker = &guarded.fixture.broker;
         broker.tables.groups.make("g", 1).unwrap();
-        broker.tables.topics.put(broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        broker.tables.topics.put(broker.tables.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
         let place = || broker.store.appended().to_i64().to_string();
         let message = place();
         guarded.fixture.put("secrets", 0, b"hidden", b"");
@@ -613,7 +618,7 @@ fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
     use crate::engine::Engine as _;
     let guarded = Guarded::with(&[&[("aclEnable", "true")]], PLAIN);
     let path = guarded.fixture.config_path("plain_acl.yml");
-    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.clone());
+    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.housekeeping_parts());
     let bob = || guarded.ask(Some(("bob-key-1", "bob-secret")), request::GET_BROKER_CONFIG, &[], b"").0;
     assert_eq!(rereading.round(0), Next::At(5000));
     std::fs::write(&path, "accounts: [{accessKey: bob-key-1, secretKey: bob-secret}]").unwrap();
@@ -623,6 +628,40 @@ fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
     std::fs::write(&path, "accounts: [").unwrap();
     rereading.round(10_000);
     assert_eq!(bob(), response::SUCCESS);
+}
+
+#[test]
+fn acl_1_demands_what_4_9_8_does_of_its_requests_and_a_signature_of_all_others() {
+    let of_kind = |is_of_kind: &dyn Fn(Plain) -> bool| {
+        let rows = super::super::request_table::ROUTES.iter().filter(|route| is_of_kind(route.plain));
+        rows.map(|route| route.code).collect::<Vec<_>>()
+    };
+    let administration = [
+        17, 18, 25, 50, 51, 52, 53, 200, 207, 215, 225, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009,
+        3010,
+    ];
+    assert_eq!(of_kind(&|plain| matches!(plain, Plain::Administrator)), administration);
+    let is_checked = |plain| !matches!(plain, Plain::Administrator | Plain::Signature);
+    assert_eq!(of_kind(&is_checked), [10, 11, 12, 15, 34, 35, 36, 38, 310]);
+}
+
+#[test]
+fn a_heartbeat_is_parsed_once_for_its_needs_and_its_handler() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Group:g Sub", "Topic:t Sub"]);
+    let plain = Guarded::with(
+        &[&[("aclEnable", "true")]],
+        "accounts: [{accessKey: alice-key, secretKey: secret-of-alice, admin: true}]",
+    );
+    let (_, body) = sample(request::HEART_BEAT);
+    let parses = || super::super::incoming::PARSES.get();
+    for (guarded, user) in [(&guarded, ALICE), (&plain, Some(("alice-key", "secret-of-alice")))] {
+        let broker = &guarded.fixture.broker;
+        broker.tables.groups.make("g", 1).unwrap();
+        broker.tables.topics.put(broker.tables.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        let before = parses();
+        let (code, remark) = guarded.ask(user, request::HEART_BEAT, &[("x", "y")], body);
+        assert_eq!((code, remark.as_str(), parses() - before), (response::SUCCESS, "", 1));
+    }
 }
 
 #[test]
@@ -644,7 +683,7 @@ fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
     let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
     let ask = |user: &str| {
-        let request = (Verified::User(Identity::User(user.into())), Request::Code(11));
+        let request = (Identity::User(user.into()), Request::Code(11));
         let origin = Origin { address: ADDRESS.ip(), connection: 1 };
         guarded
             .fixture
@@ -711,6 +750,7 @@ fn requests_of_the_broker_itself_are_signed() {
     let guarded = Guarded::new(&[AUTH, &inner]);
     let (broker, peer) = (&guarded.fixture.broker, peer());
     broker
+        .sessions
         .send_one_way(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
         .unwrap();
     let mut told = peer.pushed();
@@ -736,7 +776,7 @@ fn what_is_explained_is_needed_by_every_row() {
         let mut bytes = frame(None, route.code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
         for is_strict in [false, true] {
-            let needed = needs::needs_of_request(&command, named.cluster, is_strict).unwrap();
+            let needed = needs_of_request(&command, named.cluster, is_strict).unwrap();
             let explained = crate::needs_of_code(route.code, named, is_strict);
             assert_eq!(sorted(explained), sorted(needed), "{} {is_strict}", route.code);
         }

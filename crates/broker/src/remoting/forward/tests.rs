@@ -1,4 +1,5 @@
 use net::{Limits, Service as _};
+use wire::codes::request as code;
 use wire::header::SendHeader;
 
 use super::*;
@@ -28,8 +29,8 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
     for opaque in opaques {
         let mut bytes = send_frame(*opaque, None);
-        let command = Command::decode(&mut bytes).unwrap();
-        forwards.forward((&peer, &caller), &command, &Port::Own, broker.now_ms() + came_ms).unwrap();
+        let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
+        forwards.forward((&peer, &caller), &frame, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
     }
     let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
     let answered = async {

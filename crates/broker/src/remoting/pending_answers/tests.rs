@@ -12,7 +12,7 @@ use wire::id::OffsetId;
 use super::*;
 use crate::names;
 use crate::position_writer::wait_flushed;
-use crate::remoting::{Dispatcher, Port, postpone};
+use crate::remoting::{Dispatcher, Port, RequestFrame, postpone};
 use crate::testing::{ADDRESS, Fixture, message, until};
 
 /// A broker with sync flush on a disk that hangs while a lock is held.
@@ -50,8 +50,8 @@ impl Slow {
         let broker = &self.fixture.broker;
         let half = || {
             let text = b"TRAN_MSG\x01true\x02PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x010\x02";
-            let half = Message { born_timestamp: broker.now_ms(), ..message(b"half", text) };
-            broker.put(names::HALF_TOPIC, 0, &half).unwrap()
+            let half = Message { born_timestamp: broker.runtime.now_ms(), ..message(b"half", text) };
+            broker.delivery.put(names::HALF_TOPIC, 0, &half).unwrap()
         };
         let end = |state: i32| {
             let half = half();
@@ -62,8 +62,9 @@ impl Slow {
                 ("commitOrRollback", state.to_string()),
             ]
         };
-        let sent = broker.put("T", 0, &message(b"sent", b"")).unwrap();
-        let given_up = broker.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
+        let sent = broker.delivery.put("T", 0, &message(b"sent", b"")).unwrap();
+        let given_up =
+            broker.delivery.put(names::CHECK_MAX_TIME_TOPIC, 0, &message(b"given up", b"PGROUP\x01PG\x02"));
         let id = OffsetId { store_host: ADDRESS, log_offset: given_up.unwrap().log_offset }.to_string();
         let back = |level: i32| {
             vec![
@@ -72,7 +73,7 @@ impl Slow {
                 ("delayLevel", level.to_string()),
             ]
         };
-        let pop_ms = broker.now_ms();
+        let pop_ms = broker.runtime.now_ms();
         let handle = |offset: i64| {
             vec![
                 ("consumerGroup", "G".to_owned()),
@@ -114,15 +115,15 @@ impl Slow {
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-        let command = Command::decode(&mut bytes).unwrap();
+        let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let dispatcher = Dispatcher::new(broker.clone(), Port::Own);
         let mut out = Vec::new();
-        let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
-        if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)
-            && let Err(refusal) = postpone(&dispatcher, &request, refusal)
+        let request = dispatcher.request(&peer, &frame, &crate::testing::CALLER);
+        if let Err(refusal) = dispatcher.serve_alone(&frame, &request, &mut out)
+            && let Err(refusal) = postpone(&dispatcher, &frame, &request, refusal)
         {
-            dispatcher.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&frame, &refusal, &mut out);
         }
         peer.push(|pushed| pushed.extend_from_slice(&out)).unwrap();
         peer

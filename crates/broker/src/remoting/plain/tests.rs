@@ -6,7 +6,7 @@ use store::RealDisk;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, Head};
 
-use super::super::incoming::Request;
+use super::super::incoming::{ParsedHeartbeat, Request};
 use crate::clock::Clock;
 use crate::testing::{ADDRESS, CALLER, Fixture};
 
@@ -48,6 +48,7 @@ fn versions(fixture: &Fixture) -> BTreeMap<&'static str, String> {
         broker,
         peer: &peer,
         command: &command,
+        heartbeat: &ParsedHeartbeat::default(),
         caller: &CALLER,
         port: &crate::remoting::Port::Own,
         begin: std::time::Duration::ZERO,

@@ -22,8 +22,20 @@ fn loaded(fixture: &Fixture) -> Result<EpochList, FilesError> {
 fn epochs_are_kept_and_a_broken_file_is_read_from_its_copy() {
     let fixture = Fixture::new();
     assert_eq!(loaded(&fixture).unwrap(), EpochList::default());
-    save_epochs(&fixture.broker, list(&[(1, 0)])).unwrap();
-    save_epochs(&fixture.broker, list(&[(1, 0), (3, 124)])).unwrap();
+    save_epochs(
+        &fixture.broker.tables,
+        &fixture.broker.replication,
+        &fixture.broker.runtime,
+        list(&[(1, 0)]),
+    )
+    .unwrap();
+    save_epochs(
+        &fixture.broker.tables,
+        &fixture.broker.replication,
+        &fixture.broker.runtime,
+        list(&[(1, 0), (3, 124)]),
+    )
+    .unwrap();
     assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0), (3, 124)]));
     assert_eq!(fixture.broker.replication.replicas.elected().epochs, list(&[(1, 0), (3, 124)]));
 
@@ -38,9 +50,27 @@ fn epochs_are_kept_and_a_broken_file_is_read_from_its_copy() {
 #[test]
 fn no_epochs_leave_no_file_that_could_come_back() {
     let fixture = Fixture::new();
-    save_epochs(&fixture.broker, list(&[(1, 0)])).unwrap();
-    save_epochs(&fixture.broker, list(&[(1, 0), (2, 9)])).unwrap();
-    save_epochs(&fixture.broker, EpochList::default()).unwrap();
+    save_epochs(
+        &fixture.broker.tables,
+        &fixture.broker.replication,
+        &fixture.broker.runtime,
+        list(&[(1, 0)]),
+    )
+    .unwrap();
+    save_epochs(
+        &fixture.broker.tables,
+        &fixture.broker.replication,
+        &fixture.broker.runtime,
+        list(&[(1, 0), (2, 9)]),
+    )
+    .unwrap();
+    save_epochs(
+        &fixture.broker.tables,
+        &fixture.broker.replication,
+        &fixture.broker.runtime,
+        EpochList::default(),
+    )
+    .unwrap();
     assert_eq!(loaded(&fixture).unwrap(), EpochList::default());
     assert!(!path(&fixture.broker.runtime.config, "epochFileCheckpoint.bak").exists());
 }
@@ -49,19 +79,21 @@ fn no_epochs_leave_no_file_that_could_come_back() {
 fn epochs_that_cannot_be_written_are_told_and_written_later() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
-    save_epochs(broker, list(&[(1, 0)])).unwrap();
+    save_epochs(&broker.tables, &broker.replication, &broker.runtime, list(&[(1, 0)])).unwrap();
     let in_the_way = path(&broker.runtime.config, "epochFileCheckpoint.tmp");
     fs::create_dir(&in_the_way).unwrap();
-    assert!(save_epochs(broker, list(&[(1, 0), (2, 9)])).is_err());
+    assert!(
+        save_epochs(&broker.tables, &broker.replication, &broker.runtime, list(&[(1, 0), (2, 9)])).is_err()
+    );
     assert_eq!(broker.replication.replicas.elected().epochs, list(&[(1, 0)]));
 
     let mut file = EpochFile::default();
-    assert!(file.retry(broker), "nothing waits to be written");
-    file.save(broker, list(&[(1, 0), (3, 5)]));
-    assert!(!file.retry(broker));
+    assert!(file.retry(&broker.tables, &broker.runtime), "nothing waits to be written");
+    file.save(&broker.tables, &broker.replication, &broker.runtime, list(&[(1, 0), (3, 5)]));
+    assert!(!file.retry(&broker.tables, &broker.runtime));
     assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0)]));
     fs::remove_dir(&in_the_way).unwrap();
-    assert!(file.retry(broker));
+    assert!(file.retry(&broker.tables, &broker.runtime));
     assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0), (3, 5)]));
 }
 
@@ -75,10 +107,10 @@ fn an_id_is_kept_and_that_of_another_broker_refused() {
         (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
     let unconfirmed =
         Identity { cluster, name, broker: BrokerId::new(2), check_code: Some("h:1;5".to_owned()) };
-    save_identity(broker, &unconfirmed).unwrap();
+    save_identity(&broker.tables, &broker.runtime, &unconfirmed).unwrap();
     assert_eq!(load().unwrap(), Some(unconfirmed.clone()));
     let confirmed = Identity { check_code: None, ..unconfirmed };
-    save_identity(broker, &confirmed).unwrap();
+    save_identity(&broker.tables, &broker.runtime, &confirmed).unwrap();
     assert_eq!(load().unwrap(), Some(confirmed));
     assert!(!path(&broker.runtime.config, "brokerIdentity-temp").exists());
 
@@ -95,7 +127,7 @@ fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
     let (cluster, name) =
         (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
     let identity = Identity { cluster, name, broker: BrokerId::new(12), check_code: None };
-    save_identity(broker, &identity).unwrap();
+    save_identity(&broker.tables, &broker.runtime, &identity).unwrap();
     let whole = fs::read(path(&broker.runtime.config, IDENTITY)).unwrap();
     let noted = fs::read(path(&broker.runtime.config, IDENTITY_NOTE)).unwrap();
     for (name, whole) in [(IDENTITY, &whole), (IDENTITY_NOTE, &noted)] {
@@ -124,10 +156,10 @@ fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
 fn what_is_left_of_a_note_of_a_loss_counts() {
     let fixture = Fixture::with(with_flush(store::FlushMode::Sync));
     let broker = &fixture.broker;
-    note(broker, MAY_HAVE_LOST).unwrap();
+    note(&broker.tables, &broker.runtime, MAY_HAVE_LOST).unwrap();
     for left in [&b"yes\n"[..], b"yE\xff", b""] {
         fs::write(path(&broker.runtime.config, MAY_HAVE_LOST), left).unwrap();
-        assert!(load_may_have_lost(broker).unwrap(), "{left:?}");
+        assert!(load_may_have_lost(&broker.tables, &broker.runtime).unwrap(), "{left:?}");
     }
 }
 
@@ -138,19 +170,20 @@ fn with_flush(flush: store::FlushMode) -> impl FnOnce(&mut Config) {
 #[test]
 fn a_crash_counts_by_the_flush_mode_before_it_until_the_broker_has_a_role() {
     use store::FlushMode::{Async, Sync};
-    let lost = |fixture: &Fixture| load_may_have_lost(&fixture.broker).unwrap();
+    let lost =
+        |fixture: &Fixture| load_may_have_lost(&fixture.broker.tables, &fixture.broker.runtime).unwrap();
     let sync = Fixture::with(with_flush(Sync));
     assert!(!lost(&sync), "a first start");
     let sync = Fixture::at(sync.left(), with_flush(Sync));
     assert!(!lost(&sync), "everything was on disk");
-    note_flushed_later(&sync.broker).unwrap();
+    note_flushed_later(&sync.broker.tables, &sync.broker.runtime).unwrap();
     let sync = Fixture::at(sync.left(), with_flush(Sync));
     assert!(lost(&sync), "the mode was another one when the broker was killed");
     sync.broker.store.close().unwrap();
     let clean = Fixture::at(sync.left(), with_flush(Sync));
     assert!(lost(&clean), "nobody was told yet");
     clean.broker.replication.replicas.elected().may_have_lost = true;
-    forget_loss(&clean.broker).unwrap();
+    forget_loss(&clean.broker.tables, &clean.broker.replication, &clean.broker.runtime).unwrap();
     assert!(!lost(&clean));
     let later = Fixture::at(clean.left(), with_flush(Async));
     assert!(lost(&later), "killed, and flushed later from now on");
@@ -163,7 +196,8 @@ fn a_broker_whose_log_files_are_gone_has_lost_something_although_it_stopped_clea
         config.store.controller_mode = true;
         config.store.segment_bytes = 1 << 14;
     };
-    let lost = |fixture: &Fixture| load_may_have_lost(&fixture.broker).unwrap();
+    let lost =
+        |fixture: &Fixture| load_may_have_lost(&fixture.broker.tables, &fixture.broker.runtime).unwrap();
     for kept_files in [0, 1] {
         let fixture = Fixture::with(controlled);
         for _ in 0..8 {

@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use replica::in_sync::SetEpoch;
+use replica::master::Master;
 use tokio::sync::watch;
 use wire::ha::BrokerId;
 
-use super::machine::Machine;
-use crate::broker::Broker;
 use crate::clock::within;
+use crate::parts::{GroupParts, Replication, Runtime, Tables};
 use crate::state::{Copies, TableVersions};
 use crate::table_changes::versions;
 
@@ -58,29 +58,29 @@ pub(super) enum Verdict {
 impl Admission {
     /// A proposal with these newcomers. `proposed` are the members of former proposals that may still be committed.
     pub(super) fn new(
-        broker: &Broker,
+        parts: &GroupParts,
         proposal: (BTreeSet<BrokerId>, SetEpoch),
         newcomers: BTreeSet<BrokerId>,
         proposed: &BTreeSet<BrokerId>,
     ) -> Self {
-        let now = broker.runtime.clock.steady();
-        broker.replication.table_copies.expect(&newcomers, now);
+        let now = parts.runtime.clock.steady();
+        parts.replication.table_copies.expect(&newcomers, now);
         let uncounted = newcomers.difference(proposed).copied().collect();
-        let wanted = versions(broker);
+        let wanted = versions(&parts.tables);
         Self { proposal, newcomers, uncounted, is_counted: false, wanted, until: now + PATIENCE }
     }
 
     /// Whether the proposal continues.
-    pub(super) fn look(&self, broker: &Broker, machine: &Machine) -> Verdict {
-        let now = broker.runtime.clock.steady();
+    pub(super) fn look(&self, replication: &Replication, runtime: &Runtime, machine: &Master) -> Verdict {
+        let now = runtime.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;
-        if !machine.in_sync().is_some_and(|(committed, _)| is_of_this_set(committed.epoch)) {
+        if !machine.election().is_some_and(|it| is_of_this_set(it.committed().epoch)) {
             return Verdict::Forget;
         }
         if !self.newcomers.iter().all(|newcomer| machine.peer_of(*newcomer).is_some()) {
             return Verdict::Drop;
         }
-        match broker.replication.table_copies.cover(&self.newcomers, &self.wanted, now) {
+        match replication.table_copies.cover(&self.newcomers, &self.wanted, now) {
             true if self.is_counted => Verdict::Propose,
             true => Verdict::Count,
             false if now >= self.until => Verdict::Drop,
@@ -90,10 +90,10 @@ impl Admission {
 
     /// Counts the newcomers from now on: answers about tables wait for them. Before they are proposed they must have every table
     /// change that was answered until this call. The caller has published that they are counted.
-    pub(super) fn counted(&mut self, broker: &Broker) {
+    pub(super) fn counted(&mut self, tables: &Tables, runtime: &Runtime) {
         self.is_counted = true;
-        self.wanted = versions(broker);
-        self.until = broker.runtime.clock.steady() + PATIENCE;
+        self.wanted = versions(tables);
+        self.until = runtime.clock.steady() + PATIENCE;
     }
 }
 

@@ -5,13 +5,12 @@ use net::Stream;
 use replica::transfer::PeerId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
-use wire::ha::FrameError;
-
-use super::machine::{Protocol, Received};
+use wire::ha::switch::SlaveFrame;
+use wire::ha::{FrameError, Protocol};
 
 /// Event from the task of a connection to the thread.
 pub(super) enum Event {
-    Received(Received),
+    Received(SlaveFrame),
     Malformed(FrameError),
     /// The socket took the bytes.
     Written,
@@ -30,7 +29,7 @@ pub(super) async fn read(
     let mut received = Vec::with_capacity(1024);
     while let Ok(1..) = reader.read_buf(&mut received).await {
         loop {
-            let event = match protocol.decode(&received) {
+            let event = match protocol.decode_slave(&received) {
                 Ok(None) => break,
                 Ok(Some((found, used))) => {
                     received.drain(..used);

@@ -4,33 +4,33 @@ use std::collections::BTreeSet;
 
 use replica::acks::{AckStatus, Need, Ticket, Wait};
 use replica::in_sync::SetEpoch;
+use replica::master::MasterEvent;
 use replica::transfer::PeerId;
 use wire::ha::BrokerId;
 
 use super::Shell;
 use super::admission::{Admission, Verdict};
-use super::machine::{Decided, Event as MachineEvent};
 
 impl Shell {
     /// Proposes a set to the controllers: at once, or when its new slaves have the tables.
     pub(super) fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
         let Some(proposals) = &self.proposals else { return };
-        let Some((committed, _)) = self.machine.in_sync() else { return };
-        let newcomers: BTreeSet<_> = members.difference(&committed.members).copied().collect();
+        let Some(election) = self.machine.election() else { return };
+        let newcomers: BTreeSet<_> = members.difference(&election.committed().members).copied().collect();
         if newcomers.is_empty() {
             // The agent is gone only when the broker stops.
             let _ = proposals.send((members, epoch));
             return;
         }
         // As published last, before this proposal.
-        let proposed = self.broker.replication.replicas.elected().proposed.clone();
-        self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
+        let proposed = self.parts.replication.replicas.elected().proposed.clone();
+        self.admission = Some(Admission::new(&self.parts, (members, epoch), newcomers, &proposed));
     }
 
     /// Continues the waiting proposal.
     pub(super) fn admit(&mut self) {
         while let Some(mut admission) = self.admission.take() {
-            match admission.look(&self.broker, &self.machine) {
+            match admission.look(&self.parts.replication, &self.parts.runtime, &self.machine) {
                 Verdict::Wait => {
                     self.admission = Some(admission);
                     return;
@@ -38,7 +38,7 @@ impl Shell {
                 Verdict::Count => {
                     admission.uncounted.clear();
                     self.publish();
-                    admission.counted(&self.broker);
+                    admission.counted(&self.parts.tables, &self.parts.runtime);
                     self.admission = Some(admission);
                 }
                 Verdict::Propose => {
@@ -52,7 +52,7 @@ impl Shell {
                         ?members,
                         "a slave has the log, but not the tables of topics, groups and offsets: it is added to the in-sync set later"
                     );
-                    self.step(MachineEvent::Decided(Decided::Refused));
+                    self.step(MasterEvent::SetRefused);
                 }
                 Verdict::Forget => {}
             }
@@ -68,14 +68,14 @@ impl Shell {
                     "a slave of the in-sync set does not ask for the tables of topics, groups and offsets any more; its connection is closed"
                 );
                 self.remove(id);
-                self.step(MachineEvent::Closed(id));
+                self.step(MasterEvent::Closed(id));
             }
         }
     }
 
     /// Makes a wait of the machine for all responses. Responses wait for the store's watermark, not for the machine,
     /// so the machine would not see which slave delays them.
-    pub(super) fn probe(&mut self) -> Option<MachineEvent> {
+    pub(super) fn probe(&mut self) -> Option<MasterEvent> {
         let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
         let end = self.machine.log_end();
         if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
@@ -84,16 +84,16 @@ impl Shell {
         self.last_probe += 1;
         let ticket = Ticket(self.last_probe);
         self.probe = Some(ticket);
-        Some(MachineEvent::Wait(Wait { ticket, end, need }))
+        Some(MasterEvent::Wait(Wait { ticket, end, need }))
     }
 
     pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
-        self.machine.need(self.broker.replication.acting.alive())
+        self.machine.need(self.parts.replication.acting.alive())
     }
 
     /// Publishes the replicas that responses need, and the position up to which the log is replicated.
     pub(super) fn publish(&self) {
-        let durability = &self.broker.replication.durability;
+        let durability = &self.parts.replication.durability;
         let Some(need) = self.need() else { return };
         durability.set_lacks_replicas(need.is_err());
         match need {
@@ -101,16 +101,17 @@ impl Shell {
             Ok(need) => {
                 durability.wait_for_slaves();
                 if let Some(end) = self.machine.reached(need) {
-                    self.broker.store.set_replicated(Some(end));
+                    self.parts.tables.store.set_replicated(Some(end));
                 }
             }
             Err(_) => {}
         }
-        if let Some((committed, proposed)) = self.machine.in_sync() {
-            let mut elected = self.broker.replication.replicas.elected();
+        if let Some(election) = self.machine.election() {
+            let committed = election.committed();
+            let mut elected = self.parts.replication.replicas.elected();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
-            elected.proposed = proposed.iter().filter(is_counted).copied().collect();
+            elected.proposed = election.proposed().iter().filter(is_counted).copied().collect();
             elected.heirs = self.machine.heirs();
             if elected.in_sync != *committed {
                 tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
@@ -124,14 +125,14 @@ impl Shell {
         if let Some(peer) = self.peers.get(&id)
             && let Some(acknowledged) = self.machine.acknowledged(id)
         {
-            self.broker.replication.replicas.note_report(&peer.progress, acknowledged.get());
+            self.parts.replication.replicas.note_report(&peer.progress, acknowledged.get());
         }
-        let config = &self.broker.runtime.config.replication;
+        let config = &self.parts.runtime.config.replication;
         if config.waits_for_slaves()
             && self.need().is_none()
             && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
         {
-            self.broker.store.set_replicated(Some(end));
+            self.parts.tables.store.set_replicated(Some(end));
         }
     }
 }

@@ -4,25 +4,26 @@ use std::sync::atomic::Ordering;
 
 use replica::transfer::PeerId;
 use store::Read;
+use wire::ha::FrameHead;
 
 use super::connection::Event;
-use super::machine::Head;
 use super::{BUFFER_BYTES, Shell};
 
 impl Shell {
     /// Adds a frame to a connection's buffer. Returns whether there is room for the next frame now.
-    pub(super) fn send(&mut self, id: PeerId, head: Head) -> bool {
+    pub(super) fn send(&mut self, id: PeerId, head: FrameHead) -> bool {
         let Some(peer) = self.peers.get_mut(&id) else { return false };
-        let (from, length) = head.piece();
+        let (from, bytes) = head.piece();
+        let length = bytes as usize;
         let begin = peer.buffer.len();
-        head.append_to(&mut peer.buffer);
+        head.encode(&mut peer.buffer);
         let body = peer.buffer.len();
         let read = match length {
             0 => Ok(Read::Done),
-            length => self.broker.store.read_log(from, length, &mut peer.buffer),
+            length => self.parts.tables.store.read_log(from, length, &mut peer.buffer),
         };
         peer.progress.next.store(from.get() + length as u64, Ordering::Relaxed);
-        peer.progress.sent.add(length as u64, self.broker.now_ms());
+        peer.progress.sent.add(length as u64, self.parts.runtime.now_ms());
         match read {
             Ok(Read::Done) if peer.buffer.len() == body + length => {
                 peer.is_held = peer.buffer.len() >= BUFFER_BYTES;
@@ -42,12 +43,13 @@ impl Shell {
     }
 
     /// Reads the body of a frame on a thread that may wait for the disk.
-    fn read_from_disk(&self, id: PeerId, head: Head) {
-        let (store, events) = (self.broker.store.clone(), self.events.clone());
+    fn read_from_disk(&self, id: PeerId, head: FrameHead) {
+        let (store, events) = (self.parts.tables.store.clone(), self.events.clone());
         tokio::task::spawn_blocking(move || {
-            let (from, length) = head.piece();
+            let (from, bytes) = head.piece();
+            let length = bytes as usize;
             let mut frame = Vec::new();
-            head.append_to(&mut frame);
+            head.encode(&mut frame);
             let whole = frame.len() + length;
             let read = store.read_log_blocking(from, length, &mut frame);
             if let Err(error) = &read {

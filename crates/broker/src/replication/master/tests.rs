@@ -6,18 +6,17 @@ use std::time::Duration;
 use net::Stream;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::switch::{self, MasterConfig, MasterStart};
+use replica::master::{self, MasterConfig, MasterStart};
 use replica::transfer::PeerId;
 use store::RealDisk;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
-use wire::ha::switch::Handshake;
+use wire::ha::switch::{Handshake, SlaveFrame};
 use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
 use super::connection::Event;
-use super::machine::Received;
-use super::{Decided, Machine, MachineEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
+use super::{MasterEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
@@ -78,14 +77,14 @@ impl Master {
         epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
         let log = range(&broker.store, false);
         let start = MasterStart { own: OWN, committed, epochs, log, confirm: LogOffset::ZERO };
-        let machine = Machine::Elected(Box::new(switch::Master::new(0, MasterConfig::default(), start)));
+        let machine = master::Master::elected(0, MasterConfig::default(), start);
         let (sender, proposals) = mpsc::unbounded_channel();
-        let shell = Shell::new(broker, machine, Some(sender), mpsc::channel(1).0);
+        let shell = Shell::new(broker.group_parts(), machine, Some(sender), mpsc::channel(1).0);
         let mut master = Self { fixture, shell, proposals };
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        master.shell.step(MachineEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1])));
-        master.shell.step(MachineEvent::Received(PeerId(1), Received::Handshake(handshake)));
-        master.shell.step(MachineEvent::Received(PeerId(1), Received::Reported(log.end)));
+        master.shell.step(MasterEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1]).into()));
+        master.shell.step(MasterEvent::Handshake(PeerId(1), handshake));
+        master.shell.step(MasterEvent::Reported(PeerId(1), log.end));
         master
     }
 
@@ -100,7 +99,7 @@ impl Master {
     fn commit(&self, offset: i64) -> TableVersions {
         let offsets = &self.fixture.broker.tables.offsets;
         assert!(offsets.commit("g", "T", 0, offset));
-        let versions = table_changes::versions(&self.fixture.broker);
+        let versions = table_changes::versions(&self.fixture.broker.tables);
         // A slave asks what changed, so that the next commit is of a later generation.
         offsets.changed_after(versions.offsets, "", usize::MAX);
         versions
@@ -118,18 +117,24 @@ fn a_slave_joins_the_in_sync_set_with_everything_that_answers_told() {
     assert_eq!(master.proposed(), None, "nobody knows which tables the slave has");
     master.slave_has(TableVersions::default());
     assert_eq!(master.proposed(), None, "the slave lacks topics and groups");
-    let at_first = table_changes::versions(&broker);
+    let at_first = table_changes::versions(&broker.tables);
     let told = master.commit(7);
-    assert!(table_changes::are_copied(&broker, &told), "no answer waits for a slave that takes a table yet");
+    assert!(
+        table_changes::are_copied(&broker.replication, &broker.runtime, &told),
+        "no answer waits for a slave that takes a table yet"
+    );
     master.slave_has(at_first);
     assert_eq!(master.proposed(), None, "it may not know what was told meanwhile");
     let later = master.commit(8);
-    assert!(!table_changes::are_copied(&broker, &later), "from now on answers wait for it");
+    assert!(
+        !table_changes::are_copied(&broker.replication, &broker.runtime, &later),
+        "from now on answers wait for it"
+    );
     master.slave_has(told);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
-    assert!(!table_changes::are_copied(&broker, &later));
+    assert!(!table_changes::are_copied(&broker.replication, &broker.runtime, &later));
     master.slave_has(later);
-    assert!(table_changes::are_copied(&broker, &later));
+    assert!(table_changes::are_copied(&broker.replication, &broker.runtime, &later));
 }
 
 #[test]
@@ -138,9 +143,12 @@ fn a_slave_that_does_not_take_the_tables_stays_outside_the_set() {
     let broker = master.fixture.broker.clone();
     let told = master.commit(7);
     master.slave_has(TableVersions::default());
-    broker.runtime.clock.set(broker.now_ms() + 2_000);
+    broker.runtime.clock.set(broker.runtime.now_ms() + 2_000);
     assert_eq!(master.proposed(), None);
-    assert!(master.shell.admission.is_none() && table_changes::are_copied(&broker, &told));
+    assert!(
+        master.shell.admission.is_none()
+            && table_changes::are_copied(&broker.replication, &broker.runtime, &told)
+    );
     // The machine proposes it again after a while.
     master.slave_has(told);
     master.shell.propose([OWN, SLAVE].into(), SetEpoch(4));
@@ -154,7 +162,7 @@ fn a_slave_of_rocketmq_joins_without_asking_for_tables() {
     let mut master = Master::new();
     assert_eq!(master.proposed(), None);
     let broker = master.fixture.broker.clone();
-    broker.runtime.clock.set(broker.now_ms() + 1_500);
+    broker.runtime.clock.set(broker.runtime.now_ms() + 1_500);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
 }
 
@@ -164,18 +172,18 @@ fn the_last_slave_leaves_when_what_it_has_is_on_the_disk_of_the_master() {
     let store = master.fixture.broker.store.clone();
     let end = store.appended();
     assert!(store.flushed() < end);
-    master.shell.step(MachineEvent::Closed(PeerId(1)));
+    master.shell.step(MasterEvent::Closed(PeerId(1)));
     assert_eq!(master.proposed(), None);
     until("the log is flushed", || store.flushed() >= end);
-    master.shell.step(MachineEvent::Flushed(store.flushed()));
+    master.shell.step(MasterEvent::Flushed(store.flushed()));
     assert_eq!(master.proposed(), Some(vec![1]));
 }
 
 #[test]
 fn a_slave_that_is_gone_is_not_proposed() {
     let mut master = Master::new();
-    master.shell.step(MachineEvent::Closed(PeerId(1)));
-    master.slave_has(table_changes::versions(&master.fixture.broker));
+    master.shell.step(MasterEvent::Closed(PeerId(1)));
+    master.slave_has(table_changes::versions(&master.fixture.broker.tables));
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none());
 }
@@ -205,7 +213,7 @@ async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
     );
     let handshake = || {
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        Event::Received(Received::Handshake(handshake))
+        Event::Received(SlaveFrame::Handshake(handshake))
     };
     let (slave, _open) = connected(shell, [127, 0, 0, 1]).await;
     shell.take(slave, handshake());
@@ -232,7 +240,7 @@ async fn a_slave_that_replicates_from_another_address_counts_until_its_own_addre
     for (id, slave) in [(elsewhere, 2), (stranger, 3)] {
         let broker_id = BrokerId::new(slave);
         let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
-        shell.take(id, Event::Received(Received::Handshake(handshake)));
+        shell.take(id, Event::Received(SlaveFrame::Handshake(handshake)));
     }
     assert!(!is_known(shell, elsewhere), "no slave takes tables");
     broker.replication.replicas.slave_machines.note(
@@ -277,7 +285,7 @@ async fn the_connection_that_is_furthest_behind_gives_way_to_one_of_the_same_add
 fn a_slave_that_holds_up_answers_is_put_out_of_the_set() {
     let mut master = Master::new();
     let both = CommittedSet { members: [OWN, SLAVE].into(), epoch: SetEpoch(5) };
-    master.shell.step(MachineEvent::Decided(Decided::Committed(both)));
+    master.shell.step(MasterEvent::SetCommitted(both));
     assert!(master.proposals.try_recv().is_err());
     master.shell.put_out(&[SLAVE]);
     let (members, _) = master.proposals.try_recv().unwrap();

@@ -10,7 +10,7 @@ fn a_broker_that_cannot_write_its_epoch_does_not_lead() {
     let broker = &fixture.broker;
     std::fs::create_dir(broker.runtime.config.store.root.join("epochFileCheckpoint.tmp")).unwrap();
     let (proposals, _) = mpsc::unbounded_channel();
-    let mut roles = Roles::new(broker.clone(), proposals);
+    let mut roles = Roles::new(broker.group_parts(), proposals);
     let committed = CommittedSet { members: [BrokerId::FIRST].into(), ..CommittedSet::default() };
     let order = Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed };
     let refused = roles.perform(order).unwrap_err();
@@ -26,7 +26,7 @@ fn a_winner_that_cannot_become_master_counts_as_dead_until_it_can() {
     let in_the_way = broker.runtime.config.store.root.join("epochFileCheckpoint.tmp");
     std::fs::create_dir(&in_the_way).unwrap();
     let (proposals, _) = mpsc::unbounded_channel();
-    let roles = Roles::new(broker.clone(), proposals);
+    let roles = Roles::new(broker.group_parts(), proposals);
     let (sender, orders) = std::sync::mpsc::channel();
     let committed = CommittedSet { members: [BrokerId::FIRST].into(), ..CommittedSet::default() };
     sender.send(Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed }).unwrap();
@@ -46,7 +46,7 @@ fn a_broker_whose_role_nobody_changes_any_more_is_fenced() {
     let broker = fixture.broker.clone();
     assert_eq!(broker.replication.role.current(), BrokerRole::Master);
     let panics = move || {
-        let _fenced_by_panic = FencedByPanic(broker);
+        let _fenced_by_panic = FencedByPanic(broker.group_parts());
         panic!("on purpose");
     };
     let thread = fixture.broker.runtime.supervisor.spawn(SupervisedWork::Role, "role", panics).unwrap();
@@ -65,7 +65,7 @@ fn who_waits_for_slaves_is_answered_when_the_broker_becomes_slave() {
     broker.replication.durability.when(broker.store.appended(), move |outcome| sender.send(outcome).unwrap());
     assert!(outcomes.try_recv().is_err());
     let (proposals, _) = mpsc::unbounded_channel();
-    let mut roles = Roles::new(broker.clone(), proposals);
+    let mut roles = Roles::new(broker.group_parts(), proposals);
     let master = "127.0.0.1:1".to_owned();
     let order = Order::Follow { own: BrokerId::FIRST, epoch: Epoch::new(1), master };
     roles.perform(order).unwrap();
@@ -88,7 +88,7 @@ fn a_master_alone_in_its_set_shows_its_whole_log_from_the_first_request_on() {
     fixture.put("T", 0, b"body", b"");
     let end = broker.store.appended();
     let (proposals, _) = mpsc::unbounded_channel();
-    let mut roles = Roles::new(broker.clone(), proposals);
+    let mut roles = Roles::new(broker.group_parts(), proposals);
     let other = BrokerId::new(2);
     for (members, confirmed) in
         [(vec![BrokerId::FIRST, other], LogOffset::ZERO), (vec![BrokerId::FIRST], end)]

@@ -1,4 +1,3 @@
-use replica::classic;
 use replica::slave_log::SlaveConfig;
 use store::FlushMode;
 
@@ -22,8 +21,8 @@ fn log_of(bodies: &[&[u8]]) -> (Vec<u8>, Vec<LogOffset>) {
 /// The thread's state on a broker that follows.
 fn shell(fixture: &Fixture) -> Shell {
     fixture.broker.store.start_following().unwrap();
-    let slave = classic::Slave::new(SlaveConfig::default(), LogOffset::ZERO, LogOffset::ZERO);
-    Shell::new(fixture.broker.clone(), Machine::Classic(slave))
+    let slave = Slave::classic(SlaveConfig::default(), LogOffset::ZERO, LogOffset::ZERO);
+    Shell::new(fixture.broker.group_parts(), slave)
 }
 
 #[tokio::test]
@@ -34,11 +33,13 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
     let mut shell = shell(&slave);
     store.follow(LogOffset::ZERO, &log).unwrap();
     assert_eq!(shell.settle(), ends[1], "nothing is on disk yet, so the slave waits");
-    assert!(matches!(shell.cut(ends[0]), Event::Cut(to) if to == ends[0]));
+    assert!(matches!(shell.cut(ends[0]), SlaveEvent::Cut(to) if to == ends[0]));
     shell.flushed.notified().await;
 
     let at = usize::try_from(ends[0].get()).unwrap();
-    assert!(matches!(shell.append(ends[0], &log[at..]).await[..], [Event::Appended(end)] if end == ends[1]));
+    assert!(
+        matches!(shell.append(ends[0], &log[at..]).await[..], [SlaveEvent::Appended(end)] if end == ends[1])
+    );
     store.run_due(Instant::now());
     assert_eq!(store.flushed(), ends[1]);
     let told = tokio::time::timeout(OUTCOME_CAP, shell.flushed.notified()).await;
@@ -63,5 +64,5 @@ async fn a_slave_that_catches_up_waits_for_room_in_its_queues() {
         }
     };
     let (told, ()) = tokio::join!(shell.append(ends[0], &log[at..]), writes);
-    assert!(matches!(told[..], [Event::Appended(end)] if end == ends[1]), "{told:?}");
+    assert!(matches!(told[..], [SlaveEvent::Appended(end)] if end == ends[1]), "{told:?}");
 }

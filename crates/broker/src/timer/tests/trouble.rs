@@ -99,7 +99,7 @@ fn a_recall_that_the_disk_does_not_give_for_a_while_counts() {
     let start = start_ms(&fixture);
     let mut scheduler = scheduler(&fixture, |_| {});
     let mut job = cancelled(&fixture, &mut scheduler, start);
-    let mut reader = Reader::new(fixture.broker.clone(), scheduler.files.log().clone());
+    let mut reader = Reader::new(fixture.broker.engines.clone(), scheduler.files.log().clone());
     let lost = lose(log_file(&fixture, 0));
     for _ in 0..TRIES_MAX / 2 {
         let Err(chain) = reader.serve(job) else { panic!("it cannot be read") };
@@ -117,7 +117,7 @@ fn a_recall_that_the_disk_does_not_give_for_a_minute_is_skipped_and_counted() {
     let start = start_ms(&fixture);
     let mut scheduler = scheduler(&fixture, |_| {});
     let job = cancelled(&fixture, &mut scheduler, start);
-    let mut reader = Reader::new(fixture.broker.clone(), scheduler.files.log().clone());
+    let mut reader = Reader::new(fixture.broker.engines.clone(), scheduler.files.log().clone());
     lose(log_file(&fixture, 0));
     assert_eq!(insist(&mut reader, job), (TRIES_MAX, 1, Vec::new()));
     let again = load(&mut scheduler, start);
@@ -158,7 +158,7 @@ fn a_chain_the_disk_refuses_for_a_while_is_whole_afterwards_and_does_not_hold_up
     }
     put(&fixture, "next", start + 3000, &[]);
     wind(&mut scheduler, start - 60_000);
-    let mut reader = Reader::new(fixture.broker.clone(), scheduler.files.log().clone());
+    let mut reader = Reader::new(fixture.broker.engines.clone(), scheduler.files.log().clone());
     let lost = lose(fixture.config_path("../timerlog/00000000000000000000"));
     let job = load(&mut scheduler, start);
     let Err(chain) = reader.serve(job) else { panic!("it cannot be read") };

@@ -29,7 +29,7 @@ fn titled(title: Text, name: &str, all: &[String]) -> Text {
         return title;
     }
     let (en, zh) = (title.en, title.zh);
-    both!("{en}: {name}", "{zh}：{name}")
+    both!("trends.name", en, name, zh)
 }
 
 impl Timeline<'_> {
@@ -63,11 +63,11 @@ impl Timeline<'_> {
 
     fn rate(&self) -> Trend {
         let lines = vec![
-            line(both!("sent", "发送"), self.rate_of(LoadSecond::sent_rate, average)),
-            line(both!("consumed", "消费"), self.rate_of(LoadSecond::consumed_rate, average)),
-            line(both!("refused or failed", "拒绝或失败"), self.rate_of(LoadSecond::unstored_rate, largest)),
+            line(both!("trends.sent"), self.rate_of(LoadSecond::sent_rate, average)),
+            line(both!("trends.consumed"), self.rate_of(LoadSecond::consumed_rate, average)),
+            line(both!("trends.refused-or-failed"), self.rate_of(LoadSecond::unstored_rate, largest)),
         ];
-        Trend { title: both!("Rate", "TPS"), up: Text::same("msg/s"), lines, limit: None }
+        Trend { title: both!("trends.rate"), up: Text::same("msg/s"), lines, limit: None }
     }
 
     fn latency(&self) -> Trend {
@@ -76,7 +76,7 @@ impl Timeline<'_> {
         };
         let lines =
             vec![of("p50", |row| row.p50_us), of("p99", |row| row.p99_us), of("p99.9", |row| row.p999_us)];
-        Trend { title: both!("Send latency", "发送时延"), up: Text::same("ms"), lines, limit: None }
+        Trend { title: both!("trends.send-latency"), up: Text::same("ms"), lines, limit: None }
     }
 
     fn end_to_end(&self) -> Trend {
@@ -84,7 +84,7 @@ impl Timeline<'_> {
             line(Text::same(name), self.load(move |row| value(row) as f64 / 1_000.0, largest))
         };
         let lines = vec![of("p50", |row| row.end_to_end_p50_us), of("p99", |row| row.end_to_end_p99_us)];
-        let title = both!("End-to-end latency (from send to consume)", "端到端时延（发送到消费）");
+        let title = both!("trends.end-end-latency-from");
         Trend { title, up: Text::same("ms"), lines, limit: None }
     }
 
@@ -101,9 +101,9 @@ impl Timeline<'_> {
             of(Text::same("sy"), |row| row.cpu_system),
             of(Text::same("wa"), |row| row.cpu_iowait),
             of(Text::same("st"), |row| row.cpu_steal),
-            of(both!("stopped by quota", "配额限流"), |row| row.cpu_throttled),
+            of(both!("trends.stopped-quota"), |row| row.cpu_throttled),
         ];
-        let title = both!("CPU of the broker's machine, share of all cores", "Broker 主机 CPU（占全部核）");
+        let title = both!("trends.cpu-broker-s-machine");
         self.of_host(host, (title, "%"), lines)
     }
 
@@ -111,20 +111,16 @@ impl Timeline<'_> {
         let points = self.host(host, |row| row.load1);
         let highest = largest(&points);
         let lines = vec![line(Text::same("load1"), points)];
-        let trend =
-            self.of_host(host, (both!("Load average of one minute", "Load（1 分钟）"), "load1"), lines);
+        let trend = self.of_host(host, (both!("trends.load-average-one-minute"), "load1"), lines);
         let cores = self.cores_of(host).filter(|cores| highest > 0.4 * cores);
-        let limit = cores.map(|at| Mark { at, name: both!("{at} cores", "{at} 核") });
+        let limit = cores.map(|at| Mark { at, name: both!("trends.cores", at) });
         Trend { limit, ..trend }
     }
 
     fn cores(&self, host: &str) -> Trend {
-        let lines = vec![line(
-            both!("cores used by the broker", "Broker 使用的核数"),
-            self.host(host, |row| row.process_cores),
-        )];
-        let title = both!("Cores used by the broker's process", "Broker 进程使用的核数");
-        Trend { up: both!("cores", "核"), ..self.of_host(host, (title, ""), lines) }
+        let lines = vec![line(both!("trends.cores-used-broker"), self.host(host, |row| row.process_cores))];
+        let title = both!("trends.cores-used-broker-s");
+        Trend { up: both!("trends.cores-2"), ..self.of_host(host, (title, ""), lines) }
     }
 
     fn memory(&self, host: &str) -> Trend {
@@ -132,12 +128,12 @@ impl Timeline<'_> {
             line(name, self.host(host, move |row| value(row) as f64 / 1e9))
         };
         let lines = vec![
-            of(both!("available", "可用"), |row| row.memory_available),
-            of(both!("page cache", "页缓存"), |row| row.memory_cached),
-            of(both!("dirty", "脏页"), |row| row.memory_dirty),
-            of(both!("anonymous, broker", "Broker 匿名内存"), |row| row.process_anonymous),
+            of(both!("trends.available"), |row| row.memory_available),
+            of(both!("trends.page-cache"), |row| row.memory_cached),
+            of(both!("trends.dirty"), |row| row.memory_dirty),
+            of(both!("trends.anonymous-broker"), |row| row.process_anonymous),
         ];
-        self.of_host(host, (both!("Memory", "内存"), "GB"), lines)
+        self.of_host(host, (both!("trends.memory"), "GB"), lines)
     }
 
     fn swap(&self, host: &str) -> Trend {
@@ -145,26 +141,26 @@ impl Timeline<'_> {
             line(name, self.host(host, move |row| (value(row) * 4_096) as f64 / 1e6))
         };
         let lines = vec![
-            of(both!("swapped in", "换入"), |row| row.swap_in),
-            of(both!("swapped out", "换出"), |row| row.swap_out),
+            of(both!("trends.swapped"), |row| row.swap_in),
+            of(both!("trends.swapped-out"), |row| row.swap_out),
         ];
-        self.of_host(host, (both!("Swapping", "换页"), "MB/s"), lines)
+        self.of_host(host, (both!("trends.swapping"), "MB/s"), lines)
     }
 
     fn disk_bytes(&self, host: &str) -> Trend {
         let lines = vec![
-            line(both!("read", "读"), self.host(host, |row| row.disk_read as f64 / 1e6)),
-            line(both!("written", "写"), self.host(host, |row| row.disk_written as f64 / 1e6)),
+            line(both!("trends.read"), self.host(host, |row| row.disk_read as f64 / 1e6)),
+            line(both!("trends.written"), self.host(host, |row| row.disk_written as f64 / 1e6)),
         ];
-        self.of_host(host, (both!("Disk throughput", "磁盘吞吐量"), "MB/s"), lines)
+        self.of_host(host, (both!("trends.disk-throughput"), "MB/s"), lines)
     }
 
     fn disk_requests(&self, host: &str) -> Trend {
         let lines = vec![
-            line(both!("reads", "读"), self.host(host, |row| row.disk_reads as f64)),
-            line(both!("writes", "写"), self.host(host, |row| row.disk_writes as f64)),
+            line(both!("trends.reads"), self.host(host, |row| row.disk_reads as f64)),
+            line(both!("trends.writes"), self.host(host, |row| row.disk_writes as f64)),
         ];
-        self.of_host(host, (both!("Disk requests", "磁盘 IOPS"), "1/s"), lines)
+        self.of_host(host, (both!("trends.disk-requests"), "1/s"), lines)
     }
 
     fn disk_busy(&self, host: &str) -> Trend {
@@ -172,7 +168,7 @@ impl Timeline<'_> {
             line(Text::same("util"), self.host(host, |row| row.disk_util * 100.0)),
             line(Text::same("PSI io.full"), self.host(host, |row| row.io_pressure)),
         ];
-        self.of_host(host, (both!("Disk busy", "IO 百分比"), "%"), lines)
+        self.of_host(host, (both!("trends.disk-busy"), "%"), lines)
     }
 
     fn network(&self, host: &str) -> Trend {
@@ -180,20 +176,20 @@ impl Timeline<'_> {
             line(Text::same("NETIN"), self.host(host, |row| row.net_in as f64 / 1e6)),
             line(Text::same("NETOUT"), self.host(host, |row| row.net_out as f64 / 1e6)),
         ];
-        self.of_host(host, (both!("Network, each direction", "网络（分方向）"), "MB/s"), lines)
+        self.of_host(host, (both!("trends.network-each-direction"), "MB/s"), lines)
     }
 
     fn pauses(&self) -> Trend {
         let hosts = self.hosts.iter().map(|host| {
-            let title = titled(both!("collector pauses", "GC 停顿"), host, &self.hosts);
+            let title = titled(both!("trends.collector-pauses"), host, &self.hosts);
             line(title, self.host(host, |row| row.gc_pause_ms))
         });
         let brokers = self.brokers.iter().map(|broker| {
-            let title = titled(both!("longest append", "最长写入"), broker, &self.brokers);
+            let title = titled(both!("trends.longest-append"), broker, &self.brokers);
             line(title, self.broker(broker, |row| row.put_max_ms))
         });
         let lines = hosts.chain(brokers).collect();
-        Trend { title: both!("Pauses", "停顿"), up: Text::same("ms"), lines, limit: None }
+        Trend { title: both!("trends.pauses"), up: Text::same("ms"), lines, limit: None }
     }
 
     fn behind(&self, broker: &str) -> Trend {
@@ -201,11 +197,11 @@ impl Timeline<'_> {
             line(name, self.broker(broker, move |row| value(row) as f64 / 1e6))
         };
         let lines = vec![
-            of(both!("not flushed", "未刷盘"), |row| row.flush_behind),
-            of(both!("not replicated", "未复制"), |row| row.replica_behind),
-            of(both!("not indexed", "未分发"), |row| row.dispatch_behind),
+            of(both!("trends.not-flushed"), |row| row.flush_behind),
+            of(both!("trends.not-replicated"), |row| row.replica_behind),
+            of(both!("trends.not-indexed"), |row| row.dispatch_behind),
         ];
-        let title = titled(both!("Bytes behind", "落后字节数"), broker, &self.brokers);
+        let title = titled(both!("trends.bytes-behind"), broker, &self.brokers);
         Trend { title, up: Text::same("MB"), lines, limit: None }
     }
 }

@@ -17,6 +17,7 @@ use wire::properties::{self, key};
 use wire::{json, record};
 
 use super::*;
+use crate::calls::place::lite_deliveries;
 use crate::calls::{ack, change_invisible, clients, dead_letter, receive, terminate};
 use crate::config::Config;
 use crate::registry::Stated;
@@ -481,11 +482,8 @@ fn a_message_of_a_lite_topic_that_was_delivered_too_often_is_given_up() {
 fn deliveries_count_when_they_are_known_of_each_message() {
     let check = |counts: &str, messages: usize, expected: &[i32]| {
         let texts = wire::pop::OffsetTexts { counts: counts.to_owned(), ..Default::default() };
-        assert_eq!(
-            crate::calls::place::lite_counts(&texts, &message().repeat(messages)),
-            expected,
-            "{counts}"
-        );
+        let found = lite_deliveries(texts.lite_deliveries(), &message().repeat(messages));
+        assert_eq!(found, expected, "{counts}");
     };
     check("0;2", 2, &[0, 2]);
     check("0 qo0%7 1", 1, &[1]);
@@ -529,9 +527,8 @@ fn the_lite_topics_of_a_request_have_bounds() {
     assert_eq!(fixture.sync(Action::PartialAdd, "U", &["x"]), Err(failure(Code::IllegalTopic, text)));
     let text = "Too many syncLiteSubscription requests, topic=T, group=g, clientId=c";
     assert_eq!(fixture.sync(Action::PartialAdd, "T", &["x"]), Err(failure(Code::TooManyRequests, text)));
-    let fixture = Fixture::with(("T", true), 1);
-    let Brokers::Cluster(cluster) = &fixture.proxy.brokers else { unreachable!() };
-    let allowed = [1000, 1999, 2000].map(|now_ms| cluster.may_subscribe_lite(now_ms));
+    let additions = Additions::default();
+    let allowed = [1000, 1999, 2000].map(|now_ms| additions.count(now_ms, 1));
     assert_eq!(allowed, [true, false, true], "one in each second");
 }
 

@@ -1,0 +1,53 @@
+//! Topics and queues by name, light queues included; the state of light queues is [`crate::state::Light`].
+
+use std::sync::Arc;
+
+use store::Batch;
+use wire::properties::{self, key};
+
+use super::Tables;
+use crate::Refusal;
+use crate::config::Config;
+use crate::names::is_light;
+use crate::topics::{Queue, Topic};
+
+impl Tables {
+    /// Returns a topic that clients may read: a topic of the table, or a light queue.
+    pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
+        let found = self.topics.find(name);
+        if found.is_some() || !(self.light.is_served() && is_light(name)) {
+            return found;
+        }
+        self.light.find(name).or_else(|| self.light.find_or_make(name, &self.store, self.clock.now_ms()))
+    }
+
+    /// Creates the light queues that a message names; refuses the message when there would be more than `maxLmqConsumeQueueNum`.
+    pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<(), Refusal> {
+        if !self.light.is_served() || !config.light.quota {
+            return Ok(());
+        }
+        let Some(names) = properties::get_str(stored, key::INNER_MULTI_DISPATCH) else { return Ok(()) };
+        let mut names = names.split(',').filter(|name| is_light(name));
+        names.try_for_each(|name| self.light.admit(name, &self.store, config.light.queues_max))
+    }
+
+    /// The further queues named by the messages of a batch, as far as clients may wait at them.
+    pub(crate) fn further_queues(&self, batch: &Batch) -> Vec<Arc<Queue>> {
+        if !self.light.is_served() {
+            return Vec::new();
+        }
+        let named = (0..batch.len()).flat_map(|index| batch.multi_queues(index));
+        let waited = |queue: &Arc<store::Queue>| {
+            // A light queue that was never pulled from has no waiting client.
+            let topic = self.light.find(queue.topic()).or_else(|| self.topics.find(queue.topic()))?;
+            topic.queue(&self.store, queue.queue_id()).cloned()
+        };
+        let mut queues: Vec<Arc<Queue>> = named.filter_map(waited).collect();
+        queues.sort_unstable_by_key(Arc::as_ptr);
+        queues.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        queues
+    }
+}
+
+#[cfg(test)]
+mod tests;

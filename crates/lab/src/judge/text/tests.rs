@@ -1,0 +1,60 @@
+use super::*;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The sources of this crate, one behind the other.
+fn sources() -> String {
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut sources = String::new();
+    while let Some(directory) = open.pop() {
+        for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                sources += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    sources
+}
+
+fn places(template: &str) -> impl Iterator<Item = &str> {
+    template.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name)
+}
+
+/// A key that is missing, values that a text does not name, and places without a value.
+#[test]
+fn every_text_is_there_and_gets_the_values_that_it_names() {
+    let sources = sources();
+    let mut used = BTreeSet::new();
+    for call in sources.split(concat!("both", "!(")).skip(1) {
+        let arguments = call.split_once(')').unwrap().0;
+        let mut arguments = arguments.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let key = arguments.next().unwrap().trim_matches('"');
+        let Some([en, zh]) = TEXTS.get(key) else { panic!("no text {key}") };
+        let named: BTreeSet<&str> = places(en).chain(places(zh)).collect();
+        assert_eq!(arguments.collect::<BTreeSet<_>>(), named, "{key}");
+        used.insert(key);
+    }
+    let left_over: Vec<_> = TEXTS.keys().filter(|key| !used.contains(*key)).collect();
+    assert!(left_over.is_empty() && used.len() > 300, "{left_over:?}");
+}
+
+#[test]
+fn every_line_is_a_key_and_two_texts() {
+    for line in FILE.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert!(fields.len() == 3 && fields.iter().all(|field| !field.is_empty()), "{line:?}");
+    }
+    assert_eq!(FILE.lines().count(), TEXTS.len(), "a key has two lines");
+}
+
+#[test]
+fn values_are_put_in_their_places_and_stay_as_they_are() {
+    let (first, second) = ("{second}", 7);
+    assert_eq!(
+        fill("a {first} b {second}{first}", &[("first", &first), ("second", &second)]),
+        "a {second} b 7{second}"
+    );
+    assert_eq!(fill("plain", &[]), "plain");
+}
