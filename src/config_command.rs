@@ -14,6 +14,7 @@ use broker::{Effect, Finding, Setting, Treatment};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use wire::body::{line_of_key, parse_key_values};
+use wire::settings::FileSettings as _;
 
 use crate::roles::Error;
 use crate::{security, words};
@@ -134,7 +135,7 @@ impl Row {
     fn new(setting: &Setting, lang: Lang) -> Self {
         let takes_effect = match setting.treatment {
             Treatment::Served(Effect::Live) => lang.pick("at once", "立即"),
-            Treatment::Served(Effect::Restart) => lang.pick("restart", "重启后"),
+            Treatment::Served(_) => lang.pick("restart", "重启后"),
             Treatment::Refused => lang.pick("never: other values stop the start", "其他取值拒绝启动"),
             Treatment::WithoutEffect => lang.pick("never: kept without effect", "不起作用"),
         };

@@ -12,6 +12,7 @@ use namesrv::NameServer;
 use net::tls::Security;
 use net::{Budget, Limits, ReplicationTls, Workers};
 use wire::body::{format_key_values, line_of_key, parse_key_values};
+use wire::settings::FileSettings as _;
 
 use crate::address::reached_at;
 use crate::{address, console_role, default_access, namesake, proxy_role, security};

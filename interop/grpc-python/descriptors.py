@@ -8,7 +8,7 @@ from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
 SOURCES = Path(__file__).resolve().parents[2] / "crates" / "grpc" / "src" / "messages"
 TYPES = {1: "double", 2: "float", 3: "int64", 5: "int32", 8: "bool", 9: "string", 12: "bytes"}
-FIELD = re.compile(r"#\[prost\((.*?)\)\]\s*(?:pub )?(?:r#)?(\w+)(?::|\()\s*([\w:<>, ]+)", re.S)
+FIELD = re.compile(r"#\[(?:prost\()?(.*?)\)?\]\s*(?:pub )?(?:r#)?(\w+)(?::|\()\s*([\w:<>, ]+)", re.S)
 
 
 def items(text, kind):

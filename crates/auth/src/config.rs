@@ -1,45 +1,38 @@
 //! Settings of authentication and authorization, with the names of `broker.conf` and `rmq-proxy.json`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use wire::json;
+use wire::settings::{Hidden, Plain, Property, exact_switch};
 
-/// Settings in the form of a configuration file.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AuthConfig {
-    values: BTreeMap<&'static str, String>,
+/// All settings, as configuration files name them.
+static PROPERTIES: LazyLock<Vec<Property<AuthConfig>>> = LazyLock::new(AuthConfig::properties);
+
+wire::settings! {
+    /// Settings in the form of a configuration file. [`AuthConfig::check`] checks the values together. The settings of RocketMQ's
+    /// caches, which do not exist here, are without effect.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct AuthConfig {
+        "authenticationEnabled" Restart authentication_enabled: String = "false".to_owned(), "requests must be signed by a user";
+        "authenticationProvider" Restart authentication_provider: String = String::new(), "class; only the one of RocketMQ";
+        "authenticationMetadataProvider" Restart authentication_metadata_provider: String = String::new(), "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on";
+        "authenticationStrategy" Restart authentication_strategy: String = String::new(), "class; both of RocketMQ are accepted, and every request is verified";
+        "authenticationWhitelist" Restart authentication_whitelist: String = String::new(), "request codes and gRPC messages that need no signature, separated by commas";
+        "authenticationSealedUsers" Restart sealed_users: String = String::new(), "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)";
+        "initAuthenticationUser" Restart first_user: String = String::new(), [Hidden(Plain)], "JSON with username and password of a super user that a start creates when it is missing";
+        "innerClientAuthenticationCredentials" Restart inner_user: String = String::new(), [Hidden(Plain)], "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser";
+        "authorizationEnabled" Restart authorization_enabled: String = "false".to_owned(), "users may only do what their acl allows; needs authenticationEnabled";
+        "authorizationProvider" Restart authorization_provider: String = String::new(), "class; only the one of RocketMQ";
+        "authorizationMetadataProvider" Restart authorization_metadata_provider: String = String::new(), "class that keeps acls, org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider; without it every request fails while authorizationEnabled is on";
+        "authorizationStrategy" Restart authorization_strategy: String = String::new(), "class; both of RocketMQ are accepted, and every request is decided";
+        "authorizationWhitelist" Restart authorization_whitelist: String = String::new(), "request codes and gRPC messages that every user may send, separated by commas";
+        "authorizationStrict" Restart authorization_strict: String = "false".to_owned(), "requests that RocketMQ leaves unchecked need a permission, too (docs/requests.md)";
+        "migrateAuthFromV1Enabled" Restart migrates: String = "false".to_owned(), "a start imports the accounts of plain_acl.yml that are not yet users";
+        "aclEnable" Restart acl_enabled: String = "false".to_owned(), "ACL 1.0 is on: plain_acl.yml and acl/*.yml beside the file of -c, or in conf below rocketmqHome; not together with authenticationEnabled";
+    }
 }
-
-/// The names of all settings. Their documentation is in the broker's table of settings; the settings of RocketMQ's caches, which
-/// do not exist here, are without effect.
-pub const KEYS: [&str; 16] = [
-    "authenticationEnabled",
-    "authenticationProvider",
-    "authenticationMetadataProvider",
-    "authenticationStrategy",
-    "authenticationWhitelist",
-    "authenticationSealedUsers",
-    "initAuthenticationUser",
-    "innerClientAuthenticationCredentials",
-    "authorizationEnabled",
-    "authorizationProvider",
-    "authorizationMetadataProvider",
-    "authorizationStrategy",
-    "authorizationWhitelist",
-    "authorizationStrict",
-    "migrateAuthFromV1Enabled",
-    "aclEnable",
-];
-
-/// Settings that are `true` or `false`. Other settings are texts, empty by default.
-const SWITCHES: [&str; 5] = [
-    "authenticationEnabled",
-    "authorizationEnabled",
-    "authorizationStrict",
-    "migrateAuthFromV1Enabled",
-    "aclEnable",
-];
 
 /// Reason why a start is refused because of its settings: the expected value, and the actual value unless it has a
 /// secret.
@@ -52,47 +45,36 @@ const UNAUTHENTICATED: &str =
 const BOTH_GENERATIONS: &str = "aclEnable (ACL 1.0) and authenticationEnabled or authorizationEnabled (Auth 2.0) are both on, expected one of them; \
      migrateAuthFromV1Enabled=true imports the accounts of ACL 1.0 into Auth 2.0";
 
-impl Default for AuthConfig {
-    fn default() -> Self {
-        let default = |key: &str| if SWITCHES.contains(&key) { "false" } else { "" };
-        Self { values: KEYS.map(|key| (key, default(key).to_owned())).into() }
-    }
-}
-
 impl std::fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(KEYS.map(|key| (key, self.shown(key)))).finish()
+        f.debug_map().entries(PROPERTIES.iter().map(|row| (row.name, row.value(self)))).finish()
     }
 }
 
 impl AuthConfig {
-    /// Sets a setting. Returns `false` if its name is not in [`KEYS`].
-    pub fn set(&mut self, key: &str, value: &str) -> bool {
-        self.values.get_mut(key).map(|found| value.trim().clone_into(found)).is_some()
+    /// The names of all settings.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PROPERTIES.iter().map(|row| row.name)
     }
 
-    /// The value of a setting.
-    ///
-    /// # Panics
-    /// When the name is not in [`KEYS`].
-    #[must_use]
-    pub fn get(&self, key: &str) -> &str {
-        self.values.get(key).expect("a name of the table")
+    /// Sets a setting. Returns `false` if no setting has the name.
+    pub fn set(&mut self, key: &str, value: &str) -> bool {
+        let row = PROPERTIES.iter().find(|row| row.name == key);
+        row.is_some_and(|row| row.set(self, value).is_ok())
     }
 
     /// The value of a setting as pages, logs and answers show it: never a secret.
     ///
     /// # Panics
-    /// When the name is not in [`KEYS`].
+    /// When no setting has the name.
     #[must_use]
-    pub fn shown(&self, key: &str) -> &str {
-        let is_secret = matches!(key, "initAuthenticationUser" | "innerClientAuthenticationCredentials");
-        if is_secret && !self.get(key).is_empty() { "***" } else { self.get(key) }
+    pub fn get(&self, key: &str) -> String {
+        PROPERTIES.iter().find(|row| row.name == key).expect("a name of the table").value(self)
     }
 
     /// Whether a switch is on. A misspelt value stops the start, because no other word may turn users off silently.
     fn is_on(&self, key: &str) -> Result<bool, ConfigError> {
-        match wire::settings::exact_switch(self.get(key)) {
+        match exact_switch(&self.get(key)) {
             Some(is_on) => Ok(is_on),
             None => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
         }
@@ -100,7 +82,7 @@ impl AuthConfig {
 
     fn class(&self, key: &str, known: &[String]) -> Result<(), ConfigError> {
         let value = self.get(key);
-        if value.is_empty() || known.iter().any(|class| class == value) {
+        if value.is_empty() || known.contains(&value) {
             return Ok(());
         }
         let expected = known.join(" or ");
@@ -128,16 +110,20 @@ impl AuthConfig {
         Ok(Settings {
             authentication,
             authorization,
-            unsigned: Whitelist::parse(self.get("authenticationWhitelist")),
-            sealed_users: names(self.get("authenticationSealedUsers")),
-            unchecked: Whitelist::parse(self.get("authorizationWhitelist")),
+            unsigned: Whitelist::parse(&self.authentication_whitelist),
+            sealed_users: names(&self.sealed_users),
+            unchecked: Whitelist::parse(&self.authorization_whitelist),
             is_strict: self.is_on("authorizationStrict")?,
             is_plain: plain,
             keeps_users,
             keeps_acls: keeps_users && keeps_acls,
             migrates: self.is_on("migrateAuthFromV1Enabled")?,
-            first_user: self.user("initAuthenticationUser", "username and password")?,
-            inner_user: self.user("innerClientAuthenticationCredentials", "accessKey and secretKey")?,
+            first_user: user("initAuthenticationUser", &self.first_user, "username and password")?,
+            inner_user: user(
+                "innerClientAuthenticationCredentials",
+                &self.inner_user,
+                "accessKey and secretKey",
+            )?,
         })
     }
 
@@ -164,12 +150,12 @@ impl AuthConfig {
         };
         Ok((switch, is_kept))
     }
+}
 
-    fn user(&self, key: &str, members: &str) -> Result<Option<Secret>, ConfigError> {
-        let text = Some(self.get(key)).filter(|text| !text.is_empty());
-        let wrong = |_| ConfigError(format!("{key} is not JSON with the members {members}"));
-        text.map(json::from_str).transpose().map_err(wrong)
-    }
+/// Reads the user of a setting.
+fn user(key: &str, text: &str, members: &str) -> Result<Option<Secret>, ConfigError> {
+    let wrong = |_| ConfigError(format!("{key} is not JSON with the members {members}"));
+    Some(text).filter(|text| !text.is_empty()).map(json::from_str).transpose().map_err(wrong)
 }
 
 /// The names of a comma-separated list.

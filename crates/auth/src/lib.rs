@@ -1,7 +1,7 @@
 //! Authentication and authorization of RocketMQ requests, in both generations: Auth 2.0 (users and acls) and ACL 1.0
 //! (`plain_acl.yml`). Pure except for its files: no sockets, no threads, and the time is an argument.
 //!
-//! - [`AuthConfig`]: the settings, and [`KEYS`], their names.
+//! - [`AuthConfig`]: the settings.
 //! - [`Auth`]: users, acls and decisions, and the operations of requests 3001 to 3010.
 //! - [`Signed`], [`Metadata`]: the verified parts of a remoting request and of a gRPC request.
 //! - [`Needed`], [`Resource`], [`Actions`]: the permissions that a request needs.
@@ -32,7 +32,7 @@ mod testing;
 
 pub use accounts::{LoadError, PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
 pub use auth::{Attempt, Auth, Deciding, Denied, Identity, Rule, Ruling, StartError};
-pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switch, Whitelist};
+pub use config::{AuthConfig, ConfigError, Request, Secret, Settings, Switch, Whitelist};
 pub use error::AuthError;
 pub use explain::Explanation;
 pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};

@@ -65,33 +65,39 @@ pub(crate) fn altered(
     Ok(attributes)
 }
 
+/// An attribute that may be changed at any time.
+pub(crate) const fn changeable(name: &'static str, values: Values) -> Attribute {
+    Attribute { name, changeable: true, values }
+}
+
+/// An attribute that keeps the value it was created with.
+pub(crate) const fn fixed(name: &'static str, values: Values) -> Attribute {
+    Attribute { name, changeable: false, values }
+}
+
 impl Attribute {
     fn check(&self, value: &str) -> Result<(), Refusal> {
-        let name = self.name;
-        match &self.values {
-            Values::Text => Ok(()),
-            Values::Flag if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => {
-                Ok(())
+        let (is_valid, fault, expected) = match &self.values {
+            Values::Text => return Ok(()),
+            Values::Flag => {
+                let is_valid = value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false");
+                (is_valid, "boolean attribute format is wrong.", "true or false".to_owned())
             }
-            Values::Flag => Err(Refusal::error(format!(
-                "boolean attribute format is wrong. {name} is {value}, expected true or false"
-            ))),
-            Values::OneOf(words) if words.contains(&value) => Ok(()),
             Values::OneOf(words) => {
-                let words = words.join(", ");
-                Err(Refusal::error(format!(
-                    "value is not in set: {name} is {value}, expected one of {words}"
-                )))
+                (words.contains(&value), "value is not in set:", format!("one of {}", words.join(", ")))
             }
-            Values::Numbers(range) if value.parse().is_ok_and(|number| range.contains(&number)) => Ok(()),
             Values::Numbers(range) => {
-                let (first, last) = (range.start(), range.end());
-                let expected = match *last {
-                    i64::MAX => format!("{first} or more"),
-                    last => format!("{first} to {last}"),
+                let expected = match *range.end() {
+                    i64::MAX => format!("{} or more", range.start()),
+                    last => format!("{} to {last}", range.start()),
                 };
-                Err(Refusal::error(format!("value is not in range: {name} is {value}, expected {expected}")))
+                let is_valid = value.parse().is_ok_and(|number| range.contains(&number));
+                (is_valid, "value is not in range:", expected)
             }
+        };
+        if is_valid {
+            return Ok(());
         }
+        Err(Refusal::error(format!("{fault} {} is {value}, expected {expected}", self.name)))
     }
 }

@@ -18,7 +18,6 @@ mod refused;
 mod replication;
 mod settings_page;
 mod space;
-mod table;
 mod timers;
 mod unknown;
 mod update;
@@ -27,11 +26,14 @@ mod value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use auth::AuthConfig;
 use client::Credentials;
 use net::TrustedProxies;
 use wire::body::format_key_values;
-use wire::settings::AFTER_RESTART;
+use wire::settings::{AFTER_RESTART, Exact, Milliseconds, Plain, Read};
+pub use wire::settings::{Effect, Finding};
 
 pub use acting_master::ActingMaster;
 pub use catalog::{Setting, Treatment, lint, setting, settings};
@@ -40,182 +42,193 @@ pub(crate) use live::{Live, TooManySets};
 pub use metrics::{Exporter, Metrics};
 pub(crate) use own_ip::own_ip;
 pub(crate) use pop::{Mode, PopSettings};
-pub use property::{Effect, Property, Source};
-pub use reading::{ConfigError, Finding};
+pub use property::Source;
+pub use reading::ConfigError;
 pub use replication::{Replication, Role};
 pub use settings_page::{page, settings_help};
-pub use table::PROPERTIES;
+use space::{
+    FLUSH_MODES, POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories,
+    show_hours, show_hours_ms, show_watermark, watermark,
+};
 pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
+use value::{
+    DAY_MS, INT_MAX, Must, address, host, name, optional_addresses, proxies, scan_units, show_optional,
+    show_scan_units, show_size, size, topic,
+};
 
-/// Bounds of a pull.
-#[derive(Clone, Debug)]
-pub struct Transfer {
-    /// `maxTransferCountOnMessageInMemory`.
-    pub count_max: i32,
-    /// `maxTransferBytesOnMessageInMemory`.
-    pub bytes_max: usize,
-    /// `maxTransferCountOnMessageInDisk`.
-    pub disk_count_max: i32,
-    /// `maxTransferBytesOnMessageInDisk`.
-    pub disk_bytes_max: usize,
-    /// `accessMessageInMemoryMaxRatio`: messages further behind the end of the log than this percentage of the memory count
-    /// as being on the disk.
-    pub memory_ratio: i64,
-    /// Memory of the machine in bytes.
-    pub memory_bytes: u64,
-    /// `maxFilterMessageSize` in queue units of 20 bytes: most units that a pull examines.
-    pub scan_units: i64,
-}
+/// A setting, as configuration files and requests name it.
+type Property = wire::settings::Property<Config>;
 
-/// Check-backs of undecided transactions.
-#[derive(Clone, Debug)]
-pub struct Transaction {
-    /// `transactionTimeOut`: the age in milliseconds from which on a half message is checked.
-    pub timeout_ms: i64,
-    /// `transactionCheckMax`: most check-backs for a half message.
-    pub check_max: i64,
-    /// `transactionCheckInterval`: milliseconds between two rounds of checks.
-    pub check_interval_ms: u64,
-    /// `rejectTransactionMessage`: transaction messages are refused.
-    pub rejects: bool,
-}
+/// All settings that have an effect here.
+static PROPERTIES: LazyLock<Vec<Property>> = LazyLock::new(Config::properties);
 
-/// Whether light queues are served, and how many. Both `enableLmq` and `enableMultiDispatch` must be on.
-#[derive(Clone, Debug)]
-pub struct LightQueues {
-    /// `enableLmq`.
-    pub lmq: bool,
-    /// `enableMultiDispatch`.
-    pub multi_dispatch: bool,
-    /// `enableLmqQuota`: whether `maxLmqConsumeQueueNum` applies.
-    pub quota: bool,
-    /// `maxLmqConsumeQueueNum`.
-    pub queues_max: usize,
-}
+/// Most bytes of a body that `maxMessageSize` may allow; the store takes bodies of that size.
+const MESSAGE_BYTES_MAX: usize = 128 << 20;
 
-/// Bounds of a query by key (request 12).
-#[derive(Clone, Debug)]
-pub struct Query {
-    /// `maxMsgsNumBatch`: most messages of an answer.
-    pub count_max: i32,
-    /// `defaultQueryMaxNum`: most messages of a query by unique key.
-    pub unique_max: i32,
-}
-
-/// The settings of a broker.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// `brokerClusterName`.
-    pub broker_cluster_name: String,
-    /// `brokerName`: common name of the master and the slaves of a group.
-    pub broker_name: String,
-    /// `brokerId`: 0 for masters.
-    pub broker_id: i64,
-    /// `brokerIP1`: address or host name that clients use.
-    pub broker_ip1: String,
-    /// `bindAddress`.
-    pub bind_address: IpAddr,
-    /// `proxyProtocolTrustedAddresses`: addresses whose PROXY preambles are trusted.
-    pub trusted_proxies: TrustedProxies,
-    /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
-    pub connection_bytes_max: usize,
-    /// `connectionsMax`, `connectionsPerAddressMax` and `tlsHandshakesPerSecondMax`: how many connections are accepted.
-    pub connection_limits: net::ConnectionLimits,
-    /// `listenPort`. 0 takes any free port.
-    pub listen_port: u16,
-    /// `namesrvAddr`: `host:port` separated by `;`.
-    pub namesrv_addr: Option<String>,
-    /// `autoCreateTopicEnable`: the first message to an unknown topic creates it.
-    pub auto_create_topic_enable: bool,
-    /// `autoCreateSubscriptionGroup`: the first use of an unknown group creates it.
-    pub auto_create_subscription_group: bool,
-    /// `defaultTopicQueueNums`: most queues of a topic created by its first message.
-    pub default_topic_queue_nums: i32,
-    /// `brokerPermission`: bits 4 read, 2 write.
-    pub broker_permission: i32,
-    /// `maxMessageSize`: largest body in bytes.
-    pub max_message_size: usize,
-    /// `regionId`: a property that every sent message gets.
-    pub region_id: String,
-    /// `traceOn`: whether clients may write message traces. Every sent message has a property with the value.
-    pub trace_on: bool,
-    /// `traceTopicEnable`: the topic message traces go to exists from the start.
-    pub trace_topic_enable: bool,
-    /// `msgTraceTopicName`: name of the topic for message traces.
-    pub trace_topic: String,
-    /// `storeReplyMessageEnable`: replies between applications are stored besides being passed on.
-    pub store_reply_message_enable: bool,
-    /// `longPollingEnable`: whether a pull without messages waits for the time that its client requests.
-    pub long_polling_enable: bool,
-    /// `shortPollingTimeMills`: milliseconds a pull waits without long polling.
-    pub short_polling_time_ms: i64,
-    /// `enablePropertyFilter`: consumers may filter by SQL92.
-    pub enable_property_filter: bool,
-    /// `litePullMessageEnable`: request 361 is served.
-    pub lite_pull_message_enable: bool,
-    /// `notifyConsumerIdsChangedEnable`: whether members of a group get a notice of its changes.
-    pub notify_consumer_ids_changed_enable: bool,
-    /// `useServerSideResetOffset`: the broker resets offsets itself instead of telling the consumers to.
-    pub server_side_reset: bool,
-    /// `flushConsumerOffsetInterval`: milliseconds between two writes of the consumer offsets.
-    pub flush_consumer_offset_interval_ms: u64,
-    /// `registerNameServerPeriod`: milliseconds between two registrations with name servers.
-    pub register_name_server_period_ms: u64,
-    /// Replication of the log between the brokers of a group.
-    pub replication: Replication,
-    /// `slaveReadEnable`: whether consumers far behind are directed to a slave, and a slave serves pulls.
-    pub slave_read_enable: bool,
-    /// `forceRegister`: name servers are also reminded of topics that did not change.
-    pub force_register: bool,
-    /// `enableSingleTopicRegister`: a changed topic is registered alone instead of with the whole table.
-    pub single_topic_register: bool,
-    /// `enableSplitRegistration`: a registration has at most `split_registration_size` topics.
-    pub split_registration: bool,
-    /// `splitRegistrationSize`.
-    pub split_registration_size: usize,
-    /// Whether and how many light queues are served.
-    pub light: LightQueues,
+wire::settings! {
     /// Bounds of a pull.
-    pub transfer: Transfer,
-    /// Delivery of timed messages.
-    pub timers: Timers,
-    /// Whether and how metrics are served.
-    pub metrics: Metrics,
-    /// Pop consumption.
-    pub pop: PopSettings,
-    /// Bounds of a query by key.
-    pub query: Query,
+    #[derive(Clone, Debug)]
+    pub struct Transfer {
+        "maxTransferCountOnMessageInMemory" Live count_max: i32 = 32, [1..=65_535], "most messages of one pull";
+        "maxTransferBytesOnMessageInMemory" Live bytes_max: usize = 262_144, [1..=128 << 20], "most bytes of one pull; the first message always fits";
+        "maxTransferCountOnMessageInDisk" Live disk_count_max: i32 = 8, [1..=65_535], "most messages of one pull far behind the end of the log without read-ahead";
+        "maxTransferBytesOnMessageInDisk" Live disk_bytes_max: usize = 65_536, [1..=128 << 20], "most bytes of a pull that reads from the disk; the first message always fits";
+        "accessMessageInMemoryMaxRatio" Live memory_ratio: i64 = 40, [0..=100], "percentage of the memory; messages further behind count as being on the disk";
+        "maxFilterMessageSize" Live scan_units: i64 = 800, [(scan_units, show_scan_units)], "bytes of a queue's index that one pull looks through, 20 per message";
+    }
+    fields {
+        /// Memory of the machine in bytes.
+        pub memory_bytes: u64 = 16 << 30;
+    }
+}
+
+wire::settings! {
     /// Check-backs of undecided transactions.
-    pub transaction: Transaction,
-    /// Retention settings, and the disk usage from which on sends are refused.
-    pub retention: store::RetentionSettings,
-    /// `cleanResourceInterval`: milliseconds between two rounds of retention.
-    pub clean_resource_interval_ms: i64,
-    /// `deleteCommitLogFilesInterval`: milliseconds between the removal of two commit log files.
-    pub delete_files_interval_ms: u64,
-    /// `replicasPerDiskPartition`: brokers that share the disk.
-    replicas_per_disk_partition: i32,
-    /// The settings of the store.
-    pub store: store::Config,
-    /// `messageDelayLevel` as the file gives it.
-    delay_levels: String,
-    /// The file that the settings come from and that changed settings are written to.
-    file: Option<PathBuf>,
-    has_store_path: bool,
-    /// The remark with which clients of other machines are refused; `None` to serve them.
-    pub(crate) refusal_of_others: Option<&'static str>,
-    has_commit_log_path: bool,
-    /// Authentication and authorization.
-    pub auth: auth::AuthConfig,
-    /// Settings without effect here, kept for answers that show the configuration.
-    others: BTreeMap<String, String>,
-    /// Values that a request has put into the file and that count after the next start, by name of the setting.
-    after_restart: BTreeMap<String, String>,
-    /// Sources of the settings that were given, by present name.
-    sources: BTreeMap<String, Source>,
-    /// The name server of this process, which stays when `namesrvAddr` changes.
-    pub own_name_server: Option<String>,
+    #[derive(Clone, Debug)]
+    pub struct Transaction {
+        "transactionTimeOut" Live timeout_ms: i64 = 6000, [0..=DAY_MS], "milliseconds before a producer is asked about a transaction it left undecided";
+        "transactionCheckMax" Live check_max: i64 = 15, [0..=i64::from(i32::MAX)], "times a producer is asked about a half message before it is given up";
+        "transactionCheckInterval" Live check_interval_ms: u64 = 30_000, [1..=DAY_MS], "milliseconds between looks at undecided transactions";
+        "rejectTransactionMessage" Live rejects: bool = false, "transaction messages are refused";
+    }
+}
+
+wire::settings! {
+    /// Whether light queues are served, and how many. Both `enableLmq` and `enableMultiDispatch` must be on.
+    #[derive(Clone, Debug)]
+    pub struct LightQueues {
+        "enableLmq" Restart lmq: bool = false, "light queues are served (%LMQ%...), with enableMultiDispatch";
+        "enableMultiDispatch" Restart multi_dispatch: bool = false, "messages may name further queues they belong to, with enableLmq";
+        "enableLmqQuota" Live quota: bool = false, "more light queues than maxLmqConsumeQueueNum are refused";
+        "maxLmqConsumeQueueNum" Live queues_max: usize = 20_000, [0..=i64::from(i32::MAX)], "most light queues with enableLmqQuota";
+    }
+}
+
+wire::settings! {
+    /// Bounds of a query by key (request 12).
+    #[derive(Clone, Debug)]
+    pub struct Query {
+        "maxMsgsNumBatch" Live count_max: i32 = 64, [1..=65_535], "most messages of an answer to a query by key";
+        "defaultQueryMaxNum" Live unique_max: i32 = 32, [1..=65_535], "most messages of an answer to a query by unique key";
+    }
+}
+
+wire::settings! {
+    /// The settings of a broker.
+    #[derive(Clone, Debug)]
+    pub struct Config {
+        "brokerClusterName" Restart broker_cluster_name: String = "DefaultCluster".to_owned(), [Read(name)], "cluster the broker belongs to";
+        "brokerName" Restart broker_name: String = "DEFAULT_BROKER".to_owned(), [Read(name)], "name of the broker; masters and slaves of one group have the same";
+        "brokerId" Restart broker_id: i64 = 0, [Exact(-1..=i64::MAX)], "0 for a master; a slave has a number above 0 of its own";
+        "brokerIP1" Restart broker_ip1: String = String::new(), [Read(host)], "address clients are told to use, or a name they can resolve";
+        "bindAddress" Restart bind_address: IpAddr = Ipv4Addr::UNSPECIFIED.into(), [Read(address)], "address to listen on; also for the name server of the same process";
+        "proxyProtocolTrustedAddresses" Restart trusted_proxies: TrustedProxies = TrustedProxies::default(), [Read(proxies)], "addresses and networks, separated by ;, whose PROXY preambles are believed; a connection of others that begins with one is closed";
+        "connectionBufferBytes" Restart connection_bytes_max: usize = 0, [(size, show_size)], "most bytes that all connections hold of unfinished requests and of answers not taken, such as 1g; 0 is a sixteenth of the memory, 512m at most";
+        "listenPort" Restart listen_port: u16 = 10911, [Exact(1..=65_535)], "port to listen on; the port two below is the second one";
+        "namesrvAddr" Live namesrv_addr: Option<String> = None, [(optional_addresses, show_optional)], "name servers, host:port separated by ;";
+        "registerNameServerPeriod" Live register_name_server_period_ms: u64 = 30_000, [1000..=DAY_MS], "milliseconds between registrations with the name servers; a minute at most";
+        "enablePropertyFilter" Live enable_property_filter: bool = false, "consumers may filter by SQL92";
+        "forceRegister" Live force_register: bool = true, "name servers are told again of 5000 topics every period, so that one they lost comes back";
+        "enableSingleTopicRegister" Live single_topic_register: bool = false, "name servers are told of a changed topic alone, and of the whole table with the next period";
+        "enableSplitRegistration" Live split_registration: bool = false, "registrations have at most splitRegistrationSize topics instead of 5000";
+        "splitRegistrationSize" Live split_registration_size: usize = 800, [2..=50_000], "topics in one registration with enableSplitRegistration";
+        "maxMessageSize" Live max_message_size: usize = 4 << 20, [1..=MESSAGE_BYTES_MAX as i64], "largest message body in bytes";
+        "brokerPermission" Live broker_permission: i32 = 6, [Exact(0..=7)], "4 clients may read, 2 they may write, 6 both";
+        "regionId" Restart region_id: String = "DefaultRegion".to_owned(), "region written into messages";
+        "traceOn" Restart trace_on: bool = true, "clients may write message traces";
+        "traceTopicEnable" Restart trace_topic_enable: bool = false, "the topic of message traces exists from the start";
+        "msgTraceTopicName" Restart trace_topic: String = crate::names::TRACE_TOPIC.to_owned(), [Read(topic)], "topic of message traces that traceTopicEnable makes";
+        "storeReplyMessageEnable" Live store_reply_message_enable: bool = true, "replies between applications are stored, not only passed on";
+        "autoCreateTopicEnable" Live auto_create_topic_enable: bool = true, "the first message to an unknown topic creates it";
+        "defaultTopicQueueNums" Live default_topic_queue_nums: i32 = 8, [1..=65_535], "most queues of a topic created by its first message; a start keeps those that TBW102 has in the store";
+        "autoCreateSubscriptionGroup" Live auto_create_subscription_group: bool = true, "the first heartbeat, pull or pop of an unknown group creates it";
+        "longPollingEnable" Live long_polling_enable: bool = true, "pulls of empty queues wait as long as the client says";
+        "shortPollingTimeMills" Live short_polling_time_ms: i64 = 1000, [1..=DAY_MS], "milliseconds a pull that found nothing waits without longPollingEnable, or when its client names no time";
+        "litePullMessageEnable" Live lite_pull_message_enable: bool = true, "lite pull consumers are served";
+        "notifyConsumerIdsChangedEnable" Live notify_consumer_ids_changed_enable: bool = true, "members of a group are told when it changes";
+        "useServerSideResetOffset" Live server_side_reset: bool = true, "offsets are reset at the broker; false tells connected consumers to do it";
+        "flushConsumerOffsetInterval" Live flush_consumer_offset_interval_ms: u64 = 5000, [1..=DAY_MS], "milliseconds between writes of consumer offsets";
+        "slaveReadEnable" Live slave_read_enable: bool = false, "consumers far behind are told to read from the broker their group names";
+        "cleanResourceInterval" Live clean_resource_interval_ms: i64 = 10_000, [100..=DAY_MS], "milliseconds between two looks for files to delete";
+        "deleteCommitLogFilesInterval" Live delete_files_interval_ms: u64 = 100, [0..=DAY_MS], "milliseconds between giving back the space of two deleted files";
+        "replicasPerDiskPartition" Restart replicas_per_disk_partition: i32 = 1, [Read(only_broker)], "brokers that share the disk; 1 here";
+    }
+    parts {
+        /// Replication of the log between the brokers of a group.
+        replication: Replication;
+        /// Whether and how many light queues are served.
+        light: LightQueues;
+        /// Bounds of a pull.
+        transfer: Transfer;
+        /// Delivery of timed messages.
+        timers: Timers;
+        /// Whether and how metrics are served.
+        metrics: Metrics;
+        /// Pop consumption.
+        pop: PopSettings;
+        /// Bounds of a query by key.
+        query: Query;
+        /// Check-backs of undecided transactions.
+        transaction: Transaction;
+        /// Authentication and authorization.
+        auth: AuthConfig;
+    }
+    paths {
+        "connectionsMax" Restart [connection_limits.total], [1..=i64::from(u32::MAX)], "most connections that are accepted by the process; further ones are closed at once";
+        "connectionsPerAddressMax" Restart [connection_limits.per_address], [1..=i64::from(u32::MAX)], "most connections that are accepted from one address, in IPv6 from a network of 64 bits; proxies of proxyProtocolTrustedAddresses are left out";
+        "tlsHandshakesPerSecondMax" Restart [connection_limits.handshakes_per_second], [1..=i64::from(u32::MAX)], "TLS handshakes that may begin in a second, a quarter of them from one address; further ones wait up to two seconds, then their connections are closed";
+        "messageIndexEnable" Restart [store.key_index], "messages are found by their keys";
+        "maxHashSlotNum" Restart [store.index_slots], [1..=500_000_000], "slots of a key index file; files of other sizes are made anew from the log";
+        "maxIndexNum" Restart [store.index_items], [2..=INT_MAX], "places for keys in a key index file; files of other sizes are made anew from the log";
+        "mappedFileSizeCommitLog" Restart [store.segment_bytes], [4096..=1 << 31], "bytes of a commit log file of a new store; the files of an existing store keep their size";
+        "mappedFileSizeConsumeQueue" Restart [store.queue_file_bytes], [20..=1 << 31], "bytes of a queue file of a new store; the files of an existing store keep their size";
+        "mapperFileSizeBatchConsumeQueue" Restart [store.batch_file_bytes], [46..=1 << 31], "bytes of a file of a queue of batches of a new store; the files of an existing store keep their size";
+        "flushDiskType" Live [store.flush], [Must(FLUSH_MODES)], "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after";
+        "flushIntervalCommitLog" Restart [store.flush_interval], [Milliseconds(1..=DAY_MS)], "milliseconds a message stays off the disk at most, with ASYNC_FLUSH";
+        "syncFlushTimeout" Restart [store.flush_timeout], [Milliseconds(1..=DAY_MS)], "milliseconds a sender waits for the disk, with SYNC_FLUSH";
+        "flushIntervalConsumeQueue" Restart [store.checkpoint_interval], [Milliseconds(1..=DAY_MS)], "milliseconds between checkpoints, to which a restart goes back";
+        "fileReservedTime" Live [retention.reserved_ms], [(hours_ms, show_hours_ms)], "hours a commit log file is kept after it was written last";
+        "deleteWhen" Live [retention.delete_hours], [(hours, show_hours)], "local hours at which files older than fileReservedTime are deleted, such as 04 or 02;14";
+        "diskMaxUsedSpaceRatio" Live [retention.expire_at], [(|text: &str| watermark(text, 10, 95), show_watermark)], "percent in use, or free bytes such as 50g, from which expired files are deleted at any hour";
+        "diskSpaceCleanForciblyRatio" Live [retention.clean_at], [(|text: &str| watermark(text, 30, 85), show_watermark)], "percent in use, or free bytes, from which the oldest files are deleted at any age";
+        "diskSpaceWarningLevelRatio" Live [retention.refuse_at], [(|text: &str| watermark(text, 35, 90), show_watermark)], "percent in use, or free bytes, from which sends are refused";
+        "cleanFileForciblyEnable" Live [retention.cleans_forcibly], "files are deleted before their time when the disk gets full";
+        "deleteFileBatchMax" Live [retention.batch_max], [1..=65_535], "most commit log files deleted in one round";
+        "commitLogRetentionBytes" Live [retention.log_bytes_max], [(bytes, show_bytes)], "most bytes the commit log holds, such as 500g; 0 for no limit";
+        "unconsumedDataPolicy" Live [retention.unconsumed], [Must(POLICIES)], "old messages a group has not consumed: PROTECT until the disk gets full, DROP, or REJECT sends instead";
+        "readOnlyCommitLogStorePaths" Restart [store.commit_log_read_only], [(directories, |paths: &Vec<PathBuf>| show_directories(paths))], "further directories of the commit log, separated by commas, that get no new files";
+        "enabledAppendPropCRC" Restart [store.crc_property], [Must(Plain)], "messages get a checksum of their whole record";
+    }
+    fields {
+        /// Retention settings, and the disk usage from which on sends are refused.
+        pub retention: store::RetentionSettings = store::RetentionSettings::default();
+        /// `connectionsMax`, `connectionsPerAddressMax` and `tlsHandshakesPerSecondMax`: how many connections are accepted.
+        pub connection_limits: net::ConnectionLimits = net::ConnectionLimits::default();
+        /// The settings of the store.
+        pub store: store::Config = store::Config {
+            key_index: true,
+            record_bytes_max: MESSAGE_BYTES_MAX + 65_536,
+            ..store::Config::new("./data")
+        };
+        /// `messageDelayLevel` as the file gives it.
+        delay_levels: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned();
+        /// The file that the settings come from and that changed settings are written to.
+        file: Option<PathBuf> = None;
+        has_store_path: bool = false;
+        has_commit_log_path: bool = false;
+        /// The remark with which clients of other machines are refused; `None` to serve them.
+        pub(crate) refusal_of_others: Option<&'static str> = None;
+        /// Settings without effect here, kept for answers that show the configuration.
+        others: BTreeMap<String, String> = BTreeMap::new();
+        /// Values that a request has put into the file and that count after the next start, by name of the setting.
+        after_restart: BTreeMap<String, String> = BTreeMap::new();
+        /// Sources of the settings that were given, by present name.
+        sources: BTreeMap<String, Source> = BTreeMap::new();
+        /// The name server of this process, which stays when `namesrvAddr` changes.
+        pub own_name_server: Option<String> = None;
+    }
+    also { property::others() }
 }
 
 impl Config {
@@ -233,82 +246,11 @@ impl Config {
 
     /// RocketMQ's defaults, for a machine of this name and address.
     pub fn new(host_name: &str, ip: IpAddr) -> Self {
-        let broker_name = if host_name.is_empty() { "DEFAULT_BROKER" } else { host_name };
-        Self {
-            broker_cluster_name: "DefaultCluster".to_owned(),
-            broker_name: broker_name.to_owned(),
-            broker_id: 0,
-            broker_ip1: ip.to_string(),
-            bind_address: Ipv4Addr::UNSPECIFIED.into(),
-            trusted_proxies: TrustedProxies::default(),
-            connection_bytes_max: 0,
-            connection_limits: net::ConnectionLimits::default(),
-            listen_port: 10911,
-            namesrv_addr: None,
-            auto_create_topic_enable: true,
-            auto_create_subscription_group: true,
-            default_topic_queue_nums: 8,
-            broker_permission: 6,
-            max_message_size: 4 << 20,
-            region_id: "DefaultRegion".to_owned(),
-            trace_on: true,
-            trace_topic_enable: false,
-            trace_topic: crate::names::TRACE_TOPIC.to_owned(),
-            store_reply_message_enable: true,
-            long_polling_enable: true,
-            short_polling_time_ms: 1000,
-            enable_property_filter: false,
-            lite_pull_message_enable: true,
-            notify_consumer_ids_changed_enable: true,
-            server_side_reset: true,
-            flush_consumer_offset_interval_ms: 5000,
-            register_name_server_period_ms: 30_000,
-            force_register: true,
-            single_topic_register: false,
-            split_registration: false,
-            split_registration_size: 800,
-            light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },
-            replication: Replication::default(),
-            slave_read_enable: false,
-            transfer: Transfer {
-                count_max: 32,
-                bytes_max: 262_144,
-                disk_count_max: 8,
-                disk_bytes_max: 65_536,
-                memory_ratio: 40,
-                memory_bytes: 16 << 30,
-                scan_units: 800,
-            },
-            timers: Timers::default(),
-            metrics: Metrics::default(),
-            pop: PopSettings::default(),
-            query: Query { count_max: 64, unique_max: 32 },
-            transaction: Transaction {
-                timeout_ms: 6000,
-                check_max: 15,
-                check_interval_ms: 30_000,
-                rejects: false,
-            },
-            retention: store::RetentionSettings::default(),
-            clean_resource_interval_ms: 10_000,
-            delete_files_interval_ms: 100,
-            replicas_per_disk_partition: 1,
-            store: store::Config {
-                key_index: true,
-                record_bytes_max: property::MESSAGE_BYTES_MAX + 65_536,
-                ..store::Config::new("./data")
-            },
-            delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
-            auth: auth::AuthConfig::default(),
-            file: None,
-            has_store_path: false,
-            refusal_of_others: None,
-            has_commit_log_path: false,
-            others: BTreeMap::new(),
-            after_restart: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            own_name_server: None,
+        let mut config = Self { broker_ip1: ip.to_string(), ..Self::default() };
+        if !host_name.is_empty() {
+            host_name.clone_into(&mut config.broker_name);
         }
+        config
     }
 
     /// The defaults of this machine, changed by a properties text.

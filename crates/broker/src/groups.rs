@@ -8,13 +8,14 @@ pub(crate) mod attributes;
 mod change;
 mod handlers;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
 use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 
 use crate::change::GroupChange;
+use crate::change_log::ChangeLog;
 use crate::names::is_light;
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
@@ -23,9 +24,6 @@ pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found,
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;
-
-/// Number of changes stored for slaves. A slave that is further behind gets the whole table.
-const CHANGES_KEPT: usize = 4096;
 
 /// Most groups of a broker. Further groups are refused.
 const GROUPS_MAX: usize = 500_000;
@@ -53,8 +51,8 @@ struct Lookup {
     forbidden: Forbidden,
     /// Members of the file that this version does not know; they are written back.
     extra: Extra,
-    /// The last changes: the generation that each led to, and the name of the group.
-    changes: VecDeque<(u64, String)>,
+    /// The last changes, for slaves.
+    changes: ChangeLog,
 }
 
 impl Lookup {
@@ -90,7 +88,7 @@ impl Groups {
                 groups,
                 forbidden: table.forbidden_table,
                 extra: table.extra,
-                changes: VecDeque::new(),
+                changes: ChangeLog::default(),
             }),
             writing: Mutex::default(),
             generation: watch::Sender::new(1),
@@ -122,13 +120,7 @@ impl Groups {
     /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let lookup = self.lookup();
-        let first = lookup.changes.front().map_or(u64::MAX, |(first, _)| *first);
-        if generation != self.generation() && generation + 1 < first {
-            return (lookup.version, None);
-        }
-        let changed = lookup.changes.iter().filter(|(changed, _)| *changed > generation);
-        let names: BTreeSet<&String> = changed.map(|(_, name)| name).collect();
-        (lookup.version, Some(names.into_iter().cloned().collect()))
+        (lookup.version, lookup.changes.after(generation, self.generation()))
     }
 
     /// The topics that operators closed for groups.

@@ -10,6 +10,7 @@ mod attributes;
 mod broker;
 mod caller;
 mod change;
+mod change_log;
 mod client_calls;
 mod client_link;
 mod client_relay;
@@ -76,8 +77,8 @@ mod unconsumed;
 
 pub use config::{
     ActingMaster, Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics,
-    PROPERTIES, Property, Replication, Role, Setting, Source, Timers, Transfer, Treatment, lint, page,
-    setting, settings, settings_help,
+    Replication, Role, Setting, Source, Timers, Transfer, Treatment, lint, page, setting, settings,
+    settings_help,
 };
 pub use refusal::{FAQ, Refusal};
 pub use remoting::{Named, needs_of_code};

@@ -123,3 +123,10 @@ pub(crate) enum PutError {
     #[error("{0}")]
     Topic(#[from] Refusal),
 }
+
+/// Refuses the lists of changes that were to be written together, except lists that are refused already.
+pub(crate) fn refuse_all(outcomes: &mut [Result<(), Refusal>], refusal: &Refusal) {
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_ok()) {
+        *outcome = Err(refusal.clone());
+    }
+}

@@ -126,7 +126,7 @@ async fn run(parts: Arc<GroupParts>, workers: Workers, name_server: String) {
 /// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let Link { parts, peer, .. } = link;
-    let mut changes = parts.tables.topics.watch();
+    let mut changes = parts.tables.topics.changes();
     let mut roles = parts.replication.role.changes();
     let mut masters = parts.replication.replicas.master();
     let mut name_servers = parts.replication.registration_acks.name_servers();

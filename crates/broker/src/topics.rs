@@ -5,8 +5,8 @@ mod change;
 mod sent;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -18,6 +18,7 @@ use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 
 use crate::change::Change;
+use crate::change_log::ChangeLog;
 use crate::long_polling::{SuspendedPulls, Waiters};
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
@@ -194,29 +195,11 @@ impl Topic {
 /// Topics that are read while the table is locked.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
 
-/// Number of changes kept for incremental registration. A name server that is further behind gets the whole table.
-const CHANGES_KEPT: usize = 4096;
-
 struct Book {
     version: DataVersion,
     generation: u64,
-    /// The last changes: the generation that each led to, and the name of the topic.
-    changes: VecDeque<(u64, String)>,
-}
-
-impl Book {
-    /// The sorted names of the topics that changed after `generation`; `None` when so many changes are no longer kept.
-    fn changed_after(&self, generation: u64) -> Option<Vec<String>> {
-        let first = self.changes.front().map_or(u64::MAX, |(first, _)| *first);
-        if generation != self.generation && generation + 1 < first {
-            return None;
-        }
-        let changed = self.changes.iter().filter(|(changed, _)| *changed > generation);
-        let mut names: Vec<String> = changed.map(|(_, name)| name.clone()).collect();
-        names.sort_unstable();
-        names.dedup();
-        Some(names)
-    }
+    /// The last changes, for incremental registration.
+    changes: ChangeLog,
 }
 
 /// The table of topics. Every change is on disk before it is visible.
@@ -263,7 +246,7 @@ impl Topics {
             source,
             table: RwLock::new(configs.into_iter().map(topic).collect()),
             writing: Mutex::new(extra),
-            book: Mutex::new(Book { version, generation: 1, changes: VecDeque::new() }),
+            book: Mutex::new(Book { version, generation: 1, changes: ChangeLog::default() }),
             generation: AtomicU64::new(1),
             changed: watch::Sender::new(1),
         })
@@ -352,7 +335,7 @@ impl Topics {
     /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
     pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
         let book = self.book();
-        let names = book.changed_after(generation)?;
+        let names = book.changes.after(generation, book.generation)?;
         Some((book.version, names.iter().filter_map(|name| self.find(name)).collect()))
     }
 
@@ -360,7 +343,7 @@ impl Topics {
     /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let book = self.book();
-        (book.version, book.changed_after(generation))
+        (book.version, book.changes.after(generation, book.generation))
     }
 
     /// Gives the table a new version, so that it is registered as a whole with all name servers again.
@@ -373,11 +356,6 @@ impl Topics {
         book.changes.clear();
         book.generation += 1;
         self.show(book.generation);
-    }
-
-    /// A receiver of new generations of the table.
-    pub fn watch(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
     }
 
     fn show(&self, generation: u64) {

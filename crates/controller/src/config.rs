@@ -3,48 +3,48 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use replica::roster::LeaderConfig;
-use wire::body::{format_key_values, parse_key_values};
-use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
+use wire::settings::{self, Effect, FileSettings};
 
-/// Configuration of the controller.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    /// Address to listen on; the port is that of this controller among its peers.
-    pub bind_address: String,
-    /// The remark with which clients of other machines are refused; `None` to serve other machines.
-    pub refusal_of_others: Option<&'static str>,
-    /// Port to listen on instead; 0 takes any free one. For a controller without peers.
-    pub listen_port: Option<u16>,
-    /// Name of the group of controllers.
-    pub group: String,
-    /// The controllers of the group: `n0-host:port;...`.
-    pub peers: String,
-    /// Id of this controller in the list of peers.
-    pub self_id: String,
-    /// Directory of the consensus journal.
-    pub store_path: PathBuf,
-    /// File to which changed settings are written.
-    pub config_store_path: PathBuf,
-    /// Keys that no request may change, separated by `;`.
-    pub config_black_list: String,
-    /// Home directory of the installation; only reported.
-    pub rocketmq_home: String,
-    /// Whether a broker outside the in-sync set may be elected when no member is alive. It loses messages.
-    pub enable_elect_unclean_master: bool,
-    /// Whether brokers get a notice of elections at once.
-    pub notify_broker_role_changed: bool,
-    /// Interval in ms at which broker sets without a living master are searched.
-    pub scan_inactive_master_interval: u64,
-    /// Settings of Java's controller without effect here.
-    inert: BTreeMap<&'static str, String>,
-    /// Keys that this version does not know, kept to be reported with the configuration.
-    pub unknown: BTreeMap<String, String>,
+/// A setting, as configuration files and requests name it.
+type Property = settings::Property<Config>;
+
+/// All settings of `controller.conf`.
+static PROPERTIES: LazyLock<Vec<Property>> = LazyLock::new(Config::properties);
+
+wire::settings! {
+    /// Configuration of the controller.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Config {
+        "bindAddress" Restart bind_address: String = "0.0.0.0".to_owned(), "address to listen on; the port is that of this controller among its peers";
+        "controllerDLegerGroup" Restart group: String = String::new(), "name of the group of controllers";
+        "controllerDLegerPeers" Restart peers: String = String::new(), "the controllers of the group, as n0-host:port;n1-host:port;n2-host:port";
+        "controllerDLegerSelfId" Restart self_id: String = String::new(), "id of this controller in the list of peers";
+        "controllerStorePath" Restart store_path: PathBuf = PathBuf::new(), "directory of the consensus journal";
+        "configStorePath" Restart config_store_path: PathBuf = PathBuf::new(), "file that changed settings are written to";
+        "configBlackList" Restart config_black_list: String = "configBlackList;configStorePath".to_owned(), "keys that no request may change, separated by ;";
+        "rocketmqHome" None rocketmq_home: String = String::new(), "home directory of the installation; only reported";
+        "enableElectUncleanMaster" Live enable_elect_unclean_master: bool = false, "elect a broker outside the in-sync set when no member is alive; loses messages";
+        "notifyBrokerRoleChanged" Live notify_broker_role_changed: bool = true, "notify brokers of elections at once";
+        "scanInactiveMasterInterval" Live scan_inactive_master_interval: u64 = 5000, "interval in milliseconds at which broker sets without a living master are searched";
+    }
+    fields {
+        /// The remark with which clients of other machines are refused; `None` to serve other machines.
+        pub refusal_of_others: Option<&'static str> = None;
+        /// Port to listen on instead; 0 takes any free one. For a controller without peers.
+        pub listen_port: Option<u16> = None;
+        /// Settings of Java's controller without effect here.
+        inert: BTreeMap<&'static str, String> = INERT.map(|(key, value)| (key, value.to_owned())).into();
+        /// Keys that this version does not know, kept to be reported with the configuration.
+        pub unknown: BTreeMap<String, String> = BTreeMap::new();
+    }
+    also { INERT.map(|(key, _)| inert(key)) }
 }
 
 /// Settings of Java's controller without effect here, with Java's defaults: its threads, its raft libraries and its metrics.
-const INERT: &[(&str, &str)] = &[
+const INERT: [(&str, &str); 19] = [
     ("controllerType", "DLedger"),
     ("scanNotActiveBrokerInterval", "5000"),
     ("controllerThreadPoolNums", "16"),
@@ -66,6 +66,19 @@ const INERT: &[(&str, &str)] = &[
     ("listenPort", "9876"),
 ];
 
+/// Settings without effect that an operator would rely on. A value other than the default gets a warning.
+const MISSED: [&str; 4] = ["controllerType", "isProcessReadEvent", "processReadEvent", "metricsExporterType"];
+
+/// A setting of Java's controller without effect here.
+fn inert(key: &'static str) -> Property {
+    let effect = if MISSED.contains(&key) { Effect::Unsupported } else { Effect::None };
+    let set = move |config: &mut Config, value: &str| {
+        config.inert.insert(key, value.to_owned());
+        Ok(())
+    };
+    Property::new((key, ""), effect, move |config: &Config| config.inert[key].clone(), set)
+}
+
 /// Keys that are locked even without `configBlackList`.
 const LOCKED: [&str; 5] =
     ["bindAddress", "configBlackList", "configStorePath", "rocketmqHome", "controllerStorePath"];
@@ -80,89 +93,41 @@ const SHARED: [&str; 6] = [
     "scanNotActiveBrokerInterval",
 ];
 
+impl FileSettings for Config {
+    fn table() -> &'static [Property] {
+        &PROPERTIES
+    }
+
+    fn unknown(&self) -> &BTreeMap<String, String> {
+        &self.unknown
+    }
+
+    fn unknown_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.unknown
+    }
+}
+
 impl Config {
     /// Default configuration; `home` is the directory of the controller's files (RocketMQ: the user's home directory).
     #[must_use]
     pub fn new(home: &Path) -> Self {
         Self {
-            bind_address: "0.0.0.0".to_owned(),
-            refusal_of_others: None,
-            listen_port: None,
-            group: String::new(),
-            peers: String::new(),
-            self_id: String::new(),
             store_path: home.join("controller"),
             config_store_path: home.join("controller/controller.properties"),
-            config_black_list: "configBlackList;configStorePath".to_owned(),
-            rocketmq_home: String::new(),
-            enable_elect_unclean_master: false,
-            notify_broker_role_changed: true,
-            scan_inactive_master_interval: 5000,
-            inert: INERT.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
-            unknown: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
     /// Whether `controller.conf` has a setting with this name.
     #[must_use]
     pub fn knows(key: &str) -> bool {
-        property(key).is_some() || INERT.iter().any(|(name, _)| *name == key)
+        Self::property(key).is_some()
     }
 
     /// Whether a setting with this name is the controller's alone, so that no other role of the process knows it.
     #[must_use]
     pub fn owns(key: &str) -> bool {
         Self::knows(key) && !SHARED.contains(&key) && !key.starts_with("metric")
-    }
-
-    /// Reads the text of a properties file over these settings, and returns warnings about keys and values without effect.
-    ///
-    /// # Errors
-    /// [`FileError`] when the text is malformed or a value does not have the type of its setting.
-    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, FileError> {
-        let mut warnings = Vec::new();
-        for (key, value) in parse_key_values(text)? {
-            if let Some(property) = property(&key) {
-                warnings.extend(property.read(self, &value)?);
-                continue;
-            }
-            match self.set(&key, &value) {
-                Ok(true) if is_refused(&key, value.trim()) => {
-                    warnings.push(Warning::Unsupported(key, value));
-                }
-                Ok(true) => {}
-                Ok(false) => {
-                    self.unknown.insert(key.clone(), value);
-                    warnings.push(Warning::Unknown(key));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(warnings)
-    }
-
-    /// Changes one setting, or an unknown key that was kept; returns false for any other key.
-    ///
-    /// # Errors
-    /// [`ConfigError`] when the value does not have the setting's type.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ConfigError> {
-        if let Some(kept) = self.unknown.get_mut(key) {
-            value.clone_into(kept);
-            return Ok(true);
-        }
-        if let Some(inert) = self.inert.get_mut(key) {
-            value.trim().clone_into(inert);
-            return Ok(true);
-        }
-        property(key).map_or(Ok(false), |property| property.change(self, value).map(|()| true))
-    }
-
-    /// All keys and values in the format of a properties file.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
-        let inert = self.inert.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-        format_key_values(&self.unknown.clone().into_iter().chain(inert).chain(known).collect())
     }
 
     /// Whether no request may change this key (`Configuration.blackList` and `ControllerConfig.configBlackList`).
@@ -180,46 +145,6 @@ impl Config {
             notifies: self.notify_broker_role_changed,
         }
     }
-}
-
-/// Whether this value of a setting without effect is refused, because an operator would rely on it.
-fn is_refused(key: &str, value: &str) -> bool {
-    matches!(key, "controllerType" | "isProcessReadEvent" | "processReadEvent" | "metricsExporterType")
-        && INERT.iter().any(|(name, default)| *name == key && *default != value)
-}
-
-/// A setting, as configuration files and requests name it.
-pub type Property = settings::Property<Config>;
-
-fn property(key: &str) -> Option<&'static Property> {
-    PROPERTIES.iter().find(|property| property.name == key)
-}
-
-macro_rules! properties {
-    ($($name:literal, $effect:ident, $field:ident, $doc:literal;)*) => {
-        /// All settings of `controller.conf` that have an effect.
-        pub const PROPERTIES: &[Property] = &[$(Property {
-            name: $name,
-            doc: $doc,
-            effect: Effect::$effect,
-            get: |config| config.$field.show(),
-            set: |config, text| Setting::parse(text).map(|value| config.$field = value),
-        }),*];
-    };
-}
-
-properties! {
-    "bindAddress", Restart, bind_address, "address to listen on";
-    "controllerDLegerGroup", Restart, group, "name of the group of controllers";
-    "controllerDLegerPeers", Restart, peers, "the controllers of the group, as n0-host:port;n1-host:port;n2-host:port";
-    "controllerDLegerSelfId", Restart, self_id, "which of them this one is";
-    "controllerStorePath", Restart, store_path, "directory of what the controllers agreed upon";
-    "configStorePath", Restart, config_store_path, "file that changed settings are written to";
-    "configBlackList", Restart, config_black_list, "keys that no request may change, separated by ;";
-    "rocketmqHome", None, rocketmq_home, "home directory of the installation";
-    "enableElectUncleanMaster", Live, enable_elect_unclean_master, "elect a broker outside the in-sync set when no member is alive; loses messages";
-    "notifyBrokerRoleChanged", Live, notify_broker_role_changed, "tell brokers of elections at once";
-    "scanInactiveMasterInterval", Live, scan_inactive_master_interval, "milliseconds between looks for broker sets without a living master";
 }
 
 #[cfg(test)]
@@ -251,7 +176,7 @@ mod tests {
             [
                 "setting controllerType=jRaft has no effect here",
                 "unknown setting nobody: it has no effect",
-                "setting scanInactiveMasterInterval is ``, expected a number of 0 or more; the default stays",
+                "setting scanInactiveMasterInterval is \"\", expected a number of 0 or more; it counts as 5000",
             ]
         );
         let error = config.read(b"scanInactiveMasterInterval=x\n").unwrap_err();

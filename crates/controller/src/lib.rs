@@ -1,7 +1,7 @@
 //! The controller: elects the masters of broker sets and keeps their in-sync sets, in a group of controllers that agree by
 //! consensus (`ControllerManager`, `DLedgerController`).
 //!
-//! - [`Config`]: its configuration, and [`PROPERTIES`], the table of property names in `controller.conf`.
+//! - [`Config`]: its configuration, with the table of property names in `controller.conf`.
 //! - [`Machine`]: table, elections and consensus as one pure state machine.
 //! - [`Journal`]: what has to survive a crash, on a disk.
 //! - [`Controller`]: the server around all of these.
@@ -23,7 +23,7 @@ mod requests;
 mod server;
 mod service;
 
-pub use config::{Config, PROPERTIES, Property};
+pub use config::Config;
 pub use group::{Group, GroupError};
 pub use journal::{Journal, JournalError};
 pub use machine::{Action, Event, Machine, MachineError};

@@ -14,6 +14,7 @@ use replica::roster::{ConnectionId, Heartbeat, LeaderConfig, Request};
 use wire::body::{parse_key_values, rewrite_key_values};
 use wire::codes::response;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::settings::FileSettings as _;
 
 use crate::Config;
 use crate::group::Group;

@@ -6,6 +6,29 @@
     reason = "fields and variants have the names of the protocol, whose definition describes them"
 )]
 
+/// Declares messages: each field with its attribute of `prost`.
+macro_rules! messages {
+    ($($(#[$meta:meta])* pub struct $Message:ident { $(#[$($kind:tt)*] $field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        pub struct $Message {
+            $(#[prost($($kind)*)] pub $field: $type,)*
+        }
+    )*};
+}
+
+/// Declares enumerations: each value with its number.
+macro_rules! enumerations {
+    ($($(#[$meta:meta])* pub enum $Enumeration:ident { $($Value:ident = $number:literal,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+        #[repr(i32)]
+        pub enum $Enumeration {
+            $($Value = $number,)*
+        }
+    )*};
+}
+
 mod code;
 mod definition;
 mod enums;

@@ -1,6 +1,6 @@
 //! The name server: knows all brokers, and the queues of all topics on them.
 //!
-//! - [`Config`]: its configuration, and [`PROPERTIES`], the table of property names in `namesrv.conf`.
+//! - [`Config`]: its configuration, with the table of property names in `namesrv.conf`.
 //! - [`SharedRoutes`]: the route tables ([`Routes`]), changed by plain synchronous functions with the time as argument.
 //! - [`KvStore`]: the key-value settings, the only data on disk.
 //! - [`RequestHandler`]: the request handler, which answers one request from the tables.
@@ -19,7 +19,7 @@ mod server;
 #[expect(clippy::disallowed_methods, reason = "a shell: its thread and its clock")]
 mod writer;
 
-pub use config::{Config, PROPERTIES, Property};
+pub use config::Config;
 pub use kv::{KvChange, KvError, KvStore};
 pub use request_handler::RequestHandler;
 pub use routes::{

@@ -1,157 +1,80 @@
 //! Settings of the gRPC side, with the names and defaults of `rmq-proxy.json` (`ProxyConfig`).
 
 use std::fmt::{Display, Write as _};
+use std::sync::LazyLock;
 
 use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
-use wire::settings::{exact_switch, switch};
+use wire::settings::{Fault, Property, Read, exact_switch};
 
-/// Setting in the documentation.
-struct Setting {
-    name: &'static str,
-    default: String,
-    doc: &'static str,
-}
+/// The table of all settings.
+static PROPERTIES: LazyLock<Vec<Property<Config>>> = LazyLock::new(Config::properties);
 
-/// A value of a setting.
-trait Read: Sized + Display {
-    /// Reads a value, or a text with a value. `None` if it does not fit.
-    fn read(value: &Value) -> Option<Self>;
-}
-
-macro_rules! numbers {
-    ($($number:ty),*) => {
-        $(impl Read for $number {
-            fn read(value: &Value) -> Option<Self> {
-                match value {
-                    Value::String(text) => text.trim().parse().ok(),
-                    value => value.as_i64().and_then(|number| number.try_into().ok()),
-                }
-            }
-        })*
-    };
-}
-
-numbers!(u16, u32, i32, i64, usize);
-
-impl Read for bool {
-    fn read(value: &Value) -> Option<Self> {
-        match value {
-            Value::String(text) => switch(text.trim()),
-            value => value.as_bool(),
-        }
+wire::settings! {
+    /// Settings of the gRPC side. Times are in milliseconds unless a name says otherwise, sizes in bytes.
+    #[derive(Clone, Debug)]
+    pub struct Config {
+        "grpcServerPort" Restart port: u16 = 8081, "port of gRPC; `--grpc-port` stands above it";
+        "remotingListenPort" Restart remoting_port: i32 = -1, "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; a proxy without a broker passes their requests to the brokers that they name; RocketMQ: 8080";
+        "remotingAccessAddr" Restart advertised_host: String = String::new(), "host that routes on the port of remoting clients name; empty for the address that the client connected to";
+        "grpcMaxInboundMessageSize" Restart request_bytes_max: usize = 136_314_880, "largest request in bytes";
+        "grpcMaxConcurrentCallsPerConnection" Restart connection_calls_max: u32 = 4096, "most calls of one connection at the same time; RocketMQ does not bound them";
+        "grpcClientIdleTimeMills" Restart idle_ms: i64 = 120_000, "a connection without calls ends after so long";
+        "grpcShutdownTimeSeconds" Restart shutdown_s: i64 = 30, "longest wait for calls when the server stops";
+        "grpcThreadPoolQueueCapacity" Restart calls_max: usize = 10_000, "most calls that are served at the same time; a further one waits, and is answered with TOO_MANY_REQUESTS when it cannot wait";
+        "vostokGrpcClientsMax" Restart clients_max: usize = 100_000, "most connected clients; settings of a further one are refused";
+        "vostokGrpcHeldBytesMax" Restart held_bytes_max: usize = 256 << 20, "most bytes of requests and received messages in memory; receives end with TOO_MANY_REQUESTS above it";
+        "maxMessageSize" Restart body_bytes_max: i64 = 4 << 20, "largest body of a message; 0 or less for any";
+        "enableMessageBodyEmptyCheck" Restart checks_empty_body: bool = true, "messages without a body are refused";
+        "maxUserPropertySize" Restart properties_bytes_max: usize = 16_384, "largest sum of keys and values of user properties, tag and keys";
+        "userPropertyMaxNum" Restart properties_max: usize = 128, "most user properties of a message";
+        "maxDelayTimeMills" Restart delay_ms_max: i64 = 86_400_000, "longest delay of a message; 0 or less for any";
+        "maxTransactionRecoverySecond" Restart recovery_s_max: i64 = 3600, "longest time in which an undecided transaction is not checked; 0 or less for any";
+        "enableTopicMessageTypeCheck" Restart checks_message_type: bool = true, "the type of a message must be that of its topic";
+        "minInvisibleTimeMillsForRecv" Restart invisible_ms_min: i64 = 10_000, "least invisible time of a receive";
+        "maxInvisibleTimeMills" Restart invisible_ms_max: i64 = 43_200_000, "longest invisible time; 0 or less for any";
+        "grpcClientConsumerMinLongPollingTimeoutMillis" Restart polling_ms_min: i64 = 5000, "least wait for messages";
+        "grpcClientConsumerMaxLongPollingTimeoutMillis" Restart polling_ms_max: i64 = 20_000, "longest wait for messages, also when it is below the least";
+        "grpcClientConsumerLongPollingBatchSize" Restart batch_max: i32 = 32, "most messages of a receive that push consumers ask for";
+        "maxLiteRenewNumPerChannel" Restart lite_unacked_max: usize = 100, "a consumer of lite topics with more messages that it did not acknowledge receives none";
+        "maxSyncLiteSubscriptionRate" Restart lite_additions_max: u32 = 5000, "most additions of lite topics in a second, of all clients; further ones are refused";
+        "grpcClientProducerMaxAttempts" Restart producer_attempts_max: i32 = 3, "how often producers try to send";
+        "grpcClientProducerBackoffInitialMillis" Restart producer_backoff_ms_first: i64 = 10, "wait of producers before their second attempt when there is too much to do";
+        "grpcClientProducerBackoffMaxMillis" Restart producer_backoff_ms_max: i64 = 1000, "longest such wait";
+        "grpcClientProducerBackoffMultiplier" Restart producer_backoff_multiplier: i32 = 2, "by how much that wait grows";
+        "grpcProxyRelayRequestTimeoutInSeconds" Restart ask_s: i64 = 5, "longest wait for what an operator asks of a client";
+        "enableProxyAutoRenew" Restart renews: bool = true, "messages of push consumers stay invisible while they are consumed, however long that takes";
+        "defaultInvisibleTimeMills" Restart renewed_invisible_ms: i64 = 60_000, "first invisible time of messages that the server renews";
+        "renewAheadTimeMillis" Restart renew_ahead_ms: i64 = 10_000, "a message is renewed so long before it becomes visible";
+        "renewMaxTimeMillis" Restart renew_ms_max: i64 = 10_800_000, "after so long a message is not renewed any more and comes again";
+        "renewSchedulePeriodMillis" Restart renew_period_ms: i64 = 5000, "time between two looks for messages to renew";
+        "maxRenewRetryTimes" Restart renew_retries_max: u32 = 3, "a message whose renewal fails so often in a row is not renewed any more";
+        "invisibleTimeMillisWhenClear" Restart cleared_invisible_ms: i64 = 1000, "messages of a client that left come again after so long";
+        "transactionHeartbeatPeriodSecond" Restart producers_told_s: i64 = 20, "time between two heartbeats that report transaction producers of this process to other brokers, in seconds";
+        "rocketMQClusterName" Restart cluster: String = "DefaultCluster".to_owned(), "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
+        "heartbeatSyncerTopicName" Restart sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
+        "namesrvAddr" Restart name_servers: String = String::new(), "name servers of a proxy without a broker; `-n` stands above it";
+        "authenticationEnabled" Restart authenticates: bool = false, [Read(exact)], "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker asks a broker every five seconds whether users and acls have changed";
+        "authenticationMetadataProvider" Restart user_source: String = String::new(), "class that knows the users; all that are known here ask the brokers";
+        "authenticationWhitelist" Restart unsigned: String = String::new(), "gRPC messages that need no signature, by their full names, separated by commas";
+        "authorizationEnabled" Restart authorizes: bool = false, [Read(exact)], "users may do only what their acls allow; needs `authenticationEnabled`";
+        "authorizationMetadataProvider" Restart acl_source: String = String::new(), "class that knows the acls; all that are known here ask the brokers";
+        "authorizationWhitelist" Restart unchecked: String = String::new(), "gRPC messages that every user may send";
+        "innerClientAuthenticationCredentials" Restart credentials: String = String::new(), "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
+        "vostokUserBrokers" Restart believed_brokers: String = String::new(), "brokers whose users a proxy without a broker believes without proof: addresses separated by `;` or `,`, or `*` for all brokers that the name servers list. Brokers of Vostok prove their answers with the secret of `innerClientAuthenticationCredentials`; those of Apache RocketMQ cannot, and are believed only here or with checked certificates (`tls.client.authServer`). With `*` every broker registered at the name servers can create users of this proxy";
+        "useEndpointPortFromRequest" Restart names_dialled_port: bool = true, "routes name host and port that the client dialled; RocketMQ: false";
     }
 }
 
-impl Read for String {
-    fn read(value: &Value) -> Option<Self> {
-        value.as_str().map(|text| text.trim().to_owned())
-    }
-}
-
-macro_rules! settings {
-    ($($field:ident: $type:ty = $default:expr, $name:literal, $doc:literal;)*) => {
-        /// Settings of the gRPC side. Times are in milliseconds unless a name says otherwise, sizes in bytes.
-        #[derive(Clone, Debug)]
-        pub struct Config {
-            $(#[doc = concat!("`", $name, "`: ", $doc, ".")] pub $field: $type,)*
-        }
-
-        impl Default for Config {
-            fn default() -> Self {
-                Self { $($field: $default,)* }
-            }
-        }
-
-        impl Config {
-            /// Sets one value; whether there is such a setting.
-            fn set(&mut self, name: &str, value: &Value) -> Result<bool, ConfigError> {
-                match name {
-                    $($name => {
-                        let read = <$type>::read(value).ok_or_else(|| ConfigError::value(name, stringify!($type), value));
-                        self.$field = read?;
-                    })*
-                    _ => return Ok(false),
-                }
-                Ok(true)
-            }
-        }
-
-        fn table() -> Vec<Setting> {
-            let config = Config::default();
-            vec![$(Setting { name: $name, default: config.$field.to_string(), doc: $doc },)*]
-        }
-    };
-}
-
-settings! {
-    port: u16 = 8081, "grpcServerPort", "port of gRPC; `--grpc-port` stands above it";
-    remoting_port: i32 = -1, "remotingListenPort", "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; a proxy without a broker passes their requests to the brokers that they name; RocketMQ: 8080";
-    advertised_host: String = String::new(), "remotingAccessAddr", "host that routes on the port of remoting clients name; empty for the address that the client connected to";
-    request_bytes_max: usize = 136_314_880, "grpcMaxInboundMessageSize", "largest request in bytes";
-    connection_calls_max: u32 = 4096, "grpcMaxConcurrentCallsPerConnection", "most calls of one connection at the same time; RocketMQ does not bound them";
-    idle_ms: i64 = 120_000, "grpcClientIdleTimeMills", "a connection without calls ends after so long";
-    shutdown_s: i64 = 30, "grpcShutdownTimeSeconds", "longest wait for calls when the server stops";
-    calls_max: usize = 10_000, "grpcThreadPoolQueueCapacity", "most calls that are served at the same time; a further one waits, and is answered with TOO_MANY_REQUESTS when it cannot wait";
-    clients_max: usize = 100_000, "vostokGrpcClientsMax", "most connected clients; settings of a further one are refused";
-    held_bytes_max: usize = 256 << 20, "vostokGrpcHeldBytesMax", "most bytes of requests and received messages in memory; receives end with TOO_MANY_REQUESTS above it";
-    body_bytes_max: i64 = 4 << 20, "maxMessageSize", "largest body of a message; 0 or less for any";
-    checks_empty_body: bool = true, "enableMessageBodyEmptyCheck", "messages without a body are refused";
-    properties_bytes_max: usize = 16_384, "maxUserPropertySize", "largest sum of keys and values of user properties, tag and keys";
-    properties_max: usize = 128, "userPropertyMaxNum", "most user properties of a message";
-    delay_ms_max: i64 = 86_400_000, "maxDelayTimeMills", "longest delay of a message; 0 or less for any";
-    recovery_s_max: i64 = 3600, "maxTransactionRecoverySecond", "longest time in which an undecided transaction is not checked; 0 or less for any";
-    checks_message_type: bool = true, "enableTopicMessageTypeCheck", "the type of a message must be that of its topic";
-    invisible_ms_min: i64 = 10_000, "minInvisibleTimeMillsForRecv", "least invisible time of a receive";
-    invisible_ms_max: i64 = 43_200_000, "maxInvisibleTimeMills", "longest invisible time; 0 or less for any";
-    polling_ms_min: i64 = 5000, "grpcClientConsumerMinLongPollingTimeoutMillis", "least wait for messages";
-    polling_ms_max: i64 = 20_000, "grpcClientConsumerMaxLongPollingTimeoutMillis", "longest wait for messages, also when it is below the least";
-    batch_max: i32 = 32, "grpcClientConsumerLongPollingBatchSize", "most messages of a receive that push consumers ask for";
-    lite_unacked_max: usize = 100, "maxLiteRenewNumPerChannel", "a consumer of lite topics with more messages that it did not acknowledge receives none";
-    lite_additions_max: u32 = 5000, "maxSyncLiteSubscriptionRate", "most additions of lite topics in a second, of all clients; further ones are refused";
-    producer_attempts_max: i32 = 3, "grpcClientProducerMaxAttempts", "how often producers try to send";
-    producer_backoff_ms_first: i64 = 10, "grpcClientProducerBackoffInitialMillis", "wait of producers before their second attempt when there is too much to do";
-    producer_backoff_ms_max: i64 = 1000, "grpcClientProducerBackoffMaxMillis", "longest such wait";
-    producer_backoff_multiplier: i32 = 2, "grpcClientProducerBackoffMultiplier", "by how much that wait grows";
-    ask_s: i64 = 5, "grpcProxyRelayRequestTimeoutInSeconds", "longest wait for what an operator asks of a client";
-    renews: bool = true, "enableProxyAutoRenew", "messages of push consumers stay invisible while they are consumed, however long that takes";
-    renewed_invisible_ms: i64 = 60_000, "defaultInvisibleTimeMills", "first invisible time of messages that the server renews";
-    renew_ahead_ms: i64 = 10_000, "renewAheadTimeMillis", "a message is renewed so long before it becomes visible";
-    renew_ms_max: i64 = 10_800_000, "renewMaxTimeMillis", "after so long a message is not renewed any more and comes again";
-    renew_period_ms: i64 = 5000, "renewSchedulePeriodMillis", "time between two looks for messages to renew";
-    renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
-    cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
-    producers_told_s: i64 = 20, "transactionHeartbeatPeriodSecond", "time between two heartbeats that report transaction producers of this process to other brokers, in seconds";
-    cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
-    sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "heartbeatSyncerTopicName", "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
-    name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
-    authenticates: bool = false, "authenticationEnabled", "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker asks a broker every five seconds whether users and acls have changed";
-    user_source: String = String::new(), "authenticationMetadataProvider", "class that knows the users; all that are known here ask the brokers";
-    unsigned: String = String::new(), "authenticationWhitelist", "gRPC messages that need no signature, by their full names, separated by commas";
-    authorizes: bool = false, "authorizationEnabled", "users may do only what their acls allow; needs `authenticationEnabled`";
-    acl_source: String = String::new(), "authorizationMetadataProvider", "class that knows the acls; all that are known here ask the brokers";
-    unchecked: String = String::new(), "authorizationWhitelist", "gRPC messages that every user may send";
-    credentials: String = String::new(), "innerClientAuthenticationCredentials", "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
-    believed_brokers: String = String::new(), "vostokUserBrokers", "brokers whose users a proxy without a broker believes without proof: addresses separated by `;` or `,`, or `*` for all brokers that the name servers list. Brokers of Vostok prove their answers with the secret of `innerClientAuthenticationCredentials`; those of Apache RocketMQ cannot, and are believed only here or with checked certificates (`tls.client.authServer`). With `*` every broker registered at the name servers can create users of this proxy";
-    names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
+/// Reads a switch that decides about users. Only `true` and `false` are read, because no misspelt word may turn users off.
+fn exact(text: &str) -> Result<bool, Fault> {
+    exact_switch(text).ok_or_else(|| Fault::Invalid("true or false".to_owned()))
 }
 
 /// Settings of Java's proxy without effect here. The broker of the process does their work or has the setting, there is one class
 /// only, or the thread pool or cache does not exist. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`.
 const WITHOUT_EFFECT: &str = include_str!("config/without_effect.txt");
-
-/// Switches that decide about users. Only `true` and `false` are read, because no misspelt word may turn users off.
-const AUTH_SWITCHES: [&str; 2] = ["authenticationEnabled", "authorizationEnabled"];
-
-/// Note about a switch that another word than `false` turns off.
-fn off_by_another_word(name: &str, value: &Value) -> Option<String> {
-    let text = value.as_str()?.trim();
-    let is_switch = table().iter().any(|it| it.name == name && ["true", "false"].contains(&&*it.default));
-    let is_word = !text.is_empty() && !text.eq_ignore_ascii_case("false");
-    let is_off = is_switch && is_word && switch(text) == Some(false);
-    is_off.then(|| format!("{name} is {text:?} and counts as false; write true or false"))
-}
 
 /// Setting of Java's proxy for batched acknowledgement of a call's messages.
 const BATCH_ACK: &str = "enableBatchAck";
@@ -159,17 +82,6 @@ const BATCH_ACK: &str = "enableBatchAck";
 /// Error of reading settings.
 #[derive(Debug)]
 pub struct ConfigError(String);
-
-impl ConfigError {
-    fn value(name: &str, kind: &str, found: &Value) -> Self {
-        let expected = match kind {
-            "bool" => "true or false",
-            "String" => "a text",
-            _ => "a number that fits",
-        };
-        Self(format!("{name}: expected {expected}, found {found}"))
-    }
-}
 
 impl Display for ConfigError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -193,20 +105,32 @@ impl Config {
         let object = parsed.as_object().ok_or_else(|| ConfigError("expected a JSON object".to_owned()))?;
         let (mut config, mut notes) = (Self::default(), Vec::new());
         for (name, value) in object {
-            if AUTH_SWITCHES.contains(&name.as_str())
-                && let Value::String(text) = value
-                && exact_switch(text.trim()).is_none()
-            {
-                return Err(ConfigError::value(name, "bool", value));
-            }
-            if config.set(name, value)? {
-                notes.extend(off_by_another_word(name, value));
+            if let Some(property) = PROPERTIES.iter().find(|property| property.name == name) {
+                notes.extend(config.set(property, value)?);
             } else {
                 let is_known = name == BATCH_ACK || WITHOUT_EFFECT.lines().any(|it| it == name);
                 notes.push(format!("{name} {}", if is_known { "has no effect here" } else { "is unknown" }));
             }
         }
         Ok((config, notes))
+    }
+
+    /// Sets one value. Returns a note about a switch that another word than `false` turns off.
+    fn set(&mut self, property: &Property<Self>, value: &Value) -> Result<Option<String>, ConfigError> {
+        let (name, default) = (property.name, property.value(&Self::default()));
+        let (expected, is_of_type) = match default.as_str() {
+            "true" | "false" => ("true or false", value.is_boolean()),
+            number if number.parse::<i64>().is_ok() => ("a number that fits", value.is_number()),
+            _ => ("a text", false),
+        };
+        let text = value.as_str().map(|text| text.trim().to_owned());
+        let text = text.or_else(|| is_of_type.then(|| value.to_string()));
+        let is_set = text.as_deref().is_some_and(|text| property.set(self, text).is_ok());
+        let text = text
+            .filter(|_| is_set)
+            .ok_or_else(|| ConfigError(format!("{name}: expected {expected}, found {value}")))?;
+        let is_off = property.value(self) == "false" && !["", "false"].contains(&&*text.to_ascii_lowercase());
+        Ok(is_off.then(|| format!("{name} is {text:?} and counts as false; write true or false")))
     }
 
     /// Authentication settings of a proxy without a broker.
@@ -256,10 +180,11 @@ impl Config {
             that does not fit is refused. This page is made from the table the server itself uses.\n\n\
             | setting | default | what it does |\n|---|---|---|\n"
             .to_owned();
-        let mut settings = table();
+        let mut settings: Vec<_> = PROPERTIES.iter().collect();
         settings.sort_by_key(|setting| setting.name);
-        for Setting { name, default, doc } in settings {
-            let _ = writeln!(text, "| `{name}` | {default} | {doc} |");
+        for setting in settings {
+            let default = setting.value(&Self::default());
+            let _ = writeln!(text, "| `{}` | {default} | {} |", setting.name, setting.doc);
         }
         let _ = writeln!(
             text,

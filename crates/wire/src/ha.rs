@@ -11,47 +11,23 @@ pub mod switch;
 
 pub use protocol::{FrameHead, MasterFrame, Protocol};
 
-use crate::units::LogOffset;
+use crate::units::{LogOffset, number};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use thiserror::Error;
 
 /// Largest frame from a master, header and body together: the receive buffer of a Java slave
 /// (`DefaultHAClient.READ_MAX_BUFFER_SIZE`).
 pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The number of a mastership in controller mode. It grows by one with each election.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Epoch(u32);
+number! {
+    /// The number of a mastership in controller mode. It grows by one with each election.
+    #[derive(Default, Serialize, Deserialize)]
+    Epoch(u32), from_i32 / to_i32: i32, "an epoch fits a signed 32-bit field"
+}
 
 impl Epoch {
     /// The epoch before the first election.
     pub const ZERO: Self = Self(0);
-
-    /// Wraps a plain number. Panics above `i32::MAX`, which no frame can hold.
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        assert!(value <= i32::MAX as u32, "an epoch fits a signed 32-bit field");
-        Self(value)
-    }
-
-    /// Converts a signed number from a frame or a file; `None` when it is negative.
-    #[must_use]
-    pub const fn from_i32(value: i32) -> Option<Self> {
-        if value < 0 { None } else { Some(Self(value.unsigned_abs())) }
-    }
-
-    /// The plain number.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-
-    /// The number as RocketMQ's signed fields hold it.
-    #[must_use]
-    pub const fn to_i32(self) -> i32 {
-        self.0.cast_signed()
-    }
 
     /// The epoch of the next election.
     #[must_use]
@@ -60,62 +36,16 @@ impl Epoch {
     }
 }
 
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
+number! {
+    /// The number that a controller assigned to a broker of a broker set, from 1. It does not change with the broker's role.
+    /// A negative number means "no broker" in RocketMQ.
+    #[derive(Serialize, Deserialize)]
+    BrokerId(u64), from_i64 / to_i64: i64, "a broker id fits a signed 64-bit field"
 }
-
-impl fmt::Debug for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Epoch({})", self.0)
-    }
-}
-
-/// The number that a controller assigned to a broker of a broker set, from 1. It does not change with the broker's role.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BrokerId(u64);
 
 impl BrokerId {
     /// The id of the first broker of a broker set (`MixAll.FIRST_BROKER_CONTROLLER_ID`).
     pub const FIRST: Self = Self(1);
-
-    /// Wraps a plain number. Panics above `i64::MAX`, which no frame can hold.
-    #[must_use]
-    pub const fn new(value: u64) -> Self {
-        assert!(value <= i64::MAX as u64, "a broker id fits a signed 64-bit field");
-        Self(value)
-    }
-
-    /// Converts a signed number from a frame or a header; `None` when it is negative, which RocketMQ uses for "no broker".
-    #[must_use]
-    pub const fn from_i64(value: i64) -> Option<Self> {
-        if value < 0 { None } else { Some(Self(value.unsigned_abs())) }
-    }
-
-    /// The plain number.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// The number as RocketMQ's signed fields hold it.
-    #[must_use]
-    pub const fn to_i64(self) -> i64 {
-        self.0.cast_signed()
-    }
-}
-
-impl fmt::Display for BrokerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for BrokerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BrokerId({})", self.0)
-    }
 }
 
 /// Epoch with its start in the commit log.

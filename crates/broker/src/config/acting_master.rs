@@ -2,33 +2,17 @@
 
 use std::time::Duration;
 
-/// Settings of a broker in a group with acting masters.
-#[derive(Clone, Debug)]
-pub struct ActingMaster {
-    /// `enableSlaveActingMaster`.
-    pub is_enabled: bool,
-    /// `skipPreOnline`: whether the broker serves at its start, without an exchange with the other brokers of its
-    /// group.
-    pub skips_pre_online: bool,
-    /// `syncBrokerMemberGroupPeriod`: interval in milliseconds of queries to name servers for the brokers of the
-    /// group.
-    pub members_interval_ms: u64,
-    /// `brokerNotActiveTimeoutMillis`: name servers take the broker for dead when they have not heard of it for this long.
-    pub not_active_timeout_ms: u64,
-    /// `enableAutoInSyncReplicas`: a SYNC_MASTER waits for fewer slaves when fewer are in sync.
-    pub is_auto: bool,
-}
+use super::value::DAY_MS;
 
-/// RocketMQ's defaults.
-impl Default for ActingMaster {
-    fn default() -> Self {
-        Self {
-            is_enabled: false,
-            skips_pre_online: false,
-            members_interval_ms: 1_000,
-            not_active_timeout_ms: 10_000,
-            is_auto: false,
-        }
+wire::settings! {
+    /// Settings of a broker in a group with acting masters.
+    #[derive(Clone, Debug)]
+    pub struct ActingMaster {
+        "enableSlaveActingMaster" Restart is_enabled: bool = false, "the slave with the smallest brokerId acts for a master that is gone; a master that returns takes the offsets of its slaves over first";
+        "skipPreOnline" Restart skips_pre_online: bool = false, "with enableSlaveActingMaster: serve at once, without an exchange with the other brokers of the group";
+        "syncBrokerMemberGroupPeriod" Restart members_interval_ms: u64 = 1_000, [1..=DAY_MS], "with enableSlaveActingMaster: milliseconds between questions to the name servers for the brokers of the group";
+        "brokerNotActiveTimeoutMillis" Restart not_active_timeout_ms: u64 = 10_000, [1..=DAY_MS], "with enableSlaveActingMaster: milliseconds without a heartbeat after which name servers take the broker for gone";
+        "enableAutoInSyncReplicas" Restart is_auto: bool = false, "with enableSlaveActingMaster: a SYNC_MASTER waits for fewer slaves when fewer are in sync";
     }
 }
 

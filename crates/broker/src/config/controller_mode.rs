@@ -4,60 +4,28 @@ use std::time::Duration;
 
 use replica::agent::AgentConfig;
 use replica::in_sync::InSyncConfig;
+use wire::settings::{Plain, Read};
 
-/// Settings of a broker in controller mode.
-#[derive(Clone, Debug)]
-pub struct ControllerMode {
-    /// `enableControllerMode`.
-    pub is_enabled: bool,
-    /// `controllerAddr`: controllers, `host:port` separated by `;`.
-    pub controllers: String,
-    /// `brokerHeartbeatInterval` in milliseconds.
-    pub heartbeat_interval_ms: u64,
-    /// `controllerHeartBeatTimeoutMills`: without a heartbeat for this long the controllers take the broker for dead.
-    pub heartbeat_timeout_ms: u64,
-    /// `syncBrokerMetadataPeriod`: interval in milliseconds of requests for the master.
-    pub poll_interval_ms: u64,
-    /// `syncControllerMetadataPeriod`: interval in milliseconds of requests for the leading controller.
-    pub leader_interval_ms: u64,
-    /// `checkSyncStateSetPeriod` in milliseconds: pause before a refused change of the in-sync set is proposed again.
-    pub retry_interval_ms: u64,
-    /// `haMaxTimeSlaveNotCatchup` in milliseconds: how long a member of the in-sync set may be behind.
-    pub not_caught_up_max_ms: u64,
-    /// `brokerElectionPriority`: the smallest number wins among candidates with equal logs.
-    pub election_priority: i32,
-    /// `minInSyncReplicas`: fewest members of the in-sync set with which sends are taken.
-    pub min_in_sync_replicas: u32,
-    /// `allAckInSyncStateSet`: every member of the in-sync set must have a message.
-    pub is_all_ack: bool,
-    /// `diskStallTimeoutMillis`: time after which a master with an unfinished write or flush gives up its role; zero for never.
-    pub disk_stall_timeout_ms: u64,
-    /// `asyncLearner`: this broker never comes into the in-sync set.
-    pub is_learner: bool,
-    /// `syncFromLastFile`: an empty slave begins with the master's newest log file.
-    pub is_from_last_file: bool,
-}
+use super::value::{DAY_MS, INT_MAX, Must, controller_addresses};
 
-/// RocketMQ's defaults, but for the time after which a silent broker counts as dead, which is 10 s there.
-impl Default for ControllerMode {
-    fn default() -> Self {
-        let (agent, in_sync) = (AgentConfig::default(), InSyncConfig::default());
-        Self {
-            is_enabled: false,
-            controllers: String::new(),
-            heartbeat_interval_ms: agent.heartbeat_interval_ms,
-            heartbeat_timeout_ms: 2_500,
-            poll_interval_ms: agent.poll_interval_ms,
-            leader_interval_ms: agent.leader_interval_ms,
-            retry_interval_ms: in_sync.retry_interval_ms,
-            not_caught_up_max_ms: in_sync.not_caught_up_max_ms,
-            election_priority: i32::MAX,
-            min_in_sync_replicas: 1,
-            is_all_ack: false,
-            disk_stall_timeout_ms: agent.disk_stall_timeout_ms,
-            is_learner: false,
-            is_from_last_file: false,
-        }
+wire::settings! {
+    /// Settings of a broker in controller mode.
+    #[derive(Clone, Debug)]
+    pub struct ControllerMode {
+        "enableControllerMode" Restart is_enabled: bool = false, [Must(Plain)], "controllers elect the master of the group; brokerRole and brokerId are theirs to decide";
+        "controllerAddr" Restart controllers: String = String::new(), [Read(controller_addresses)], "controllers, host:port separated by ;";
+        "allAckInSyncStateSet" Restart is_all_ack: bool = false, [Must(Plain)], "in controller mode: an answer waits for every member of the in-sync set";
+        "minInSyncReplicas" Restart min_in_sync_replicas: u32 = 1, [Must(0..=64)], "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken";
+        "diskStallTimeoutMillis" Restart disk_stall_timeout_ms: u64 = AgentConfig::default().disk_stall_timeout_ms, [0..=DAY_MS], "milliseconds that the disk may take for a write or flush of the log: after this time a master gives up its role, or without controllers logs a warning; 0 for no limit";
+        "haMaxTimeSlaveNotCatchup" Restart not_caught_up_max_ms: u64 = InSyncConfig::default().not_caught_up_max_ms, [1..=DAY_MS], "milliseconds that a slave may be behind before it leaves the in-sync set";
+        "checkSyncStateSetPeriod" Restart retry_interval_ms: u64 = InSyncConfig::default().retry_interval_ms, [1..=DAY_MS], "milliseconds before a refused change of the in-sync set is proposed again";
+        "asyncLearner" Restart is_learner: bool = false, "this broker never comes into the in-sync set";
+        "syncFromLastFile" Restart is_from_last_file: bool = false, "in controller mode: an empty slave begins with the master's newest log file";
+        "brokerHeartbeatInterval" Restart heartbeat_interval_ms: u64 = AgentConfig::default().heartbeat_interval_ms, [1..=DAY_MS], "milliseconds between heartbeats to the controllers, and with enableSlaveActingMaster to the name servers";
+        "controllerHeartBeatTimeoutMills" Restart heartbeat_timeout_ms: u64 = 2_500, [1..=DAY_MS], "milliseconds without a heartbeat after which the controllers elect another master";
+        "syncBrokerMetadataPeriod" Restart poll_interval_ms: u64 = AgentConfig::default().poll_interval_ms, [1..=DAY_MS], "milliseconds between questions to the controllers who is master";
+        "syncControllerMetadataPeriod" Restart leader_interval_ms: u64 = AgentConfig::default().leader_interval_ms, [1..=DAY_MS], "milliseconds between questions which controller leads";
+        "brokerElectionPriority" Restart election_priority: i32 = i32::MAX, [0..=INT_MAX], "of brokers with equal logs the one with the smallest number becomes master";
     }
 }
 

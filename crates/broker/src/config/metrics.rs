@@ -2,36 +2,27 @@
 
 use std::time::Duration;
 
-use super::value::{Fault, host, number, one_of};
+use wire::settings::{Codec, Exact, Fault, Hidden, Milliseconds, Read};
 
-/// Whether and how metrics leave the broker.
-#[derive(Clone, Debug)]
-pub struct Metrics {
-    /// `metricsExporterType`
-    pub exporter: Exporter,
-    /// `metricsPromExporterHost`: address of the metrics port; empty for `bindAddress`, or for the address of `brokerIP1` if
-    /// `bindAddress` is every address.
-    pub host: String,
-    /// `metricsPromExporterPort`. 0 takes any free port.
-    pub port: u16,
-    /// `metricsLabel`: labels of every series, `name:value` separated by commas.
-    pub labels: String,
-    /// `metricsOtelCardinalityLimit`: most series of a metric. Further series are summed up in one series.
-    pub series_max: usize,
-    /// `metricsGrpcExporterTarget`: `http://HOST:PORT` or `https://HOST:PORT` of an OpenTelemetry collector; empty for none.
-    pub otlp_target: String,
-    /// `metricsGrpcExporterHeader`: headers of each export, `name:value` separated by commas.
-    pub otlp_headers: String,
-    /// `metricGrpcExporterTimeOutInMills`
-    pub otlp_timeout: Duration,
-    /// `metricGrpcExporterIntervalInMills`
-    pub otlp_interval: Duration,
-    /// `metricLoggingExporterIntervalInMills`
-    pub log_interval: Duration,
-    /// `metricsInDelta`: whether counts are exported as the increase since the last export.
-    pub is_delta: bool,
-    /// `metricsExportBatchMaxDataPoints`: most series in a request to the collector.
-    pub batch_max: usize,
+use super::value::{DAY_MS, INT_MAX, host, optional_host};
+
+wire::settings! {
+    /// Whether and how metrics leave the broker.
+    #[derive(Clone, Debug)]
+    pub struct Metrics {
+        "metricsExporterType" Restart exporter: Exporter = Exporter::Disable, [(Exporter::parse, |exporter: &Exporter| Exporter::WORDS.show(exporter))], "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it";
+        "metricsPromExporterHost" Restart host: String = String::new(), [Read(optional_host)], "address of the metrics port; by default bindAddress if that is one address, otherwise the address of brokerIP1";
+        "metricsPromExporterPort" Restart port: u16 = 5557, [Exact(0..=65_535)], "port of /metrics, /healthz and /readyz; 0 takes a free one";
+        "metricsLabel" Restart labels: String = String::new(), [Read(Metrics::parse_labels)], "labels of every metric, name:value separated by commas";
+        "metricsOtelCardinalityLimit" Restart series_max: usize = 50_000, [1..=INT_MAX], "most series of one metric; further ones are summed up in one with the label otel_metric_overflow";
+        "metricsGrpcExporterTarget" Restart otlp_target: String = String::new(), [Read(Metrics::parse_target)], "http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing";
+        "metricsGrpcExporterHeader" Restart otlp_headers: String = String::new(), [Hidden(Read(Metrics::parse_headers))], "headers of every export to the collector, name:value separated by commas";
+        "metricGrpcExporterTimeOutInMills" Restart otlp_timeout: Duration = Duration::from_secs(3), [Milliseconds(1..=600_000)], "longest time for an export to the collector";
+        "metricGrpcExporterIntervalInMills" Restart otlp_interval: Duration = Duration::from_secs(60), [Milliseconds(100..=DAY_MS)], "time between two exports to the collector";
+        "metricLoggingExporterIntervalInMills" Restart log_interval: Duration = Duration::from_secs(10), [Milliseconds(100..=DAY_MS)], "time between two exports to the log";
+        "metricsInDelta" Restart is_delta: bool = false, "OTLP_GRPC and LOG export counts as what was added since the export before";
+        "metricsExportBatchMaxDataPoints" Restart batch_max: usize = 1000, [1..=INT_MAX], "most series in one request to the collector";
+    }
 }
 
 /// Exporter of metrics.
@@ -57,26 +48,7 @@ impl Exporter {
         let number = text.parse::<usize>().ok().and_then(|number| Self::WORDS.get(number));
         match number {
             Some((_, exporter)) => Ok(*exporter),
-            None => one_of(&text.to_ascii_uppercase(), &Self::WORDS),
-        }
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            exporter: Exporter::Disable,
-            host: String::new(),
-            port: 5557,
-            labels: String::new(),
-            series_max: 50_000,
-            otlp_target: String::new(),
-            otlp_headers: String::new(),
-            otlp_timeout: Duration::from_secs(3),
-            otlp_interval: Duration::from_secs(60),
-            log_interval: Duration::from_secs(10),
-            is_delta: false,
-            batch_max: 1000,
+            None => Self::WORDS.read(&text.to_ascii_uppercase()),
         }
     }
 }
@@ -85,11 +57,6 @@ impl Metrics {
     /// The labels of `metricsLabel`, in the order of the setting.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         pairs(&self.labels).flatten()
-    }
-
-    /// Parses the optional host of the exporter.
-    pub(super) fn parse_host(text: &str) -> Result<String, Fault> {
-        if text.is_empty() { Ok(String::new()) } else { host(text) }
     }
 
     /// Checks the labels of every series.
@@ -126,14 +93,9 @@ impl Metrics {
         let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
         let rest = rest.ok_or_else(expected)?.trim_end_matches('/');
         let (name, port) = rest.rsplit_once(':').ok_or_else(expected)?;
-        number::<u16>(port, 1..=65_535).map_err(|_| expected())?;
+        port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(expected)?;
         host(name.trim_matches(['[', ']'])).map_err(|_| expected())?;
         Ok(text.trim_end_matches('/').to_owned())
-    }
-
-    /// Parses the most series of a metric.
-    pub(super) fn parse_series(text: &str) -> Result<usize, Fault> {
-        number(text, 1..=i64::from(i32::MAX))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Settings of pop consumption and of assignments by the broker.
 
+use super::value::{DAY_MS, INT_MAX, INT_MIN};
+
 /// Way in which the clients of a group get the messages of a topic (`MessageRequestMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -20,72 +22,28 @@ impl Mode {
     }
 }
 
-/// Settings of pop consumption.
-#[derive(Clone, Debug)]
-pub struct PopSettings {
-    /// `reviveQueueNum`: number of queues of the revive topic.
-    pub revive_queues: i32,
-    /// `enablePopBufferMerge`: checkpoints stay in memory for a while.
-    pub buffer_merge: bool,
-    /// `popCkStayBufferTime`: longest time a checkpoint stays in memory.
-    pub stay_ms: i64,
-    /// `popCkStayBufferTimeOut`: a checkpoint in memory is stored at least this long before its messages are visible again.
-    pub rest_ms: i64,
-    /// `popCkMaxBufferSize`: most checkpoints in memory.
-    pub held_max: usize,
-    /// `popCkOffsetMaxQueueSize`: most pops in flight of a queue and group while checkpoints are kept in memory.
-    pub in_flight_max: usize,
-    /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
-    pub retry_probability: i32,
-    /// `popFromRetryProbabilityForPriority`: percentage of pops that begin with the retry topic, for pops that take
-    /// the highest priority first.
-    pub retry_probability_for_priority: i32,
-    /// `priorityOrderAsc`: whether the larger number is the higher priority.
-    pub priority_ascends: bool,
-    /// `enableRetryTopicV2`: names of retry topics separate group and topic with `+`, not `_`.
-    pub retry_v2: bool,
-    /// `retrieveMessageFromPopRetryTopicV1`: with `enableRetryTopicV2`, retry topics named with `_` are read as well.
-    pub retry_v1_too: bool,
-    /// `popResponseReturnActualRetryTopic`: messages of a retry topic are returned under that topic's name, not the original's.
-    pub actual_retry_topic: bool,
-    /// `maxPopPollingSize`: most suspended pops.
-    pub waiting_max: usize,
-    /// `popPollingSize`: most suspended pops of a topic, group and queue.
-    pub list_waiting_max: usize,
-    /// `initPopOffsetByCheckMsgInMem`: a new group begins with the first message of a queue that is young.
-    pub start_in_memory: bool,
-    /// `skipWhenCKRePutReachMaxTimes`: a message that cannot be brought back is given up after the last attempt.
-    pub gives_up: bool,
-    /// `serverLoadBalancerEnable`: the broker assigns queues to the clients that ask for assignments.
-    pub balances: bool,
-    /// `defaultMessageRequestMode`: mode of groups without a mode of their own for the topic.
-    pub default_mode: Mode,
-    /// `defaultPopShareQueueNum`: number of other clients whose queues a client also pops.
-    pub default_share: i32,
-}
-
-impl Default for PopSettings {
-    fn default() -> Self {
-        Self {
-            revive_queues: 8,
-            buffer_merge: false,
-            stay_ms: 10_000,
-            rest_ms: 3000,
-            held_max: 200_000,
-            in_flight_max: 20_000,
-            retry_probability: 20,
-            retry_probability_for_priority: 0,
-            priority_ascends: true,
-            retry_v2: false,
-            retry_v1_too: true,
-            actual_retry_topic: false,
-            waiting_max: 100_000,
-            list_waiting_max: 1024,
-            start_in_memory: true,
-            gives_up: false,
-            balances: true,
-            default_mode: Mode::Pull,
-            default_share: -1,
-        }
+wire::settings! {
+    /// Settings of pop consumption.
+    #[derive(Clone, Debug)]
+    pub struct PopSettings {
+        "reviveQueueNum" Restart revive_queues: i32 = 8, [1..=512], "queues of the topic that checkpoints of pops are delivered to";
+        "enablePopBufferMerge" Live buffer_merge: bool = false, "checkpoints of pops stay in memory for a while, and what is acknowledged until then is not stored";
+        "popCkStayBufferTime" Live stay_ms: i64 = 10_000, [1..=DAY_MS], "milliseconds checkpoints of pops stay in memory at most";
+        "popCkStayBufferTimeOut" Live rest_ms: i64 = 3000, [0..=DAY_MS], "milliseconds before their messages are visible again at which checkpoints of pops leave memory";
+        "popCkMaxBufferSize" Live held_max: usize = 200_000, [0..=INT_MAX], "most checkpoints in memory";
+        "popCkOffsetMaxQueueSize" Live in_flight_max: usize = 20_000, [0..=INT_MAX], "most checkpoints of pops in memory of one queue and group";
+        "popFromRetryProbability" Live retry_probability: i32 = 20, [0..=100], "percentage of pops that look at the retry topic first; the others look at it last";
+        "popFromRetryProbabilityForPriority" Live retry_probability_for_priority: i32 = 0, [0..=100], "percentage of pops of topics with message.type=PRIORITY that look at the retry topic first";
+        "priorityOrderAsc" Live priority_ascends: bool = true, "of the priorities of messages larger numbers are delivered first";
+        "enableRetryTopicV2" Live retry_v2: bool = false, "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic";
+        "retrieveMessageFromPopRetryTopicV1" Live retry_v1_too: bool = true, "with retry topics of version 2, those of version 1 are read as well";
+        "popResponseReturnActualRetryTopic" Live actual_retry_topic: bool = false, "messages of a retry topic are returned as they lie there";
+        "maxPopPollingSize" Live waiting_max: usize = 100_000, [0..=INT_MAX], "most pops that wait for messages";
+        "popPollingSize" Live list_waiting_max: usize = 1024, [0..=INT_MAX], "most pops that wait at one topic, group and queue";
+        "initPopOffsetByCheckMsgInMem" Live start_in_memory: bool = true, "a new group on a young queue pops from its first message";
+        "skipWhenCKRePutReachMaxTimes" Live gives_up: bool = false, "a popped message that cannot be brought back is given up after 17 attempts";
+        "serverLoadBalancerEnable" Live balances: bool = true, "queues are shared out among the clients that ask the broker for theirs";
+        "defaultMessageRequestMode" Live default_mode: Mode = Mode::Pull, [Mode::WORDS], "how groups consume unless setConsumeMode says otherwise: PULL or POP";
+        "defaultPopShareQueueNum" Live default_share: i32 = -1, [INT_MIN..=INT_MAX], "of how many further clients a client pops the queues; -1 is all";
     }
 }

@@ -1,73 +1,10 @@
 //! Reads a properties text into the settings, and collects findings for the operator.
 
 use wire::body::{KeyValuesError, parse_key_values};
+use wire::settings::{Fault, Finding, variable};
 
-use super::property::Property;
-use super::{Config, Source, aliases, refused, table, unknown, value};
-
-/// Finding in a configuration file for the operator.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
-    /// No setting has this name.
-    #[error("unknown setting {key}: it has no effect{}", did_you_mean(.near.as_deref()))]
-    Unknown {
-        /// The name that was found.
-        key: String,
-        /// A known name that is spelled similarly.
-        near: Option<&'static str>,
-    },
-    /// The value does not apply as written: a number above its bound, an empty text, or a switch that reads as off.
-    #[error("setting {key} is {value:?}, expected {expected}; it counts as {counts}")]
-    Invalid {
-        /// Name of the setting.
-        key: String,
-        /// The value that was found.
-        value: String,
-        /// Description of a valid value.
-        expected: String,
-        /// The value that counts instead.
-        counts: String,
-    },
-    /// The setting was changed but has no effect here, and the operator will miss the effect.
-    #[error("setting {key}={value} has no effect: {reason}")]
-    NoEffect {
-        /// Name of the setting.
-        key: String,
-        /// The value that was found.
-        value: String,
-        /// Reason why the setting has no effect.
-        reason: String,
-    },
-    /// The setting was changed but has no effect here, without any loss.
-    #[error("setting {key}={value} is not needed: {reason}")]
-    NotNeeded {
-        /// Name of the setting.
-        key: String,
-        /// The value that was found.
-        value: String,
-        /// Reason why the setting is not needed.
-        reason: String,
-    },
-    /// The file uses the name by which Java prints a setting.
-    #[error("setting {key} is read as {now}, its present name")]
-    Alias {
-        /// The name of the setting that the file uses.
-        key: String,
-        /// The name of the setting that is read.
-        now: &'static str,
-    },
-}
-
-impl Finding {
-    /// Whether the operator should act on this finding.
-    pub fn is_warning(&self) -> bool {
-        !matches!(self, Self::NotNeeded { .. } | Self::Alias { .. })
-    }
-}
-
-fn did_you_mean(near: Option<&str>) -> String {
-    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
-}
+use super::property::property;
+use super::{Config, Source, aliases, refused, unknown, value};
 
 /// Errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +31,7 @@ impl ConfigError {
     /// The error with `***` for the value of a secret.
     fn without_secret(mut self) -> Self {
         match &mut self {
-            Self::Refused { key, value, .. } if table::is_secret(key) => "***".clone_into(value),
+            Self::Refused { key, value, .. } if value::is_secret(key) => "***".clone_into(value),
             _ => {}
         }
         self
@@ -174,14 +111,20 @@ impl Config {
 
     fn set(&mut self, key: &str, value: String) -> Result<Option<Finding>, ConfigError> {
         let key_owned = || key.to_owned();
-        if let Some(property) = table::property(key) {
-            if !table::is_secret(key)
-                && let Some(variable) = wire::settings::variable(&value)
+        if let Some(property) = property(key) {
+            if !value::is_secret(key)
+                && let Some(variable) = variable(&value)
             {
                 let reason = format!("expected a value, found the variable {variable} of a template");
                 return Err(ConfigError::Refused { key: key_owned(), value, reason });
             }
-            return self.set_property(property, value).map_err(ConfigError::without_secret);
+            return property.read(self, &value).map_err(|fault| {
+                let reason = match fault {
+                    Fault::Invalid(expected) | Fault::Above(_, expected) => format!("expected {expected}"),
+                    Fault::Refused(reason) => reason,
+                };
+                ConfigError::Refused { key: key_owned(), value: value.clone(), reason }.without_secret()
+            });
         }
         let finding = match unknown::lookup(key) {
             Some(known) if value::is_same(&known.default, &value) => None,
@@ -198,29 +141,6 @@ impl Config {
         };
         self.others.insert(key_owned(), value);
         Ok(finding)
-    }
-
-    fn set_property(&mut self, property: &Property, value: String) -> Result<Option<Finding>, ConfigError> {
-        let key = property.name.to_owned();
-        let (expected, bound) = match (property.set)(self, &value) {
-            Ok(()) if property.value(self) == "false" && !value.eq_ignore_ascii_case("false") => {
-                ("true or false".to_owned(), None)
-            }
-            Ok(()) => return Ok(None),
-            Err(value::Fault::Above(bound, expected)) => (expected, Some(bound)),
-            Err(value::Fault::Invalid(expected)) if value.is_empty() => (expected, None),
-            Err(value::Fault::Invalid(expected)) => {
-                return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
-            }
-            Err(value::Fault::Refused(reason)) => return Err(ConfigError::Refused { key, value, reason }),
-        };
-        if let Some(bound) = bound
-            && (property.set)(self, &bound).is_err()
-        {
-            return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
-        }
-        let counts = property.value(self);
-        Ok(Some(Finding::Invalid { key, value, expected, counts }))
     }
 
     /// Returns the given settings without effect that matter: unknown names, and settings that have an effect in

@@ -8,9 +8,11 @@ use replica::master::MasterConfig;
 use replica::slave_log::SlaveConfig;
 use replica::transfer::TransferConfig;
 use store::FlushMode;
+use wire::settings::{Exact, Read};
 
 use super::acting_master::ActingMaster;
 use super::controller_mode::ControllerMode;
+use super::value::{DAY_MS, INT_MAX, Must, one_address, optional_host};
 
 /// Role of a broker in its group (`BrokerRole`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,62 +31,32 @@ impl Role {
         [("ASYNC_MASTER", Self::AsyncMaster), ("SYNC_MASTER", Self::SyncMaster), ("SLAVE", Self::Slave)];
 }
 
-/// Replication of the log between the brokers of a group.
-#[derive(Clone, Debug)]
-pub struct Replication {
-    /// `brokerRole`.
-    pub role: Role,
-    /// `brokerIP2`: the address that slaves of this broker connect to; empty for `brokerIP1`.
-    pub ip: String,
-    /// `haListenPort`: port for slaves. 0 for the port above `listenPort`.
-    pub port: u16,
-    /// `haMasterAddress`: address for a slave's connection. If empty, name servers provide it.
-    pub master: String,
-    /// `haSendHeartbeatInterval` in milliseconds.
-    pub heartbeat_interval_ms: u64,
-    /// `haHousekeepingInterval`: time in milliseconds without incoming bytes after which a connection is closed.
-    pub housekeeping_interval_ms: u64,
-    /// `haTransferBatchSize`: most bytes of the log in a frame.
-    pub batch_bytes: u32,
-    /// `haFlowControlEnable`: `bytes_per_second` applies.
-    pub is_limited: bool,
-    /// `maxHaTransferByteInSecond`: most bytes for a slave in a second.
-    pub bytes_per_second: u64,
-    /// `inSyncReplicas`: number of brokers, the master included, that have a message before a SYNC_MASTER responds.
-    pub in_sync_replicas: u32,
-    /// `slaveTimeout` in milliseconds: how long an answer waits for slaves.
-    pub slave_timeout_ms: u64,
-    /// `haMaxGapNotInSync`: bytes by which a slave that counts as in sync may be behind.
-    pub max_gap_bytes: u64,
-    /// Security of replication connections (`tls.replication.mode`).
-    pub tls: ReplicationTls,
-    /// Controller mode.
-    pub controller: ControllerMode,
-    /// Whether, and how, a slave acts for a master that is gone (`enableSlaveActingMaster`).
-    pub acting: ActingMaster,
-}
-
-/// RocketMQ's defaults.
-impl Default for Replication {
-    fn default() -> Self {
-        let (acks, transfer) = (AckConfig::default(), TransferConfig::default());
-        Self {
-            role: Role::AsyncMaster,
-            ip: String::new(),
-            port: 0,
-            master: String::new(),
-            heartbeat_interval_ms: transfer.heartbeat_interval_ms,
-            housekeeping_interval_ms: transfer.housekeeping_interval_ms,
-            batch_bytes: transfer.batch_bytes,
-            is_limited: false,
-            bytes_per_second: 100 << 20,
-            in_sync_replicas: acks.in_sync_replicas,
-            slave_timeout_ms: acks.slave_timeout_ms,
-            max_gap_bytes: acks.max_gap_bytes,
-            tls: ReplicationTls::default(),
-            controller: ControllerMode::default(),
-            acting: ActingMaster::default(),
-        }
+wire::settings! {
+    /// Replication of the log between the brokers of a group.
+    #[derive(Clone, Debug)]
+    pub struct Replication {
+        "brokerRole" Restart role: Role = Role::AsyncMaster, [Must(Role::WORDS)], "ASYNC_MASTER; SYNC_MASTER answers when inSyncReplicas brokers have a message; SLAVE copies the log of the master with its brokerName";
+        "brokerIP2" Restart ip: String = String::new(), [Read(optional_host)], "address that slaves of this broker connect to; brokerIP1 when empty";
+        "haListenPort" Restart port: u16 = 0, [Exact(0..=65_535)], "port that slaves connect to; 0 is the one behind listenPort";
+        "haMasterAddress" Restart master: String = String::new(), [Read(one_address)], "where a slave connects to, host:port; when empty, where the name servers say";
+        "haSendHeartbeatInterval" Restart heartbeat_interval_ms: u64 = TransferConfig::default().heartbeat_interval_ms, [1..=DAY_MS], "milliseconds after which master and slave send each other something";
+        "haHousekeepingInterval" Restart housekeeping_interval_ms: u64 = TransferConfig::default().housekeeping_interval_ms, [1..=DAY_MS], "milliseconds of silence after which master and slave close their connection";
+        "haTransferBatchSize" Restart batch_bytes: u32 = TransferConfig::default().batch_bytes, [1..=INT_MAX], "most bytes of the log in one frame to a slave";
+        "haFlowControlEnable" Restart is_limited: bool = false, "maxHaTransferByteInSecond applies";
+        "maxHaTransferByteInSecond" Restart bytes_per_second: u64 = 100 << 20, [1..=i64::MAX], "most bytes that one slave gets in a second, with haFlowControlEnable";
+        "inSyncReplicas" Restart in_sync_replicas: u32 = AckConfig::default().in_sync_replicas, [Must(0..=64)], "brokers that have a message before a SYNC_MASTER answers, itself included; 1 waits for no slave";
+        "slaveTimeout" Restart slave_timeout_ms: u64 = AckConfig::default().slave_timeout_ms, [1..=DAY_MS], "milliseconds an answer of a SYNC_MASTER waits for slaves before it says FLUSH_SLAVE_TIMEOUT";
+        "haMaxGapNotInSync" Restart max_gap_bytes: u64 = AckConfig::default().max_gap_bytes, [0..=i64::MAX], "bytes by which a slave that counts as in sync may be behind";
+    }
+    parts {
+        /// Controller mode.
+        controller: ControllerMode;
+        /// Whether, and how, a slave acts for a master that is gone (`enableSlaveActingMaster`).
+        acting: ActingMaster;
+    }
+    fields {
+        /// Security of replication connections (`tls.replication.mode`).
+        pub tls: ReplicationTls = ReplicationTls::default();
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use super::property::Property;
-use super::{Config, Effect, PROPERTIES, refused, unknown};
+use super::{Config, Effect, PROPERTIES, Property, refused, unknown};
 
 /// Returns the settings that have an effect here, sorted by name.
 fn sorted() -> BTreeMap<&'static str, &'static Property> {
@@ -15,7 +14,7 @@ fn sorted() -> BTreeMap<&'static str, &'static Property> {
 fn effect(property: &Property) -> &'static str {
     match property.effect {
         Effect::Live => "at once",
-        Effect::Restart => "restart",
+        _ => "restart",
     }
 }
 
@@ -156,7 +155,7 @@ mod tests {
         for (name, default) in java.lines().filter_map(|line| line.split_once('=')) {
             let name = super::super::aliases::present_name(name).unwrap_or(name);
             let kinds = [
-                super::super::table::property(name).is_some(),
+                super::super::property::property(name).is_some(),
                 refused::is_known(name),
                 net::tls::TlsSettings::NAMES.contains(&name),
                 unknown::lookup(name).is_some_and(|known| !known.reason.is_empty()),

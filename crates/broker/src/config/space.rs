@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use store::{Unconsumed, UsageLimit};
+use store::{FlushMode, Unconsumed, UsageLimit};
+use wire::settings::{Codec, Fault};
 
-use super::value::{Fault, number, show};
+use super::value::INT_MAX;
 
 const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
@@ -22,7 +23,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
 /// The bytes in the largest unit that divides them.
 pub(super) fn show_bytes(bytes: &u64) -> String {
     let unit = UNITS.iter().rev().find(|(_, factor)| *bytes > 0 && bytes.is_multiple_of(*factor));
-    unit.map_or_else(|| show(bytes), |(unit, factor)| format!("{}{unit}", bytes / factor))
+    unit.map_or_else(|| bytes.to_string(), |(unit, factor)| format!("{}{unit}", bytes / factor))
 }
 
 /// Parses a disk limit: a percentage in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with a unit.
@@ -39,7 +40,7 @@ pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<UsageLimit, F
 
 pub(super) fn show_watermark(mark: &UsageLimit) -> String {
     match mark {
-        UsageLimit::Percent(percent) => show(percent),
+        UsageLimit::Percent(percent) => percent.to_string(),
         // Printed with a unit always; without one the number would be read as a percentage.
         UsageLimit::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
             let whole = bytes.checked_next_multiple_of(1 << 10).unwrap_or(u64::MAX << 10);
@@ -65,23 +66,27 @@ pub(super) fn show_hours(bits: &u32) -> String {
 
 /// Parses a time in hours into milliseconds.
 pub(super) fn hours_ms(text: &str) -> Result<i64, Fault> {
-    number::<i64>(text, 0..=i64::from(i32::MAX)).map(|hours| hours * 3_600_000)
+    let hours: i64 = (0..=INT_MAX).read(text)?;
+    Ok(hours * 3_600_000)
 }
 
 pub(super) fn show_hours_ms(ms: &i64) -> String {
-    show(ms / 3_600_000)
+    (ms / 3_600_000).to_string()
 }
+
+pub(super) const FLUSH_MODES: [(&str, FlushMode); 2] =
+    [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];
 
 pub(super) const POLICIES: [(&str, Unconsumed); 3] =
     [("PROTECT", Unconsumed::Protect), ("DROP", Unconsumed::Drop), ("REJECT", Unconsumed::Reject)];
 
 /// Parses directories separated by commas.
-pub(super) fn directories(text: &str) -> Vec<PathBuf> {
-    text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+pub(super) fn directories(text: &str) -> Result<Vec<PathBuf>, Fault> {
+    Ok(text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect())
 }
 
 pub(super) fn show_directories<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
-    paths.into_iter().map(|path| show(path.display())).collect::<Vec<_>>().join(",")
+    paths.into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// Refuses more than one broker on a disk (`replicasPerDiskPartition`), because limits count for the whole disk.

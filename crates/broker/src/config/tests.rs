@@ -303,7 +303,7 @@ fn what_must_not_be_ignored_stops_the_start_and_names_the_setting() {
 
 #[test]
 fn every_setting_has_a_text_for_people() {
-    for property in PROPERTIES {
+    for property in PROPERTIES.iter() {
         assert!(property.doc.len() > 8 && !property.doc.ends_with('.'), "{}", property.name);
         assert!(matches!(property.effect, Effect::Live | Effect::Restart));
     }

@@ -2,56 +2,28 @@
 
 use store::timer::TimerConfig;
 
-/// Settings of timed messages.
-#[derive(Clone, Debug)]
-pub struct Timers {
-    /// `timerWheelEnable`: timed messages are accepted and delivered.
-    pub enabled: bool,
-    /// `timerMaxDelaySec`: longest delay a message may have, in seconds.
-    pub delay_max_s: i64,
-    /// `timerPrecisionMs`: time span of a slot of the timer wheel, in milliseconds.
-    pub precision_ms: i64,
-    /// `timerRollWindowSlot`: a message due more slots ahead than this goes to an earlier slot and is stored again (rolled) then.
-    pub roll_window_slots: i64,
-    /// `timerCongestNumEachSlot`: number of messages in a slot above which further messages are refused at random. At
-    /// twice the number all are refused.
-    pub congest_num: i32,
-    /// `timerFlushIntervalMs`: interval between saves of the timer's files. After a crash, messages that were delivered since the
-    /// last save are delivered again.
-    pub flush_interval_ms: i64,
-    /// `mappedFileSizeTimerLog`: size of a file of the timer log, in bytes.
-    pub log_file_bytes: u64,
-    /// `timerWheelSnapshotFlush`: Java saved the wheel in snapshots, of which the newest is loaded instead of the plain file.
-    pub snapshots: bool,
-    /// `timerStopEnqueue`: stored timed messages are not added to the wheel.
-    pub stop_enqueue: bool,
-    /// `timerStopDequeue`: timed messages are not delivered.
-    pub stop_dequeue: bool,
-    /// `recallMessageEnable`: producers may recall timed messages.
-    pub recall: bool,
-    /// `allowRecallWhenBrokerNotWriteable`: recalls are accepted although the broker is not writable.
-    pub recall_when_read_only: bool,
-    /// `appendTopicForTimerDeleteKey`: the key in a cancelling message is preceded by the topic, as Java 5.3 expects.
-    pub recall_names_topic: bool,
-}
+use super::value::{DAY_MS, INT_MAX, INT_MIN};
 
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            delay_max_s: 259_200,
-            precision_ms: 1000,
-            roll_window_slots: 172_800,
-            congest_num: i32::MAX,
-            flush_interval_ms: 1000,
-            log_file_bytes: 100 << 20,
-            snapshots: false,
-            stop_enqueue: false,
-            stop_dequeue: false,
-            recall: false,
-            recall_when_read_only: true,
-            recall_names_topic: false,
-        }
+/// The values of `timerPrecisionMs` that Java accepts.
+const PRECISIONS: [(&str, i64); 4] = [("1000", 1000), ("500", 500), ("200", 200), ("100", 100)];
+
+wire::settings! {
+    /// Settings of timed messages.
+    #[derive(Clone, Debug)]
+    pub struct Timers {
+        "timerWheelEnable" Restart enabled: bool = true, "messages for a point in time are taken and delivered";
+        "timerMaxDelaySec" Live delay_max_s: i64 = 259_200, [0..=i64::MAX / 1000], "longest time a message may wait, in seconds";
+        "timerPrecisionMs" Restart precision_ms: i64 = 1000, [PRECISIONS], "milliseconds of a slot of the timer wheel; must stay as it is for the life of a store";
+        "timerRollWindowSlot" Restart roll_window_slots: i64 = 172_800, [INT_MIN..=INT_MAX], "messages further away than so many slots are looked at again before they are due";
+        "timerCongestNumEachSlot" Restart congest_num: i32 = i32::MAX, [0..=INT_MAX], "messages of one slot above which some are refused, above twice of it all; 2147483647 is no limit";
+        "timerFlushIntervalMs" Restart flush_interval_ms: i64 = 1000, [1..=DAY_MS], "milliseconds between writes of the timer's files; a crash delivers again what was delivered in between";
+        "mappedFileSizeTimerLog" Restart log_file_bytes: u64 = 100 << 20, [68..=1 << 31], "bytes of a timer log file of a new store; the files of an existing store keep their size";
+        "timerWheelSnapshotFlush" Restart snapshots: bool = false, "the newest snapshot of the timer wheel counts, as Java writes them with this setting";
+        "timerStopEnqueue" Live stop_enqueue: bool = false, "messages for a point in time are stored and not added to the wheel";
+        "timerStopDequeue" Live stop_dequeue: bool = false, "messages for a point in time are not delivered";
+        "recallMessageEnable" Live recall: bool = false, "producers may take back messages for a point in time";
+        "allowRecallWhenBrokerNotWriteable" Live recall_when_read_only: bool = true, "recalls are served while brokerPermission forbids writing";
+        "appendTopicForTimerDeleteKey" Live recall_names_topic: bool = false, "a recall names the topic before the key of the message, as Java 5.3 reads it";
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
-use super::refused;
-use super::table::PROPERTIES;
+use super::{PROPERTIES, refused};
 
 /// Setting of Java that has no effect here.
 pub(super) struct WithoutEffect {

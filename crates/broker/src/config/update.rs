@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use wire::settings::Fault;
+
 use super::aliases::{self, present_name};
-use super::property::Property;
-use super::{Config, Effect, Exporter, Source, own_ip, refused, table, unknown, value};
+use super::property::property;
+use super::{Config, Effect, Exporter, Property, Source, own_ip, refused, unknown};
 
 /// Reasons why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +49,9 @@ const FILE_ONLY: [&str; 8] = [
 
 /// Whether only the file itself can change a setting.
 fn is_file_only(name: &str) -> bool {
-    FILE_ONLY.contains(&name) || auth::KEYS.contains(&name) || net::tls::TlsSettings::NAMES.contains(&name)
+    FILE_ONLY.contains(&name)
+        || auth::AuthConfig::names().any(|key| key == name)
+        || net::tls::TlsSettings::NAMES.contains(&name)
 }
 
 /// Whether a setting with this default takes a text, such as a path or the name of a class.
@@ -123,12 +127,12 @@ impl Update {
 
 impl Update {
     fn change(&mut self, name: &str, value: String) -> Result<(), NotChanged> {
-        if is_file_only(name) && table::property(name).is_none_or(|it| it.value(&self.config) != value) {
+        if is_file_only(name) && property(name).is_none_or(|it| it.value(&self.config) != value) {
             let text =
                 format!("{name} cannot be set by a request; write it into its file and start it again");
             return Err(NotChanged::Forbidden(text));
         }
-        if let Some(property) = table::property(name) {
+        if let Some(property) = property(name) {
             return self.set(property, value);
         }
         if let Err(error) = refused::check(name, &value) {
@@ -179,12 +183,10 @@ impl Update {
             Err(NotChanged::Invalid(text))
         };
         let mut changed = self.config.clone();
-        match (property.set)(&mut changed, &value) {
+        match property.set(&mut changed, &value) {
             Ok(()) => {}
-            Err(value::Fault::Invalid(expected) | value::Fault::Above(_, expected)) => {
-                return invalid(&expected);
-            }
-            Err(value::Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),
+            Err(Fault::Invalid(expected) | Fault::Above(_, expected)) => return invalid(&expected),
+            Err(Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),
         }
         if property.effect == Effect::Live {
             self.config = changed;

@@ -1,51 +1,57 @@
 //! Parsing and printing of setting values.
 
-use std::fmt::Display;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use wire::settings::{CONTROLLER_PORT, HA_PORT, addresses, name_servers};
+use wire::settings::{CONTROLLER_PORT, Codec, Fault, HA_PORT, addresses, name_servers};
 
 use super::space::{bytes, show_bytes};
 
-/// Reason why a value is rejected.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The text is not a value of the setting's type. Holds the description of a valid value.
-    Invalid(String),
-    /// The number is above its upper bound. Holds the bound, and the description of a valid value.
-    Above(String, String),
-    /// The value cannot work and must not be ignored. Holds the reason and advice.
-    Refused(String),
+/// Longest interval that a setting may have: a day in milliseconds.
+pub(super) const DAY_MS: i64 = 86_400_000;
+
+/// Largest number of Java's `int`.
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
+
+/// Smallest number of Java's `int`.
+pub(super) const INT_MIN: i64 = i32::MIN as i64;
+
+/// Bytes of a queue unit.
+const UNIT_BYTES: i64 = 20;
+
+/// Parses a number of bytes of a queue's index into units.
+pub(super) fn scan_units(text: &str) -> Result<i64, Fault> {
+    let bytes: i64 = (UNIT_BYTES..=INT_MAX).read(text)?;
+    Ok(bytes / UNIT_BYTES)
 }
 
-/// Parses a number within bounds. A number below them may be a word of RocketMQ's for "none" or "any", which the lower bound is not.
-pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
-    let expected = || format!("a number of {} to {}", bounds.start(), bounds.end());
-    let value = text.parse::<i128>().map_err(|_| Fault::Invalid(expected()))?;
-    if value < i128::from(*bounds.start()) {
-        return Err(Fault::Invalid(expected()));
+/// The bytes of units of a queue's index.
+pub(super) fn show_scan_units(units: &i64) -> String {
+    (units * UNIT_BYTES).to_string()
+}
+
+/// Codec that lets a wrong value stop the start instead of being reported, because a promise depends on the setting.
+pub(super) struct Must<C>(pub C);
+
+impl<T, C: Codec<T>> Codec<T> for Must<C> {
+    fn read(&self, text: &str) -> Result<T, Fault> {
+        self.0.read(text).map_err(|fault| match fault {
+            Fault::Invalid(expected) | Fault::Above(_, expected) => {
+                Fault::Refused(format!("expected {expected}; what is acknowledged depends on it"))
+            }
+            refused => refused,
+        })
     }
-    if value > i128::from(*bounds.end()) {
-        return Err(Fault::Above(bounds.end().to_string(), expected()));
+
+    fn show(&self, value: &T) -> String {
+        self.0.show(value)
     }
-    let value = i64::try_from(value).ok().and_then(|value| T::try_from(value).ok());
-    value.ok_or_else(|| Fault::Invalid(expected()))
 }
 
-/// Parses a number that means another thing than its neighbours, such as a port: the upper bound is no replacement.
-pub(super) fn exact<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
-    number(text, bounds).map_err(|fault| match fault {
-        Fault::Above(_, expected) => Fault::Invalid(expected),
-        fault => fault,
-    })
-}
-
-/// Parses a switch.
-pub(super) fn flag(text: &str) -> Result<bool, Fault> {
-    wire::settings::switch(text).ok_or_else(|| Fault::Invalid("true or false".to_owned()))
+/// Whether the value of a setting is a secret, which may have any letters and is never printed.
+pub(super) fn is_secret(key: &str) -> bool {
+    ["initAuthenticationUser", "innerClientAuthenticationCredentials", "metricsGrpcExporterHeader"]
+        .contains(&key)
 }
 
 /// Whether a text means a default: the default itself in any case, or a word for off where the default is `false`.
@@ -55,7 +61,7 @@ pub(super) fn is_same(default: &str, text: &str) -> bool {
 }
 
 /// Parses addresses of controllers, separated by `;`.
-pub(super) fn controllers(text: &str) -> Result<String, Fault> {
+pub(super) fn controller_addresses(text: &str) -> Result<String, Fault> {
     addresses(text, CONTROLLER_PORT).map_err(Fault::Refused)
 }
 
@@ -84,34 +90,6 @@ pub(super) fn topic(text: &str) -> Result<String, Fault> {
 /// Parses an IP address.
 pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
     text.parse().map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
-}
-
-/// Makes a wrong value stop the start instead of being reported, because a promise depends on the setting.
-pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
-    value.map_err(|fault| match fault {
-        Fault::Invalid(expected) | Fault::Above(_, expected) => {
-            Fault::Refused(format!("expected {expected}; what is acknowledged depends on it"))
-        }
-        refused => refused,
-    })
-}
-
-/// Parses a word of a list.
-pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
-    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
-        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        Fault::Invalid(words.join(" or "))
-    })
-}
-
-/// Parses a number of milliseconds within bounds.
-pub(super) fn milliseconds(text: &str, bounds: RangeInclusive<i64>) -> Result<Duration, Fault> {
-    number(text, bounds).map(Duration::from_millis)
-}
-
-/// The text of a value.
-pub(super) fn show(value: impl Display) -> String {
-    value.to_string()
 }
 
 /// Parses the trusted proxies. A wrong value stops the start, because no default may decide about trust.
@@ -164,14 +142,4 @@ pub(super) fn optional_addresses(text: &str) -> Result<Option<String>, Fault> {
 /// The text of a value that may be none.
 pub(super) fn show_optional(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
-}
-
-/// The milliseconds of a duration as text.
-pub(super) fn show_milliseconds(value: &Duration) -> String {
-    show(value.as_millis())
-}
-
-/// The word for a value.
-pub(super) fn show_one_of<T: PartialEq + Copy>(value: T, words: &[(&str, T)]) -> String {
-    words.iter().find(|(_, known)| *known == value).map(|(word, _)| (*word).to_owned()).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wire::codes::response;
 
 use crate::Refusal;
-use crate::attributes::{self, Attribute, Values};
+use crate::attributes::{self, Attribute, Values, changeable};
 
 /// Name of the attribute for the percentage of a group's pops that take the highest priority of a topic first.
 pub(crate) const PRIORITY_FACTOR: &str = "priority.factor";
@@ -20,10 +20,6 @@ const ATTRIBUTES: [Attribute; 8] = [
     changeable("lite.sub.client.max.event.cnt", Values::Numbers(10..=i64::MAX)),
     changeable("lite.sub.wildcard", Values::Text),
 ];
-
-const fn changeable(name: &'static str, values: Values) -> Attribute {
-    Attribute { name, changeable: true, values }
-}
 
 /// Returns the attributes after the alterations of a request: `+name` sets, `-name` removes. `known` is `None` if the
 /// request creates the group. A name without a sign sets as well, because the files contain names in this form, but

@@ -9,8 +9,9 @@ use wire::codes::response;
 use wire::json::{self, Dialect};
 
 use super::attributes::altered;
-use super::{CHANGES_KEPT, FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
+use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::change::GroupChange;
+use crate::refusal::refuse_all;
 use crate::{Refusal, persist};
 
 /// The result of changes that are not written yet.
@@ -72,11 +73,7 @@ impl Groups {
         match self.write(&staged, version) {
             Ok(()) => self.publish(staged, version),
             Err(error) => {
-                let refusal = Refusal::error(format!("the group is not changed: {error}"));
-                outcomes
-                    .iter_mut()
-                    .filter(|outcome| outcome.is_ok())
-                    .for_each(|it| *it = Err(refusal.clone()));
+                refuse_all(&mut outcomes, &Refusal::error(format!("the group is not changed: {error}")));
             }
         }
         outcomes
@@ -200,9 +197,7 @@ impl Groups {
         let generation = self.generation() + 1;
         let forbidden = staged.readable.into_keys().map(|(group, _)| group);
         let names = staged.groups.keys().cloned().chain(forbidden);
-        lookup.changes.extend(names.map(|name| (generation, name)));
-        let surplus = lookup.changes.len().saturating_sub(CHANGES_KEPT);
-        lookup.changes.drain(..surplus);
+        lookup.changes.add(generation, names);
         for (name, config) in staged.groups {
             match config {
                 Some(config) => lookup.groups.insert(&name, config),

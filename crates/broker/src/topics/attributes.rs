@@ -1,11 +1,9 @@
 //! Attributes of topics: which there are, and how requests write them (`AttributeParser`, `TopicAttributes`).
 
-use std::collections::BTreeMap;
-
 use wire::codes::response;
 
 use crate::Refusal;
-use crate::attributes::{self, Attribute, Values};
+use crate::attributes::{Attribute, Values, changeable, fixed};
 use crate::change::Alterations;
 
 /// Name of the attribute for the kind of index the topic's queues have: `SimpleCQ` or `BatchCQ`.
@@ -19,25 +17,16 @@ pub(crate) const MESSAGE_TYPE: &str = "message.type";
 /// The value of `message.type` for topics whose queues stand for priorities.
 pub(crate) const PRIORITY: &str = "PRIORITY";
 
-const ATTRIBUTES: [Attribute; 5] = [
-    Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&[BATCHED, "SimpleCQ"]) },
-    Attribute { name: CLEANUP_POLICY, changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
-    Attribute {
-        name: MESSAGE_TYPE,
-        changeable: true,
-        values: Values::OneOf(&[
-            "UNSPECIFIED",
-            "NORMAL",
-            "FIFO",
-            "DELAY",
-            "TRANSACTION",
-            PRIORITY,
-            "LITE",
-            "MIXED",
-        ]),
-    },
-    Attribute { name: "reserve.time", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
-    Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
+const MESSAGE_TYPES: &[&str] =
+    &["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", PRIORITY, "LITE", "MIXED"];
+
+/// The attributes that a topic may have.
+pub(super) const ATTRIBUTES: [Attribute; 5] = [
+    fixed(QUEUE_TYPE, Values::OneOf(&[BATCHED, "SimpleCQ"])),
+    fixed(CLEANUP_POLICY, Values::OneOf(&["DELETE", "COMPACTION"])),
+    changeable(MESSAGE_TYPE, Values::OneOf(MESSAGE_TYPES)),
+    changeable("reserve.time", Values::Numbers(-1..=i64::MAX)),
+    changeable("lite.topic.expiration", Values::Numbers(-1..=i64::MAX)),
 ];
 
 /// Parses changes of attributes in the form `+name=value,-name`.
@@ -59,14 +48,6 @@ pub(crate) fn parse(text: &str) -> Result<Alterations, Refusal> {
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
     Ok(alterations)
-}
-
-/// The attributes of a topic after a request changes them; `known` is `None` when the request creates the topic.
-pub(super) fn altered(
-    known: Option<&BTreeMap<String, String>>,
-    alterations: &Alterations,
-) -> Result<BTreeMap<String, String>, Refusal> {
-    attributes::altered(&ATTRIBUTES, known, alterations)
 }
 
 #[cfg(test)]

@@ -9,9 +9,11 @@ use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::body::{Changed, Extra, TopicTable};
 use wire::json;
 
-use super::attributes::altered;
-use super::{CHANGES_KEPT, Topic, Topics};
+use super::attributes::ATTRIBUTES;
+use super::{Topic, Topics};
+use crate::attributes::altered;
 use crate::change::TopicChange;
+use crate::refusal::refuse_all;
 use crate::{Refusal, persist};
 
 /// Changed topics by name. `None` for removed topics.
@@ -43,13 +45,7 @@ impl Topics {
         version.advance(version.state_version, now_ms);
         match self.write(&staged, version, &writing) {
             Ok(()) => self.publish(staged, version),
-            Err(error) => {
-                let refusal = Refusal::from(error);
-                outcomes
-                    .iter_mut()
-                    .filter(|outcome| outcome.is_ok())
-                    .for_each(|it| *it = Err(refusal.clone()));
-            }
+            Err(error) => refuse_all(&mut outcomes, &Refusal::from(error)),
         }
         outcomes
     }
@@ -162,16 +158,14 @@ impl Topics {
         book.version = version;
         book.generation += 1;
         let generation = book.generation;
+        book.changes.add(generation, staged.keys().cloned());
         for (name, topic) in staged {
             match topic {
                 Some(topic) => table.insert(&name, topic),
                 None => table.remove(&name),
             };
-            book.changes.push_back((generation, name));
         }
         drop(table);
-        let surplus = book.changes.len().saturating_sub(CHANGES_KEPT);
-        book.changes.drain(..surplus);
         self.show(generation);
     }
 }
@@ -189,7 +183,7 @@ fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<
         },
         TopicChange::Put(config, alterations) => {
             let known = now.map(|topic| &topic.config);
-            let attributes = altered(known.map(|known| &known.attributes), &alterations)?;
+            let attributes = altered(&ATTRIBUTES, known.map(|known| &known.attributes), &alterations)?;
             let extra = known.map(|known| known.extra.clone()).unwrap_or_default();
             let config = TopicConfig { attributes, extra, ..config };
             if known == Some(&config) {

@@ -96,7 +96,7 @@ fn name_servers_are_told_what_changed_since_they_last_heard() {
     let (version, changed) = topics.changed_after(heard).unwrap();
     assert_eq!(changed.iter().map(|topic| topic.name()).collect::<Vec<_>>(), ["B"]);
     assert_eq!(version, topics.snapshot().0);
-    for number in 0..=CHANGES_KEPT {
+    for number in 0..=crate::change_log::CHANGES_KEPT {
         topics.put(TopicConfig::new("C", number as i32 % 7 + 1, READ_WRITE), 1).unwrap();
     }
     assert!(topics.changed_after(heard).is_none(), "too long ago: the whole table is due");

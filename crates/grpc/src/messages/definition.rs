@@ -6,22 +6,18 @@ use bytes::Bytes;
 
 use super::*;
 
+messages! {
 /// `FilterExpression`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct FilterExpression {
-    #[prost(enumeration = "FilterType", tag = "1")]
-    pub r#type: i32,
-    #[prost(string, tag = "2")]
-    pub expression: String,
+    #[enumeration = "FilterType", tag = "1"] r#type: i32,
+    #[string, tag = "2"] expression: String,
 }
 
 /// `RetryPolicy`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct RetryPolicy {
-    #[prost(int32, tag = "1")]
-    pub max_attempts: i32,
-    #[prost(oneof = "Strategy", tags = "2, 3")]
-    pub strategy: Option<Strategy>,
+    #[int32, tag = "1"] max_attempts: i32,
+    #[oneof = "Strategy", tags = "2, 3"] strategy: Option<Strategy>,
+}
 }
 
 /// `RetryPolicy.strategy`.
@@ -33,212 +29,134 @@ pub enum Strategy {
     CustomizedBackoff(CustomizedBackoff),
 }
 
+messages! {
 /// `ExponentialBackoff`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ExponentialBackoff {
-    #[prost(message, optional, tag = "1")]
-    pub initial: Option<Duration>,
-    #[prost(message, optional, tag = "2")]
-    pub max: Option<Duration>,
-    #[prost(float, tag = "3")]
-    pub multiplier: f32,
+    #[message, optional, tag = "1"] initial: Option<Duration>,
+    #[message, optional, tag = "2"] max: Option<Duration>,
+    #[float, tag = "3"] multiplier: f32,
 }
 
 /// `CustomizedBackoff`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct CustomizedBackoff {
-    #[prost(message, repeated, tag = "1")]
-    pub next: Vec<Duration>,
+    #[message, repeated, tag = "1"] next: Vec<Duration>,
 }
 
 /// A topic or a group; the namespace is echoed and otherwise ignored (look-ups use the name).
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Resource {
-    #[prost(string, tag = "1")]
-    pub resource_namespace: String,
-    #[prost(string, tag = "2")]
-    pub name: String,
+    #[string, tag = "1"] resource_namespace: String,
+    #[string, tag = "2"] name: String,
 }
 
 /// `SubscriptionEntry`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SubscriptionEntry {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub expression: Option<FilterExpression>,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[message, optional, tag = "2"] expression: Option<FilterExpression>,
 }
 
 /// `Address`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Address {
-    #[prost(string, tag = "1")]
-    pub host: String,
-    #[prost(int32, tag = "2")]
-    pub port: i32,
+    #[string, tag = "1"] host: String,
+    #[int32, tag = "2"] port: i32,
 }
 
 /// `Endpoints`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Endpoints {
-    #[prost(enumeration = "AddressScheme", tag = "1")]
-    pub scheme: i32,
-    #[prost(message, repeated, tag = "2")]
-    pub addresses: Vec<Address>,
+    #[enumeration = "AddressScheme", tag = "1"] scheme: i32,
+    #[message, repeated, tag = "2"] addresses: Vec<Address>,
 }
 
 /// `Broker`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Broker {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(int32, tag = "2")]
-    pub id: i32,
-    #[prost(message, optional, tag = "3")]
-    pub endpoints: Option<Endpoints>,
+    #[string, tag = "1"] name: String,
+    #[int32, tag = "2"] id: i32,
+    #[message, optional, tag = "3"] endpoints: Option<Endpoints>,
 }
 
 /// `MessageQueue`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct MessageQueue {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(int32, tag = "2")]
-    pub id: i32,
-    #[prost(enumeration = "Permission", tag = "3")]
-    pub permission: i32,
-    #[prost(message, optional, tag = "4")]
-    pub broker: Option<Broker>,
-    #[prost(enumeration = "MessageType", repeated, tag = "5")]
-    pub accept_message_types: Vec<i32>,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[int32, tag = "2"] id: i32,
+    #[enumeration = "Permission", tag = "3"] permission: i32,
+    #[message, optional, tag = "4"] broker: Option<Broker>,
+    #[enumeration = "MessageType", repeated, tag = "5"] accept_message_types: Vec<i32>,
 }
 
 /// `Digest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Digest {
-    #[prost(enumeration = "DigestType", tag = "1")]
-    pub r#type: i32,
-    #[prost(string, tag = "2")]
-    pub checksum: String,
+    #[enumeration = "DigestType", tag = "1"] r#type: i32,
+    #[string, tag = "2"] checksum: String,
 }
 
 /// Fields of a message beside its body and the properties of the application.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SystemProperties {
-    #[prost(string, optional, tag = "1")]
-    pub tag: Option<String>,
-    #[prost(string, repeated, tag = "2")]
-    pub keys: Vec<String>,
-    #[prost(string, tag = "3")]
-    pub message_id: String,
-    #[prost(message, optional, tag = "4")]
-    pub body_digest: Option<Digest>,
-    #[prost(enumeration = "Encoding", tag = "5")]
-    pub body_encoding: i32,
-    #[prost(enumeration = "MessageType", tag = "6")]
-    pub message_type: i32,
-    #[prost(message, optional, tag = "7")]
-    pub born_timestamp: Option<Timestamp>,
-    #[prost(string, tag = "8")]
-    pub born_host: String,
-    #[prost(message, optional, tag = "9")]
-    pub store_timestamp: Option<Timestamp>,
-    #[prost(string, tag = "10")]
-    pub store_host: String,
-    #[prost(message, optional, tag = "11")]
-    pub delivery_timestamp: Option<Timestamp>,
-    #[prost(string, optional, tag = "12")]
-    pub receipt_handle: Option<String>,
-    #[prost(int32, tag = "13")]
-    pub queue_id: i32,
-    #[prost(int64, optional, tag = "14")]
-    pub queue_offset: Option<i64>,
-    #[prost(message, optional, tag = "15")]
-    pub invisible_duration: Option<Duration>,
-    #[prost(int32, optional, tag = "16")]
-    pub delivery_attempt: Option<i32>,
-    #[prost(string, optional, tag = "17")]
-    pub message_group: Option<String>,
-    #[prost(string, optional, tag = "18")]
-    pub trace_context: Option<String>,
-    #[prost(message, optional, tag = "19")]
-    pub orphaned_transaction_recovery_duration: Option<Duration>,
-    #[prost(message, optional, tag = "20")]
-    pub dead_letter_queue: Option<DeadLetterQueue>,
-    #[prost(string, optional, tag = "21")]
-    pub lite_topic: Option<String>,
-    #[prost(int32, optional, tag = "22")]
-    pub priority: Option<i32>,
+    #[string, optional, tag = "1"] tag: Option<String>,
+    #[string, repeated, tag = "2"] keys: Vec<String>,
+    #[string, tag = "3"] message_id: String,
+    #[message, optional, tag = "4"] body_digest: Option<Digest>,
+    #[enumeration = "Encoding", tag = "5"] body_encoding: i32,
+    #[enumeration = "MessageType", tag = "6"] message_type: i32,
+    #[message, optional, tag = "7"] born_timestamp: Option<Timestamp>,
+    #[string, tag = "8"] born_host: String,
+    #[message, optional, tag = "9"] store_timestamp: Option<Timestamp>,
+    #[string, tag = "10"] store_host: String,
+    #[message, optional, tag = "11"] delivery_timestamp: Option<Timestamp>,
+    #[string, optional, tag = "12"] receipt_handle: Option<String>,
+    #[int32, tag = "13"] queue_id: i32,
+    #[int64, optional, tag = "14"] queue_offset: Option<i64>,
+    #[message, optional, tag = "15"] invisible_duration: Option<Duration>,
+    #[int32, optional, tag = "16"] delivery_attempt: Option<i32>,
+    #[string, optional, tag = "17"] message_group: Option<String>,
+    #[string, optional, tag = "18"] trace_context: Option<String>,
+    #[message, optional, tag = "19"] orphaned_transaction_recovery_duration: Option<Duration>,
+    #[message, optional, tag = "20"] dead_letter_queue: Option<DeadLetterQueue>,
+    #[string, optional, tag = "21"] lite_topic: Option<String>,
+    #[int32, optional, tag = "22"] priority: Option<i32>,
 }
 
 /// `DeadLetterQueue`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct DeadLetterQueue {
-    #[prost(string, tag = "1")]
-    pub topic: String,
-    #[prost(string, tag = "2")]
-    pub message_id: String,
+    #[string, tag = "1"] topic: String,
+    #[string, tag = "2"] message_id: String,
 }
 
 /// A message as clients send and receive it.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Message {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub user_properties: BTreeMap<String, String>,
-    #[prost(message, optional, tag = "3")]
-    pub system_properties: Option<SystemProperties>,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub body: Bytes,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[btree_map = "string, string", tag = "2"] user_properties: BTreeMap<String, String>,
+    #[message, optional, tag = "3"] system_properties: Option<SystemProperties>,
+    #[bytes = "bytes", tag = "4"] body: Bytes,
 }
 
 /// `Assignment`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Assignment {
-    #[prost(message, optional, tag = "1")]
-    pub message_queue: Option<MessageQueue>,
+    #[message, optional, tag = "1"] message_queue: Option<MessageQueue>,
 }
 
 /// Result of a call, or of an entry of it.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
-    #[prost(enumeration = "Code", tag = "1")]
-    pub code: i32,
-    #[prost(string, tag = "2")]
-    pub message: String,
+    #[enumeration = "Code", tag = "1"] code: i32,
+    #[string, tag = "2"] message: String,
 }
 
 /// `UA`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct UA {
-    #[prost(enumeration = "Language", tag = "1")]
-    pub language: i32,
-    #[prost(string, tag = "2")]
-    pub version: String,
-    #[prost(string, tag = "3")]
-    pub platform: String,
-    #[prost(string, tag = "4")]
-    pub hostname: String,
+    #[enumeration = "Language", tag = "1"] language: i32,
+    #[string, tag = "2"] version: String,
+    #[string, tag = "3"] platform: String,
+    #[string, tag = "4"] hostname: String,
 }
 
 /// Settings of a gRPC client: type, retry policy and subscriptions.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Settings {
-    #[prost(enumeration = "ClientType", optional, tag = "1")]
-    pub client_type: Option<i32>,
-    #[prost(message, optional, tag = "2")]
-    pub access_point: Option<Endpoints>,
-    #[prost(message, optional, tag = "3")]
-    pub backoff_policy: Option<RetryPolicy>,
-    #[prost(message, optional, tag = "4")]
-    pub request_timeout: Option<Duration>,
-    #[prost(oneof = "PubSub", tags = "5, 6")]
-    pub pub_sub: Option<PubSub>,
-    #[prost(message, optional, tag = "7")]
-    pub user_agent: Option<UA>,
-    #[prost(message, optional, tag = "8")]
-    pub metric: Option<Metric>,
+    #[enumeration = "ClientType", optional, tag = "1"] client_type: Option<i32>,
+    #[message, optional, tag = "2"] access_point: Option<Endpoints>,
+    #[message, optional, tag = "3"] backoff_policy: Option<RetryPolicy>,
+    #[message, optional, tag = "4"] request_timeout: Option<Duration>,
+    #[oneof = "PubSub", tags = "5, 6"] pub_sub: Option<PubSub>,
+    #[message, optional, tag = "7"] user_agent: Option<UA>,
+    #[message, optional, tag = "8"] metric: Option<Metric>,
+}
 }
 
 /// `Settings.pub_sub`.
@@ -250,43 +168,30 @@ pub enum PubSub {
     Subscription(Subscription),
 }
 
+messages! {
 /// `Publishing`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Publishing {
-    #[prost(message, repeated, tag = "1")]
-    pub topics: Vec<Resource>,
-    #[prost(int32, tag = "2")]
-    pub max_body_size: i32,
-    #[prost(bool, tag = "3")]
-    pub validate_message_type: bool,
+    #[message, repeated, tag = "1"] topics: Vec<Resource>,
+    #[int32, tag = "2"] max_body_size: i32,
+    #[bool, tag = "3"] validate_message_type: bool,
 }
 
 /// `Subscription`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Subscription {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(message, repeated, tag = "2")]
-    pub subscriptions: Vec<SubscriptionEntry>,
-    #[prost(bool, optional, tag = "3")]
-    pub fifo: Option<bool>,
-    #[prost(int32, optional, tag = "4")]
-    pub receive_batch_size: Option<i32>,
-    #[prost(message, optional, tag = "5")]
-    pub long_polling_timeout: Option<Duration>,
-    #[prost(int32, optional, tag = "6")]
-    pub lite_subscription_quota: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub max_lite_topic_size: Option<i32>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[message, repeated, tag = "2"] subscriptions: Vec<SubscriptionEntry>,
+    #[bool, optional, tag = "3"] fifo: Option<bool>,
+    #[int32, optional, tag = "4"] receive_batch_size: Option<i32>,
+    #[message, optional, tag = "5"] long_polling_timeout: Option<Duration>,
+    #[int32, optional, tag = "6"] lite_subscription_quota: Option<i32>,
+    #[int32, optional, tag = "7"] max_lite_topic_size: Option<i32>,
 }
 
 /// `Metric`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct Metric {
-    #[prost(bool, tag = "1")]
-    pub on: bool,
-    #[prost(message, optional, tag = "2")]
-    pub endpoints: Option<Endpoints>,
+    #[bool, tag = "1"] on: bool,
+    #[message, optional, tag = "2"] endpoints: Option<Endpoints>,
+}
 }
 
 /// `OffsetOption`.

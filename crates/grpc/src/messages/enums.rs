@@ -1,8 +1,7 @@
 //! The enumerations of `apache.rocketmq.v2` (`definition.proto`).
 
+enumerations! {
 /// `AddressScheme`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum AddressScheme {
     Unspecified = 0,
     Ipv4 = 1,
@@ -11,8 +10,6 @@ pub enum AddressScheme {
 }
 
 /// `ClientType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum ClientType {
     Unspecified = 0,
     Producer = 1,
@@ -24,8 +21,6 @@ pub enum ClientType {
 }
 
 /// `DigestType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum DigestType {
     Unspecified = 0,
     Crc32 = 1,
@@ -34,8 +29,6 @@ pub enum DigestType {
 }
 
 /// `Encoding`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum Encoding {
     Unspecified = 0,
     Identity = 1,
@@ -43,8 +36,6 @@ pub enum Encoding {
 }
 
 /// `FilterType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum FilterType {
     Unspecified = 0,
     Tag = 1,
@@ -52,8 +43,6 @@ pub enum FilterType {
 }
 
 /// `Language`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum Language {
     Unspecified = 0,
     Java = 1,
@@ -71,8 +60,6 @@ pub enum Language {
 }
 
 /// `LiteSubscriptionAction`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum LiteSubscriptionAction {
     PartialAdd = 0,
     PartialRemove = 1,
@@ -81,8 +68,6 @@ pub enum LiteSubscriptionAction {
 }
 
 /// `MessageType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum MessageType {
     Unspecified = 0,
     Normal = 1,
@@ -94,8 +79,6 @@ pub enum MessageType {
 }
 
 /// `OffsetOption.Policy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum Policy {
     Last = 0,
     Min = 1,
@@ -103,8 +86,6 @@ pub enum Policy {
 }
 
 /// `Permission`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum Permission {
     Unspecified = 0,
     None = 1,
@@ -114,8 +95,6 @@ pub enum Permission {
 }
 
 /// `TransactionResolution`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum TransactionResolution {
     Unspecified = 0,
     Commit = 1,
@@ -123,10 +102,9 @@ pub enum TransactionResolution {
 }
 
 /// `TransactionSource`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-#[repr(i32)]
 pub enum TransactionSource {
     Unspecified = 0,
     Client = 1,
     ServerCheck = 2,
+}
 }

@@ -2,101 +2,68 @@
 
 use super::*;
 
+messages! {
 /// `QueryRouteRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct QueryRouteRequest {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub endpoints: Option<Endpoints>,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[message, optional, tag = "2"] endpoints: Option<Endpoints>,
 }
 
 /// `QueryRouteResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct QueryRouteResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(message, repeated, tag = "2")]
-    pub message_queues: Vec<MessageQueue>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[message, repeated, tag = "2"] message_queues: Vec<MessageQueue>,
 }
 
 /// `SendMessageRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SendMessageRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub messages: Vec<Message>,
+    #[message, repeated, tag = "1"] messages: Vec<Message>,
 }
 
 /// `SendResultEntry`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SendResultEntry {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(string, tag = "2")]
-    pub message_id: String,
-    #[prost(string, tag = "3")]
-    pub transaction_id: String,
-    #[prost(int64, tag = "4")]
-    pub offset: i64,
-    #[prost(string, tag = "5")]
-    pub recall_handle: String,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[string, tag = "2"] message_id: String,
+    #[string, tag = "3"] transaction_id: String,
+    #[int64, tag = "4"] offset: i64,
+    #[string, tag = "5"] recall_handle: String,
 }
 
 /// `SendMessageResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SendMessageResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(message, repeated, tag = "2")]
-    pub entries: Vec<SendResultEntry>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[message, repeated, tag = "2"] entries: Vec<SendResultEntry>,
 }
 
 /// `QueryAssignmentRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct QueryAssignmentRequest {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub group: Option<Resource>,
-    #[prost(message, optional, tag = "3")]
-    pub endpoints: Option<Endpoints>,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[message, optional, tag = "2"] group: Option<Resource>,
+    #[message, optional, tag = "3"] endpoints: Option<Endpoints>,
 }
 
 /// `QueryAssignmentResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct QueryAssignmentResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(message, repeated, tag = "2")]
-    pub assignments: Vec<Assignment>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[message, repeated, tag = "2"] assignments: Vec<Assignment>,
 }
 
 /// `ReceiveMessageRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ReceiveMessageRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub message_queue: Option<MessageQueue>,
-    #[prost(message, optional, tag = "3")]
-    pub filter_expression: Option<FilterExpression>,
-    #[prost(int32, tag = "4")]
-    pub batch_size: i32,
-    #[prost(message, optional, tag = "5")]
-    pub invisible_duration: Option<Duration>,
-    #[prost(bool, tag = "6")]
-    pub auto_renew: bool,
-    #[prost(message, optional, tag = "7")]
-    pub long_polling_timeout: Option<Duration>,
-    #[prost(string, optional, tag = "8")]
-    pub attempt_id: Option<String>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[message, optional, tag = "2"] message_queue: Option<MessageQueue>,
+    #[message, optional, tag = "3"] filter_expression: Option<FilterExpression>,
+    #[int32, tag = "4"] batch_size: i32,
+    #[message, optional, tag = "5"] invisible_duration: Option<Duration>,
+    #[bool, tag = "6"] auto_renew: bool,
+    #[message, optional, tag = "7"] long_polling_timeout: Option<Duration>,
+    #[string, optional, tag = "8"] attempt_id: Option<String>,
 }
 
 /// `ReceiveMessageResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ReceiveMessageResponse {
-    #[prost(oneof = "Received", tags = "1, 2, 3")]
-    pub content: Option<Received>,
+    #[oneof = "Received", tags = "1, 2, 3"] content: Option<Received>,
+}
 }
 
 /// `ReceiveMessageResponse.content`.
@@ -114,176 +81,119 @@ pub enum Received {
     DeliveryTimestamp(Timestamp),
 }
 
+messages! {
 /// `AckMessageEntry`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct AckMessageEntry {
-    #[prost(string, tag = "1")]
-    pub message_id: String,
-    #[prost(string, tag = "2")]
-    pub receipt_handle: String,
-    #[prost(string, optional, tag = "3")]
-    pub lite_topic: Option<String>,
+    #[string, tag = "1"] message_id: String,
+    #[string, tag = "2"] receipt_handle: String,
+    #[string, optional, tag = "3"] lite_topic: Option<String>,
 }
 
 /// `AckMessageRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct AckMessageRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub topic: Option<Resource>,
-    #[prost(message, repeated, tag = "3")]
-    pub entries: Vec<AckMessageEntry>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[message, optional, tag = "2"] topic: Option<Resource>,
+    #[message, repeated, tag = "3"] entries: Vec<AckMessageEntry>,
 }
 
 /// `AckMessageResultEntry`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct AckMessageResultEntry {
-    #[prost(string, tag = "1")]
-    pub message_id: String,
-    #[prost(string, tag = "2")]
-    pub receipt_handle: String,
-    #[prost(message, optional, tag = "3")]
-    pub status: Option<Status>,
+    #[string, tag = "1"] message_id: String,
+    #[string, tag = "2"] receipt_handle: String,
+    #[message, optional, tag = "3"] status: Option<Status>,
 }
 
 /// `AckMessageResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct AckMessageResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(message, repeated, tag = "2")]
-    pub entries: Vec<AckMessageResultEntry>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[message, repeated, tag = "2"] entries: Vec<AckMessageResultEntry>,
 }
 
 /// `ForwardMessageToDeadLetterQueueRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ForwardMessageToDeadLetterQueueRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub topic: Option<Resource>,
-    #[prost(string, tag = "3")]
-    pub receipt_handle: String,
-    #[prost(string, tag = "4")]
-    pub message_id: String,
-    #[prost(int32, tag = "5")]
-    pub delivery_attempt: i32,
-    #[prost(int32, tag = "6")]
-    pub max_delivery_attempts: i32,
-    #[prost(string, optional, tag = "7")]
-    pub lite_topic: Option<String>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[message, optional, tag = "2"] topic: Option<Resource>,
+    #[string, tag = "3"] receipt_handle: String,
+    #[string, tag = "4"] message_id: String,
+    #[int32, tag = "5"] delivery_attempt: i32,
+    #[int32, tag = "6"] max_delivery_attempts: i32,
+    #[string, optional, tag = "7"] lite_topic: Option<String>,
 }
 
 /// `ForwardMessageToDeadLetterQueueResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ForwardMessageToDeadLetterQueueResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
+    #[message, optional, tag = "1"] status: Option<Status>,
 }
 
 /// `HeartbeatRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct HeartbeatRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(enumeration = "ClientType", tag = "2")]
-    pub client_type: i32,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[enumeration = "ClientType", tag = "2"] client_type: i32,
 }
 
 /// `HeartbeatResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct HeartbeatResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
+    #[message, optional, tag = "1"] status: Option<Status>,
 }
 
 /// `EndTransactionRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct EndTransactionRequest {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(string, tag = "2")]
-    pub message_id: String,
-    #[prost(string, tag = "3")]
-    pub transaction_id: String,
-    #[prost(enumeration = "TransactionResolution", tag = "4")]
-    pub resolution: i32,
-    #[prost(enumeration = "TransactionSource", tag = "5")]
-    pub source: i32,
-    #[prost(string, tag = "6")]
-    pub trace_context: String,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[string, tag = "2"] message_id: String,
+    #[string, tag = "3"] transaction_id: String,
+    #[enumeration = "TransactionResolution", tag = "4"] resolution: i32,
+    #[enumeration = "TransactionSource", tag = "5"] source: i32,
+    #[string, tag = "6"] trace_context: String,
 }
 
 /// `EndTransactionResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct EndTransactionResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
+    #[message, optional, tag = "1"] status: Option<Status>,
 }
 
 /// `PrintThreadStackTraceCommand`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct PrintThreadStackTraceCommand {
-    #[prost(string, tag = "1")]
-    pub nonce: String,
+    #[string, tag = "1"] nonce: String,
 }
 
 /// `ReconnectEndpointsCommand`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ReconnectEndpointsCommand {
-    #[prost(string, tag = "1")]
-    pub nonce: String,
+    #[string, tag = "1"] nonce: String,
 }
 
 /// `ThreadStackTrace`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ThreadStackTrace {
-    #[prost(string, tag = "1")]
-    pub nonce: String,
-    #[prost(string, optional, tag = "2")]
-    pub thread_stack_trace: Option<String>,
+    #[string, tag = "1"] nonce: String,
+    #[string, optional, tag = "2"] thread_stack_trace: Option<String>,
 }
 
 /// `VerifyMessageCommand`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct VerifyMessageCommand {
-    #[prost(string, tag = "1")]
-    pub nonce: String,
-    #[prost(message, optional, tag = "2")]
-    pub message: Option<Message>,
+    #[string, tag = "1"] nonce: String,
+    #[message, optional, tag = "2"] message: Option<Message>,
 }
 
 /// `VerifyMessageResult`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct VerifyMessageResult {
-    #[prost(string, tag = "1")]
-    pub nonce: String,
+    #[string, tag = "1"] nonce: String,
 }
 
 /// `RecoverOrphanedTransactionCommand`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct RecoverOrphanedTransactionCommand {
-    #[prost(message, optional, tag = "1")]
-    pub message: Option<Message>,
-    #[prost(string, tag = "2")]
-    pub transaction_id: String,
+    #[message, optional, tag = "1"] message: Option<Message>,
+    #[string, tag = "2"] transaction_id: String,
 }
 
 /// `NotifyUnsubscribeLiteCommand`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct NotifyUnsubscribeLiteCommand {
-    #[prost(string, tag = "1")]
-    pub lite_topic: String,
+    #[string, tag = "1"] lite_topic: String,
 }
 
 /// Message of the stream between server and client, in either direction.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct TelemetryCommand {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(oneof = "Command", tags = "2, 3, 4, 5, 6, 7, 8, 9")]
-    pub command: Option<Command>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[oneof = "Command", tags = "2, 3, 4, 5, 6, 7, 8, 9"] command: Option<Command>,
+}
 }
 
 /// `TelemetryCommand.command`.
@@ -307,86 +217,58 @@ pub enum Command {
     NotifyUnsubscribeLiteCommand(NotifyUnsubscribeLiteCommand),
 }
 
+messages! {
 /// `NotifyClientTerminationRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct NotifyClientTerminationRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
 }
 
 /// `NotifyClientTerminationResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct NotifyClientTerminationResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
+    #[message, optional, tag = "1"] status: Option<Status>,
 }
 
 /// `ChangeInvisibleDurationRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ChangeInvisibleDurationRequest {
-    #[prost(message, optional, tag = "1")]
-    pub group: Option<Resource>,
-    #[prost(message, optional, tag = "2")]
-    pub topic: Option<Resource>,
-    #[prost(string, tag = "3")]
-    pub receipt_handle: String,
-    #[prost(message, optional, tag = "4")]
-    pub invisible_duration: Option<Duration>,
-    #[prost(string, tag = "5")]
-    pub message_id: String,
-    #[prost(string, optional, tag = "6")]
-    pub lite_topic: Option<String>,
-    #[prost(bool, optional, tag = "7")]
-    pub suspend: Option<bool>,
+    #[message, optional, tag = "1"] group: Option<Resource>,
+    #[message, optional, tag = "2"] topic: Option<Resource>,
+    #[string, tag = "3"] receipt_handle: String,
+    #[message, optional, tag = "4"] invisible_duration: Option<Duration>,
+    #[string, tag = "5"] message_id: String,
+    #[string, optional, tag = "6"] lite_topic: Option<String>,
+    #[bool, optional, tag = "7"] suspend: Option<bool>,
 }
 
 /// `ChangeInvisibleDurationResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct ChangeInvisibleDurationResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(string, tag = "2")]
-    pub receipt_handle: String,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[string, tag = "2"] receipt_handle: String,
 }
 
 /// `RecallMessageRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct RecallMessageRequest {
-    #[prost(message, optional, tag = "1")]
-    pub topic: Option<Resource>,
-    #[prost(string, tag = "2")]
-    pub recall_handle: String,
+    #[message, optional, tag = "1"] topic: Option<Resource>,
+    #[string, tag = "2"] recall_handle: String,
 }
 
 /// `RecallMessageResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct RecallMessageResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
-    #[prost(string, tag = "2")]
-    pub message_id: String,
+    #[message, optional, tag = "1"] status: Option<Status>,
+    #[string, tag = "2"] message_id: String,
 }
 
 /// `SyncLiteSubscriptionRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SyncLiteSubscriptionRequest {
-    #[prost(enumeration = "LiteSubscriptionAction", tag = "1")]
-    pub action: i32,
-    #[prost(message, optional, tag = "2")]
-    pub topic: Option<Resource>,
-    #[prost(message, optional, tag = "3")]
-    pub group: Option<Resource>,
-    #[prost(string, repeated, tag = "4")]
-    pub lite_topic_set: Vec<String>,
-    #[prost(int64, optional, tag = "5")]
-    pub version: Option<i64>,
-    #[prost(message, optional, tag = "6")]
-    pub offset_option: Option<OffsetOption>,
+    #[enumeration = "LiteSubscriptionAction", tag = "1"] action: i32,
+    #[message, optional, tag = "2"] topic: Option<Resource>,
+    #[message, optional, tag = "3"] group: Option<Resource>,
+    #[string, repeated, tag = "4"] lite_topic_set: Vec<String>,
+    #[int64, optional, tag = "5"] version: Option<i64>,
+    #[message, optional, tag = "6"] offset_option: Option<OffsetOption>,
 }
 
 /// `SyncLiteSubscriptionResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
 pub struct SyncLiteSubscriptionResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<Status>,
+    #[message, optional, tag = "1"] status: Option<Status>,
+}
 }

@@ -29,8 +29,8 @@ fn odd_keys_and_values_are_warnings() {
         texts,
         [
             "setting clusterTest=true has no effect here",
-            "setting enableTopicList is `no` and counts as false; write true or false",
-            "setting listenPort is ``, expected a port number of 0 to 65535; the default stays",
+            "setting enableTopicList is \"no\", expected true or false; it counts as false",
+            "setting listenPort is \"\", expected a port number of 0 to 65535; it counts as 9876",
             "unknown setting new: it has no effect",
         ]
     );
@@ -67,7 +67,7 @@ fn locked_keys_are_those_of_the_black_list_and_the_home() {
 
 #[test]
 fn cve_2023_37582_no_setting_changed_while_running_names_a_path_an_address_or_a_command() {
-    for property in PROPERTIES {
+    for property in PROPERTIES.iter() {
         for value in ["/etc/passwd", "10.6.6.6", "../x", "$(id)"] {
             let mut config = Config::new(Path::new("/home"));
             let is_taken = config.set(property.name, value).is_ok() && property.value(&config) == value;

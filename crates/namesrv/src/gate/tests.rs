@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicU64;
 
 use tempfile::TempDir;
 use wire::frame::{Encoding, FrameWriter, Head};
+use wire::settings::FileSettings as _;
 
 use super::*;
 

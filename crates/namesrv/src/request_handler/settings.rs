@@ -9,6 +9,7 @@ use wire::body::{parse_key_values, rewrite_key_values};
 use wire::codes::{request, response};
 use wire::frame::Command;
 use wire::json;
+use wire::settings::FileSettings as _;
 
 use super::{Errand, Refusal, RequestHandler};
 use crate::{KvChange, KvError, files};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::frame::Command;
+use wire::settings::FileSettings as _;
 
 use super::*;
 use crate::{Config, KvStore};

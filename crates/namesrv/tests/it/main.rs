@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use namesrv::{Config, NameServer, StartError};
 use tempfile::TempDir;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::settings::FileSettings as _;
 
 /// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const PATIENCE: Duration = Duration::from_secs(120);

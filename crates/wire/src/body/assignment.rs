@@ -137,19 +137,3 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchAck>, 
     }
     deserializer.deserialize_seq(Entries)
 }
-
-/// The answer to `CONSUME_MESSAGE_DIRECTLY` (`ConsumeMessageDirectlyResult`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DirectConsumption {
-    /// Whether the listener commits by itself.
-    pub auto_commit: bool,
-    /// `CR_SUCCESS`, `CR_LATER`, `CR_ROLLBACK`, `CR_COMMIT`, `CR_THROW_EXCEPTION` or `CR_RETURN_NULL`.
-    pub consume_result: String,
-    /// Whether the listener consumes in order.
-    pub order: bool,
-    /// Description of the error.
-    pub remark: Option<String>,
-    /// Time spent in the listener, ms.
-    pub spent_time_mills: i64,
-}

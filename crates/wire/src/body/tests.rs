@@ -95,7 +95,6 @@ fn client_bodies_are_byte_exact() {
     check::<QueryAssignmentBody>("qassign");
     check::<QueryAssignmentResponseBody>("qassignresp");
     check::<BatchAckBody>("batchack");
-    check::<DirectConsumption>("direct");
     let reset: ResetOffsetBody = check("resetoffset");
     assert_eq!(reset.offset_table[&MessageQueue::new("T", "broker-a", 4)], 6);
     check::<ResetOffsetBodyForC>("resetC");

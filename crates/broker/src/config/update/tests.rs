@@ -63,7 +63,7 @@ fn no_live_setting_takes_nonsense_and_the_expected_type_is_told() {
 /// Checks that no request from the network can select a file or a program.
 #[test]
 fn no_setting_that_names_a_path_or_decides_who_is_believed_can_be_changed() {
-    for property in PROPERTIES {
+    for property in PROPERTIES.iter() {
         let shown = property.value(&defaults());
         let is_path = ["Path", "Dir", "Command", "Script"].iter().any(|part| property.name.contains(part));
         if is_path || shown.contains('/') {
@@ -219,7 +219,7 @@ fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_left_out() {
 
 #[test]
 fn settings_of_authentication_cannot_be_changed_while_running() {
-    for key in auth::KEYS {
+    for key in auth::AuthConfig::names() {
         let changed = update(&defaults(), changes(&[(key, "true")]));
         assert!(matches!(changed, Err(NotChanged::Forbidden(_))), "{key}: {changed:?}");
     }
@@ -250,7 +250,7 @@ fn cve_2023_33246_no_setting_changed_while_running_names_a_path_or_a_command() {
         // A number whose default is empty.
         "clientCallbackExecutorThreads",
     ];
-    let effective = table::PROPERTIES.iter().map(|property| property.name.to_owned());
+    let effective = PROPERTIES.iter().map(|property| property.name.to_owned());
     let without_effect = unknown::defaults().into_iter().filter(|(_, default)| is_text(default));
     for name in effective.chain(without_effect.map(|(name, _)| name)) {
         for value in ["/etc/passwd", "../x", "$(id)"] {

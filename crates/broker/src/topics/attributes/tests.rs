@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::attributes::altered;
 
 /// Checks the attributes after a request changes those in `known`, or the remark of its refusal.
 fn check(known: Option<&str>, request: &str, expected: Result<&str, &str>) {
@@ -7,7 +10,7 @@ fn check(known: Option<&str>, request: &str, expected: Result<&str, &str>) {
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
     };
     let known = known.map(table);
-    let found = parse(request).and_then(|alterations| altered(known.as_ref(), &alterations));
+    let found = parse(request).and_then(|alterations| altered(&ATTRIBUTES, known.as_ref(), &alterations));
     match (found, expected) {
         (Ok(found), Ok(expected)) => assert_eq!(found, table(expected), "{request}"),
         (Err(refusal), Err(part)) => assert!(refusal.remark.contains(part), "{request}: {}", refusal.remark),
