@@ -21,7 +21,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("replica", 4071),
     ("sim", 3320),
     ("store", 17_062),
-    ("vostok", 3514),
+    ("vostok", 3523),
     ("wire", 5613),
 ];
 
