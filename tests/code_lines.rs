@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_632),
     ("auth", 2651),
-    ("broker", 30_596),
+    ("broker", 31_815),
     ("client", 4773),
     ("console", 7652),
     ("controller", 1417),
@@ -20,8 +20,8 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6554),
     ("replica", 4071),
     ("sim", 3320),
-    ("store", 17_062),
-    ("vostok", 3514),
+    ("store", 17_074),
+    ("vostok", 3523),
     ("wire", 5613),
 ];
 

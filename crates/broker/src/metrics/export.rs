@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::exposition::Exposition;
 use super::otlp::{
-    Data, Deltas, Gauge, Histogram, KeyValue, Metric, Points, Request, Resource, ResourceMetrics, Scope,
-    ScopeMetrics, Sum, attribute,
+    Data, Deltas, Histogram, KeyValue, Metric, Numbers, Points, Request, Resource, ResourceMetrics, Scope,
+    ScopeMetrics, attribute,
 };
 use super::scrape::{common_labels, figures};
 use super::{collector, logging};
@@ -104,8 +104,7 @@ fn batches(metrics: Vec<Metric>, points_max: usize) -> Vec<Vec<Metric>> {
 
 fn count(metric: &Metric) -> usize {
     match &metric.data {
-        Some(Data::Gauge(gauge)) => gauge.points.len(),
-        Some(Data::Sum(sum)) => sum.points.len(),
+        Some(Data::Gauge(numbers) | Data::Sum(numbers)) => numbers.points.len(),
         Some(Data::Histogram(histogram)) => histogram.points.len(),
         None => 0,
     }
@@ -118,8 +117,8 @@ fn split(metric: &mut Metric, room: usize) -> Option<Metric> {
         return None;
     }
     let rest = match metric.data.as_mut()? {
-        Data::Gauge(it) => Data::Gauge(Gauge { points: it.points.split_off(room) }),
-        Data::Sum(it) => Data::Sum(Sum { points: it.points.split_off(room), ..*it }),
+        Data::Gauge(it) => Data::Gauge(Numbers { points: it.points.split_off(room), ..*it }),
+        Data::Sum(it) => Data::Sum(Numbers { points: it.points.split_off(room), ..*it }),
         Data::Histogram(it) => Data::Histogram(Histogram { points: it.points.split_off(room), ..*it }),
     };
     let [name, description, unit] = [&metric.name, &metric.description, &metric.unit].map(String::clone);

@@ -8,10 +8,9 @@ pub(super) fn write(metrics: &[Metric]) {
     for metric in metrics {
         let name = metric.name.as_str();
         match &metric.data {
-            Some(Data::Gauge(gauge)) => {
-                gauge.points.iter().for_each(|it| line(name, &it.attributes, it.value))
+            Some(Data::Gauge(numbers) | Data::Sum(numbers)) => {
+                numbers.points.iter().for_each(|it| line(name, &it.attributes, it.value));
             }
-            Some(Data::Sum(sum)) => sum.points.iter().for_each(|it| line(name, &it.attributes, it.value)),
             Some(Data::Histogram(histogram)) => {
                 for point in &histogram.points {
                     let (labels, sum) = (labels(&point.attributes), number(point.sum.unwrap_or_default()));

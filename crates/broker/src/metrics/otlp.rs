@@ -62,21 +62,16 @@ pub(super) struct Metric {
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum Data {
     #[prost(message, tag = "5")]
-    Gauge(Gauge),
+    Gauge(Numbers),
     #[prost(message, tag = "7")]
-    Sum(Sum),
+    Sum(Numbers),
     #[prost(message, tag = "9")]
     Histogram(Histogram),
 }
 
+/// `Gauge` or `Sum`. A gauge has only points.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Gauge {
-    #[prost(message, repeated, tag = "1")]
-    pub points: Vec<Point>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Sum {
+pub(super) struct Numbers {
     #[prost(message, repeated, tag = "1")]
     pub points: Vec<Point>,
     #[prost(int32, tag = "2")]
@@ -160,9 +155,11 @@ impl Points {
             .find(|unit| metric.name.ends_with(unit))
             .unwrap_or_default();
         let data = match metric.kind {
-            Kind::Gauge => Data::Gauge(Gauge::default()),
-            Kind::Counter => Data::Sum(Sum { temporality: CUMULATIVE, is_monotonic: true, ..Sum::default() }),
-            Kind::Histogram => Data::Histogram(Histogram { temporality: CUMULATIVE, ..Histogram::default() }),
+            Kind::Gauge => Data::Gauge(Numbers::default()),
+            Kind::Counter => {
+                Data::Sum(Numbers { temporality: CUMULATIVE, is_monotonic: true, points: Vec::new() })
+            }
+            Kind::Histogram => Data::Histogram(Histogram { temporality: CUMULATIVE, points: Vec::new() }),
         };
         self.metrics.push(Metric {
             name: metric.name.trim_end_matches(unit).trim_end_matches('_').to_owned(),
@@ -177,10 +174,10 @@ impl Points {
         let Self { start_ns, time_ns, .. } = *self;
         let attributes = labels.iter().copied().map(attribute).collect();
         let point = Point { start_ns, time_ns, value: Some(value), attributes };
-        match self.metrics.last_mut().and_then(|metric| metric.data.as_mut()) {
-            Some(Data::Gauge(gauge)) => gauge.points.push(point),
-            Some(Data::Sum(sum)) => sum.points.push(point),
-            _ => {}
+        if let Some(Data::Gauge(numbers) | Data::Sum(numbers)) =
+            self.metrics.last_mut().and_then(|metric| metric.data.as_mut())
+        {
+            numbers.points.push(point);
         }
     }
 
