@@ -22,7 +22,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("sim", 3320),
     ("store", 17_074),
     ("vostok", 3523),
-    ("wire", 5613),
+    ("wire", 5614),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.
