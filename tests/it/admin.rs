@@ -327,7 +327,7 @@ fn mqadmin_has_its_names_flags_and_texts() {
     let (code, why) = refused(&stage, "mqadmin", "topicRoute");
     assert!(code == 1 && why.contains("Missing required option: t"), "{why}");
     let (code, why) = refused(&stage, "mqadmin", "getLiteGroupInfo -p One -g G");
-    assert!(code == 1 && why.contains("not supported"), "{why}");
+    assert!(code == 1 && why.contains("CODE: 26  DESC: Group [G] not exist."), "{why}");
     let (code, why) = refused(&stage, "mqadmin", "fly");
     assert!(code == 1 && why.contains("The sub command fly not exist."), "{why}");
 }
