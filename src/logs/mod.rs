@@ -96,11 +96,16 @@ impl Settings {
     }
 }
 
-/// The filter of the log, from the text of `RUST_LOG`: levels and `target=level`, separated by commas. Without a valid
-/// text, lines from level info on.
+/// The filter of the log, from the text of `RUST_LOG`: levels and `target=level`, separated by commas. A target without
+/// a level has all lines. Without a valid text, lines from level info on.
 fn filter(text: Option<&str>) -> Targets {
-    let filter = text.and_then(|text| text.trim_matches(',').parse().ok());
-    filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
+    let parse = |text: &str| {
+        let parts = text.split(',').map(|part| part.trim().trim_end_matches('='));
+        let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        // An empty part would count as level error for all targets.
+        parts.join(",").parse().ok()
+    };
+    text.and_then(parse).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// The files in the order of [`FILES`], opened with their first line; the last one takes the lines of all other modules.
@@ -175,7 +180,7 @@ mod tests {
         let check = |text: Option<&str>, target: &str, level: Level, expected: bool| {
             assert_eq!(filter(text).would_enable(target, &level), expected, "{text:?}: {target} {level}");
         };
-        for text in [None, Some("no level=here="), Some("info,"), Some("INFO")] {
+        for text in [None, Some("no level=here"), Some("info,"), Some("INFO"), Some("info,,net=warn"), Some(" info ")] {
             check(text, "broker", Level::INFO, true);
             check(text, "broker", Level::DEBUG, false);
         }
@@ -183,6 +188,8 @@ mod tests {
         check(Some("auth_audit=debug"), "auth_audit", Level::DEBUG, true);
         check(Some("auth_audit=debug"), "broker", Level::ERROR, false);
         check(Some("info,auth_audit=debug"), "broker", Level::INFO, true);
+        check(Some("info, net=debug"), "net", Level::DEBUG, true);
+        check(Some("net="), "net", Level::TRACE, true);
         check(Some("info,broker::pop=off"), "broker::pop::revive", Level::ERROR, false);
         check(Some(""), "broker", Level::ERROR, true);
         check(Some(""), "broker", Level::WARN, false);
