@@ -12,10 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use clap::{Args, ValueEnum};
 use tracing::Metadata;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
+use tracing_subscriber::prelude::*;
 
 use crate::roles::{Error, Role};
 use rotation::RotatedFile;
@@ -72,8 +71,7 @@ impl Settings {
             }
             None => BoxMakeWriter::new(io::stderr),
         };
-        let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer);
-        let log = log.with_target(false);
+        let log = lines(&filter).with_writer(writer).with_target(false);
         match self.log {
             Format::Text => {
                 log.with_thread_names(self.log_dir.is_some()).finish().with(filter).init();
@@ -96,11 +94,20 @@ impl Settings {
     }
 }
 
-/// The filter of the log, from the text of `RUST_LOG`: levels and `target=level`, separated by commas. Without a valid
-/// text, lines from level info on.
+/// The filter of the log, from the text of `RUST_LOG`: levels and `target=level`, separated by commas. A target without
+/// a level has all lines. Without a valid text, lines from level info on.
 fn filter(text: Option<&str>) -> Targets {
-    let filter = text.and_then(|text| text.trim_matches(',').parse().ok());
-    filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
+    let parts = text.map(|text| text.split(',').map(|part| part.trim().trim_end_matches('=')));
+    // An empty part would count as level error for all targets.
+    let text = parts.map(|parts| parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(","));
+    text.and_then(|text| text.parse().ok()).unwrap_or(Targets::new().with_default(LevelFilter::INFO))
+}
+
+/// The writer of lines. Its level is the most verbose of the filter, so that lines that no target has are discarded by
+/// one comparison of levels.
+fn lines(filter: &Targets) -> SubscriberBuilder {
+    let level = filter.iter().map(|(_, level)| level).chain(filter.default_level()).max();
+    tracing_subscriber::fmt().with_max_level(level.unwrap_or(LevelFilter::OFF))
 }
 
 /// The files in the order of [`FILES`], opened with their first line; the last one takes the lines of all other modules.
@@ -120,14 +127,11 @@ impl LogFiles {
 
 /// The file for the lines that no row of [`FILES`] takes.
 fn file_of_others(roles: &[Role]) -> Row {
-    if roles.contains(&Role::Broker) {
-        ("broker_default.log", "", 100, 10)
-    } else if roles.contains(&Role::Namesrv) {
-        ("namesrv_default.log", "", 100, 5)
-    } else if roles.contains(&Role::Controller) {
-        ("controller_default.log", "", 100, 5)
-    } else {
-        ("vostok.log", "", 100, 5)
+    match roles {
+        _ if roles.contains(&Role::Broker) => ("broker_default.log", "", 100, 10),
+        _ if roles.contains(&Role::Namesrv) => ("namesrv_default.log", "", 100, 5),
+        _ if roles.contains(&Role::Controller) => ("controller_default.log", "", 100, 5),
+        _ => ("vostok.log", "", 100, 5),
     }
 }
 
@@ -168,14 +172,16 @@ impl Write for Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracing::Level;
+    use tracing::{Level, Subscriber as _};
 
     #[test]
     fn lines_are_filtered_by_level_and_module() {
         let check = |text: Option<&str>, target: &str, level: Level, expected: bool| {
             assert_eq!(filter(text).would_enable(target, &level), expected, "{text:?}: {target} {level}");
         };
-        for text in [None, Some("no level=here="), Some("info,"), Some("INFO")] {
+        for text in
+            [None, Some("no level=here"), Some("info,"), Some("INFO"), Some("info,,net=warn"), Some(" info ")]
+        {
             check(text, "broker", Level::INFO, true);
             check(text, "broker", Level::DEBUG, false);
         }
@@ -183,9 +189,24 @@ mod tests {
         check(Some("auth_audit=debug"), "auth_audit", Level::DEBUG, true);
         check(Some("auth_audit=debug"), "broker", Level::ERROR, false);
         check(Some("info,auth_audit=debug"), "broker", Level::INFO, true);
+        check(Some("info, net=debug"), "net", Level::DEBUG, true);
+        check(Some("net="), "net", Level::TRACE, true);
         check(Some("info,broker::pop=off"), "broker::pop::revive", Level::ERROR, false);
         check(Some(""), "broker", Level::ERROR, true);
         check(Some(""), "broker", Level::WARN, false);
+    }
+
+    #[test]
+    fn the_most_verbose_level_of_the_filter_is_the_level_of_the_process() {
+        let check = |text: &str, expected: LevelFilter| {
+            let filter = filter(Some(text));
+            let hint = lines(&filter).finish().with(filter).max_level_hint();
+            assert_eq!(hint, Some(expected), "{text}");
+        };
+        check("info", LevelFilter::INFO);
+        check("info,net=debug", LevelFilter::DEBUG);
+        check("net=warn", LevelFilter::WARN);
+        check("off", LevelFilter::OFF);
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn acl_table(who: &Visitor, part: &Access) -> Markup {
     });
     let none =
         empty(lang, lang.say("Create an acl; users may do what it allows once authorizationEnabled is on"));
-    Table::new(titles(lang, ["Subject", "Resource", "Actions", "Decision", "From", "Change"]))
+    Table::new(titles(lang, ["Subject", "Resource", "Actions", "Decision", "Source", "Change"]))
         .rows(rows)
         .or(none)
 }

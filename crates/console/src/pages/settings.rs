@@ -28,7 +28,7 @@ const GROUPS: [(&str, &str); 8] = [
         "Consumers",
         "pop long short lite revive initPop maxTransfer maxPop notifyConsumer retrieve skipWhen \
          useServerSide defaultMessage defaultPop defaultQuery enablePop enableRetry enableLmq maxLmq \
-         enableMulti enableProperty priority serverLoad autoCreateSubscription",
+         maxLite minLite maxClientEvent enableMulti enableProperty priority serverLoad autoCreateSubscription",
     ),
     (
         "Topics and messages",
@@ -250,6 +250,9 @@ mod tests {
         assert!(!chinese["fileReservedTime"].text.is_ascii());
         for (title, _) in GROUPS {
             assert!(english.keys().any(|key| group_of(key) == title), "{title}");
+        }
+        for key in ["maxLiteSubscriptionCount", "minLiteTTl", "maxClientEventCount", "liteTtlCheckInterval"] {
+            assert_eq!(group_of(key), "Consumers", "{key}");
         }
         let others = english.keys().filter(|key| group_of(key) == OTHER).count();
         assert!(others * 20 < english.len(), "{others}");
