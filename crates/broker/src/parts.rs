@@ -1,5 +1,5 @@
-//! Parts of the broker's state, each with what belongs together. [`crate::broker::Broker`] is composed of them. No
-//! part knows the broker, and an operation takes only the parts that it needs.
+//! Parts of the broker's state. [`crate::broker::Broker`] is composed of them. No part knows the broker, and an
+//! operation takes only the parts that it needs.
 
 mod delivery;
 mod families;

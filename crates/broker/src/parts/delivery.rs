@@ -30,20 +30,20 @@ pub(crate) struct Delivery {
 }
 
 /// Function that answers requests that wait at a queue.
-pub(crate) type Arrived = Box<dyn Fn(&Arc<Queue>) + Send + Sync>;
+pub(crate) type ArrivalHandler = Box<dyn Fn(&Arc<Queue>) + Send + Sync>;
 
 /// Function that gives the messages of a lite queue to clients.
-pub(crate) type ArrivedLite = Box<dyn Fn(Option<&str>, &Arc<str>) + Send + Sync>;
+pub(crate) type LiteArrivalHandler = Box<dyn Fn(Option<&str>, &Arc<str>) + Send + Sync>;
 
 /// Functions that run when a queue with waiting requests grows. The operations that answer these requests are above
 /// the broker's state, which knows only these functions.
 pub(crate) struct Arrivals {
     /// Runs the suspended pulls of the queue.
-    pub pulls: Arrived,
+    pub pulls: ArrivalHandler,
     /// Runs suspended pops of the queue's topic.
-    pub pops: Arrived,
+    pub pops: ArrivalHandler,
     /// Gives the messages of a lite queue to clients of a group, or of all groups.
-    pub lite: ArrivedLite,
+    pub lite: LiteArrivalHandler,
 }
 
 impl Delivery {

@@ -26,7 +26,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Identity of a broker with these settings, on its address.
+    /// Makes the identity of a broker with these settings.
     pub(crate) fn new(config: &Config, ip: IpAddr, port: u16) -> Self {
         let mut sent_properties = Vec::new();
         properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());

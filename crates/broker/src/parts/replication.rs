@@ -11,7 +11,7 @@ use crate::replicas::Replicas;
 use crate::role::Role;
 use crate::state::{Acting, RegistrationAcks, TableCopies};
 
-/// Role of a broker in its group, and the meaning of "stored".
+/// Role of a broker in its group, replicas, and durability.
 pub(crate) struct Replication {
     pub(crate) store: Arc<Store>,
     /// Master or slave.
@@ -20,7 +20,7 @@ pub(crate) struct Replication {
     pub(crate) replicas: Replicas,
     /// Whether this slave acts for its master.
     pub(crate) acting: Acting,
-    /// Which of this master's tables its slaves have.
+    /// Versions of this master's tables at its slaves.
     pub(crate) table_copies: TableCopies,
     /// Durability policy: the meaning of "stored".
     pub(crate) durability: Arc<Durability>,

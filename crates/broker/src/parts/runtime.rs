@@ -1,4 +1,4 @@
-//! The machinery that every operation runs on: clock, settings, threads and the disk.
+//! Clock, settings, threads and disk of a broker. Every operation runs on them.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Clients: who is connected, who may do what, and which requests of clients wait.
+//! Clients, their permissions, and their requests that wait.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clients::Clients;
 use crate::gate::Gate;
 use crate::state::{ClientCalls, PollTimeouts};
 
-/// Connected clients, their permissions, and what waits for them.
+/// Connected clients, their permissions, calls to clients, and timeouts of suspended pulls.
 pub(crate) struct Sessions {
     pub(crate) clients: Clients,
     /// Broker-to-client calls that wait for an answer.

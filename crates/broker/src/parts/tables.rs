@@ -1,4 +1,4 @@
-//! Topics, groups and offsets, with everything that is looked up by the name of a topic or group.
+//! Topics, groups, offsets, and further tables by the name of a topic or group.
 
 mod internal_topics;
 mod light;

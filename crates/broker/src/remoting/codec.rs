@@ -13,6 +13,12 @@ use super::sink::{Call, Form};
 use crate::Refusal;
 use crate::rpc_latency::{RpcLatency, Written};
 
+/// Whether the key of a field may be copied into another frame. Frames have keys without escapes. A key that JSON
+/// escapes would make a frame that its receiver cannot read, and the receiver would end the connection.
+pub(super) fn is_plain_key(key: &str) -> bool {
+    key.bytes().all(|letter| letter >= b' ' && !matches!(letter, b'"' | b'\\'))
+}
+
 impl<'a> Request<'a> {
     /// The text of a required field.
     pub fn need(&self, key: &'static str) -> Result<&'a str, Refusal> {

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use wire::codes::response;
 use wire::frame::{Command, FLAG_ONE_WAY, FrameWriter, Head};
 
+use super::codec::is_plain_key;
 use super::detached::{self, Detached};
 use super::port::Port;
 use super::request_frame::RequestFrame;
@@ -231,10 +232,11 @@ async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: Held, ag
     }
 }
 
-/// Writes the fields and the body of a request.
+/// Writes the fields and the body of a request. Leaves out fields that no request of RocketMQ has ([`is_plain_key`]).
 pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
     let fields = command.fields.iter();
     let fields = fields.filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)));
+    let fields = fields.filter(|(key, _)| is_plain_key(key));
     fields.fold(frame, |frame, (key, value)| frame.bytes(key, value)).finish(command.body);
 }
 

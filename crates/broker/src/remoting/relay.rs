@@ -3,6 +3,7 @@
 use auth::{ACCESS_KEY, SECURITY_TOKEN, SIGNATURE};
 use wire::fields::Fields;
 
+use super::codec::is_plain_key;
 use super::incoming::Request;
 use crate::Refusal;
 use crate::client_relay::{self, Answered, Consumer};
@@ -21,11 +22,12 @@ fn consumer<'a>(r: &Request<'a>) -> Result<Consumer<'a>, Refusal> {
 /// signatures do not cover the code.
 const CREDENTIALS: [&str; 3] = [ACCESS_KEY, SIGNATURE, SECURITY_TOKEN];
 
-/// The header fields of a request that are passed on: all but [`CREDENTIALS`].
+/// Returns the header fields of a request for a client: all but [`CREDENTIALS`], and fields that no request of RocketMQ
+/// has ([`is_plain_key`]).
 fn passed_on(fields: &Fields<'_>) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let all = fields.iter().map(|(key, value)| (text(key), text(value)));
-    all.filter(|(key, _)| !CREDENTIALS.contains(&key.as_str())).collect()
+    all.filter(|(key, _)| !CREDENTIALS.contains(&key.as_str()) && is_plain_key(key)).collect()
 }
 
 /// Serves 307 `GET_CONSUMER_RUNNING_INFO`.
@@ -68,6 +70,7 @@ mod tests {
                 .text("Signature", "c2ln")
                 .text("SecurityToken", "token")
                 .text("jstackEnable", "true")
+                .text(r#"a\"key"#, "escaped in JSON")
                 .finish(b"");
             let command = Command::decode(&mut bytes).unwrap();
             let found = passed_on(&command.fields);

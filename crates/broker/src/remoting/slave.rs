@@ -13,40 +13,40 @@ pub(super) fn rejected() -> Refusal {
     Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 }
 
-/// A slave serves the request.
+/// Returns no refusal, because a slave serves the request.
 pub(super) fn serves(_: &Broker) -> Option<Refusal> {
     None
 }
 
-/// A slave rejects the request: sends, and messages that are sent back.
+/// Returns the refusal of a send, and of a message that is sent back.
 pub(super) fn rejects(_: &Broker) -> Option<Refusal> {
     Some(rejected())
 }
 
-/// A slave serves pulls with `slaveReadEnable`.
+/// Returns the refusal of a pull. A slave serves pulls with `slaveReadEnable`.
 pub(super) fn pulls(broker: &Broker) -> Option<Refusal> {
     let serves_pulls = broker.runtime.config.slave_read_enable && broker.replication.role.is_consistent();
     (!serves_pulls).then(rejected)
 }
 
-/// A slave serves pops and changes of popped messages while it acts for its master.
+/// Returns the refusal of a pop, or of a change of popped messages. A slave serves both while it acts for its master.
 pub(super) fn pops(broker: &Broker) -> Option<Refusal> {
     if serves_pops(broker) { None } else { appends(broker) }
 }
 
-/// The request appends to the log.
+/// Returns the refusal of a request that appends to the log.
 pub(super) fn appends(_: &Broker) -> Option<Refusal> {
     let remark = "service not available now. This broker is a slave, which stores nothing: ask the master";
     Some(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark))
 }
 
-/// The request ends a transaction.
+/// Returns the refusal of a request that ends a transaction.
 pub(super) fn transactions(_: &Broker) -> Option<Refusal> {
     let remark = "Message store is slave mode, so end transaction is forbidden. ";
     Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
 }
 
-/// The request takes a timed message back (`RecallMessageProcessor`).
+/// Returns the refusal of a recall of a timed message (`RecallMessageProcessor`).
 pub(super) fn recalls(broker: &Broker) -> Option<Refusal> {
     Some(match broker.runtime.config.timers.recall {
         true => Refusal::new(response::SLAVE_NOT_AVAILABLE, "recall failed, broker service not available"),
@@ -54,12 +54,12 @@ pub(super) fn recalls(broker: &Broker) -> Option<Refusal> {
     })
 }
 
-/// The request changes a table that slaves copy.
+/// Returns the refusal of a change of a table that slaves copy.
 pub(super) fn tables(_: &Broker) -> Option<Refusal> {
     Some(Refusal::error("this broker is a slave, which takes its tables from the master: change them there"))
 }
 
-/// The request changes topics or groups (`AdminBrokerProcessor.validateSlave`).
+/// Returns the refusal of a change of topics or groups (`AdminBrokerProcessor.validateSlave`).
 pub(super) fn topics_and_groups(_: &Broker) -> Option<Refusal> {
     let remark =
         "Can't modify topic or subscription group from slave broker, please execute it from master broker.";

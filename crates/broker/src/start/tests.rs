@@ -73,3 +73,23 @@ fn a_master_whose_slaves_nobody_can_show_as_masters_serves_at_once() {
     assert_eq!(broker.runtime.supervisor.names(), Vec::<String>::new());
     running.stop().unwrap();
 }
+
+#[test]
+fn the_parts_of_a_stopped_broker_are_freed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config(directory.path());
+    config.store.multi_dispatch = true;
+    let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
+    let running = RunningBroker::start(config, workers).unwrap();
+    let broker = &running.broker;
+    broker.delivery.put("T", 0, &crate::testing::message(b"body", b"")).unwrap();
+    let (pulls, pops) = (Arc::downgrade(&broker.pulls), Arc::downgrade(&broker.pops));
+    let (engines, sends) = (Arc::downgrade(&broker.engines), Arc::downgrade(&broker.sends));
+    let (delivery, store) = (Arc::downgrade(&broker.delivery), Arc::downgrade(&broker.store));
+    running.stop().unwrap();
+    crate::testing::until("the parts are freed and the files closed", || {
+        let counts =
+            [pulls.strong_count(), pops.strong_count(), engines.strong_count(), sends.strong_count()];
+        counts == [0; 4] && delivery.strong_count() == 0 && store.strong_count() == 0
+    });
+}

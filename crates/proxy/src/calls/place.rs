@@ -41,6 +41,10 @@ impl Place {
 /// Returns the number of earlier deliveries of each message of a pop of lite topics, in order. Empty if a number is
 /// missing, because then the others cannot be assigned.
 pub fn lite_deliveries(deliveries: Vec<i32>, body: &[u8]) -> Vec<i32> {
+    // The messages of other pops are not counted.
+    if deliveries.is_empty() {
+        return deliveries;
+    }
     let (mut messages, mut at) = (0, 0);
     while let Ok(record) = RecordView::parse(&body[at..]) {
         (messages, at) = (messages + 1, at + record.size());

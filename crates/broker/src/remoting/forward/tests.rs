@@ -120,3 +120,18 @@ fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
     assert_eq!(ask(send_frame(1, None)), Some(response::SYSTEM_BUSY), "a send is refused as by every slave");
     assert!(taken.requests.try_recv().is_err());
 }
+
+#[test]
+fn a_field_whose_key_needs_escapes_is_not_forwarded() {
+    let head = || Head::request(wire::frame::Encoding::Json, code::SEND_MESSAGE_V2, 1);
+    let mut bytes = Vec::new();
+    let writer = FrameWriter::begin(&mut bytes, head()).text(r#"a\"quote"#, "x").text(r"a\\backslash", "y");
+    writer.text(r"a\nline", "z").text("b", "T").finish(b"body");
+    let command = Command::decode(&mut bytes).unwrap();
+    assert_eq!(command.fields.len(), 4);
+    let mut copied = Vec::new();
+    copy(&command, FrameWriter::begin(&mut copied, head()));
+    let copied = Command::decode(&mut copied).expect("the master can read it");
+    assert_eq!(copied.fields.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"T"[..])]);
+    assert_eq!(copied.body, b"body");
+}
