@@ -57,7 +57,7 @@ impl LiteEngine {
                 Pass::Done => {
                     let mut tables = self.parts.tables.lite.tables();
                     if tables.overflows_with_room(&key) {
-                        tables.demand(key);
+                        tables.go_on(key);
                     }
                 }
                 Pass::Full => {
@@ -66,12 +66,12 @@ impl LiteEngine {
                     tables.stopped(&key);
                     // A client may have popped since its set was full.
                     if tables.overflows_with_room(&key) {
-                        tables.demand(key);
+                        tables.go_on(key);
                     }
                 }
                 Pass::Step => {
                     self.passes.insert(key.clone(), names);
-                    self.parts.tables.lite.tables().demand(key);
+                    self.parts.tables.lite.tables().go_on(key);
                     return true;
                 }
             }
@@ -80,7 +80,7 @@ impl LiteEngine {
     }
 
     fn begin(&self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
-        self.parts.tables.lite.tables().take_due()
+        self.parts.tables.lite.tables().take_due(|key| self.passes.contains_key(key))
     }
 
     fn run(&self, key: &PassKey, names: &mut Names, left: &mut usize) -> Pass {

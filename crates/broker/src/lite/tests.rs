@@ -487,6 +487,107 @@ fn lite_topics_beyond_the_event_set_follow_as_soon_as_there_is_room() {
     }
 }
 
+/// Acknowledges and returns everything that a client can pop while no time passes.
+fn drain(world: &mut World, client: &str) -> usize {
+    let mut count = 0;
+    for _ in 0..1000 {
+        let popped = world.pop_up_to(client, 5);
+        popped.iter().for_each(|it| world.ack(it).unwrap());
+        count += popped.len();
+        world.run();
+        if popped.is_empty() {
+            break;
+        }
+    }
+    count
+}
+
+#[test]
+fn messages_behind_a_full_dispatch_that_stopped_are_not_forgotten() {
+    for wildcard in [false, true] {
+        let mut attributes = vec![("lite.sub.client.max.event.cnt", "10")];
+        attributes.extend(wildcard.then_some(("lite.sub.wildcard", "true")));
+        let mut world = World::with(&attributes, |_| {});
+        let names: Vec<String> = (0..40).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(world.pop("c").is_empty());
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        let (mut sent, mut received) = (all.len(), 0);
+        for _ in 0..40 {
+            let popped = world.pop_up_to("c", 5);
+            popped.iter().for_each(|it| world.ack(it).unwrap());
+            // The set becomes full, and the full dispatch stops in the middle.
+            world.run();
+            popped.iter().for_each(|it| world.send(&it.lite, "late"));
+            (sent, received) = (sent + popped.len(), received + popped.len());
+        }
+        received += drain(&mut world, "c");
+        assert_eq!(received, sent, "wildcard {wildcard}");
+    }
+}
+
+#[test]
+fn a_suspended_pop_of_a_client_that_left_is_no_room_for_events() {
+    let attributes = [("lite.sub.client.max.event.cnt", "10"), ("lite.sub.wildcard", "true")];
+    let mut world = World::with(&attributes, |_| {});
+    let mut held = world.wait("d");
+    assert!(held_waits(&mut held));
+    assert!(world.pop("c").is_empty());
+    world.run();
+    world.control(world.change("d", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    assert!(held_waits(&mut held));
+    (0..20).for_each(|number| world.send(&format!("t{number}"), "m"));
+    world.fixture.broker.tables.lite.tables().demand_group("G");
+    // Ends although the full dispatch waits for room.
+    world.run();
+    assert_eq!(drain(&mut world, "c"), 20);
+}
+
+#[test]
+fn other_clients_get_the_full_dispatch_of_a_client_that_leaves() {
+    let mut world = World::new();
+    world.set("c", &["a"]);
+    world.set("d", &["a"]);
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    lite.tables().demand(("G".into(), Some("c".into())));
+    world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    let (key, ..) = lite.tables().take_due(|_| false).unwrap();
+    assert_eq!(key, ("G".into(), Some("d".into())));
+}
+
+#[test]
+fn an_event_of_a_client_that_left_is_not_put_back() {
+    let world = World::with(&[], |_| {});
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    let lite = &world.fixture.broker.tables.lite;
+    let event = lite.take_event("G", "c", START_MS).unwrap();
+    assert!(lite.put_back("G", "c", &event));
+    assert_eq!(lite.take_event("G", "c", START_MS), Some(event.clone()));
+    world.control(world.change("c", LiteSubscriptionAction::PartialRemove, &["a"])).unwrap();
+    assert!(!lite.put_back("G", "c", &event));
+    world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    assert!(!lite.put_back("G", "c", &event));
+}
+
+#[test]
+fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    assert!(world.pop("c").is_empty());
+    world.send("a", "1");
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    lite.take_event("G", "c", START_MS).unwrap();
+    lite.overflow("G", Some("c"));
+    world.pass(6000);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+    world.pass(6000);
+    assert!(!world.fixture.broker.tables.lite.tables().overflows_with_room(&("G".into(), None)));
+}
+
 #[test]
 fn the_events_of_a_client_that_does_not_pop_go_to_another() {
     let mut world = World::new();

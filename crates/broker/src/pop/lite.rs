@@ -133,7 +133,10 @@ impl Picking<'_> {
             let Some(name) = lite.take_event(group, client, self.popped.pop_ms) else { break };
             left -= 1;
             if let Err(unpopped) = self.visit_lite(&name) {
-                lite.put_back(group, client, name);
+                if !lite.put_back(group, client, &name) {
+                    // The client left meanwhile. Another client of the group may have the lite topic.
+                    self.found_none.push(name);
+                }
                 return if self.popped.count == 0 { Err(unpopped) } else { Ok(()) };
             }
         }

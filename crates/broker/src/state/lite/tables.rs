@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::group::{Client, Group, GroupRules};
+use super::group::{Client, FullDispatch, Group, GroupRules};
 use crate::client_link::ClientLink;
 use crate::long_polling::Waiters;
 use crate::names::lite_parts;
@@ -254,7 +254,10 @@ impl Tables {
     ) -> (Vec<Arc<str>>, Option<Arc<Waiters>>) {
         let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
         let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
-        let (events, overflows) = (entry.events.take_all(), std::mem::take(&mut entry.overflows));
+        let events = entry.events.take_all();
+        // A full dispatch that is queued may be for lite queues that other clients have as well.
+        let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
+        (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
         let waiters = entry.waiters.clone();
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
@@ -269,7 +272,7 @@ impl Tables {
         }
         if of_group.clients.is_empty() {
             self.forget_group(group);
-        } else if overflows {
+        } else if lacks_events {
             self.demand_group(group);
         }
         (events, Some(waiters))
@@ -321,34 +324,72 @@ impl Tables {
         let Some(of_group) = self.groups.get_mut(group) else { return (None, false) };
         let max = of_group.rules.events_max;
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return (None, false) };
-        let (id, of_wildcard) = (id.clone(), of_group.overflows);
-        let overflows = entry.overflows;
+        let (id, of_wildcard) = (id.clone(), of_group.dispatch.is_open());
+        let is_open = entry.dispatch.is_open();
         let Some(entry) = of_group.clients.get_mut(&id) else { return (None, false) };
         let event = entry.events.take();
         entry.popped_ms = now_ms;
-        if entry.events.len() > max / 2 || !(overflows || of_wildcard) {
+        if entry.events.len() > max / 2 || !(is_open || of_wildcard) {
             return (event, false);
         }
         let key = (group.into(), (!of_wildcard).then_some(id));
-        (event, self.demand(key))
+        (event, self.go_on(key))
     }
 
-    /// Queues a full dispatch. Returns false if it is queued already.
+    /// Returns an event to the front of a client's set. Returns false if the client does not get events of the lite
+    /// queue.
+    pub(crate) fn put_back(&mut self, group: &str, client: &str, event: &Arc<str>) -> bool {
+        let Some(of_group) = self.groups.get_mut(group) else { return false };
+        if !of_group.subscribers(event).iter().any(|other| **other == *client) {
+            return false;
+        }
+        let Some(client) = of_group.clients.get_mut(client) else { return false };
+        client.events.put_back(event.clone());
+        true
+    }
+
+    /// Records that a client lacks an event. The next check queues a full dispatch.
+    pub(crate) fn overflow(&mut self, group: &str, client: &str) {
+        let is_wildcard = self.groups.get(group).is_some_and(|group| group.rules.wildcard);
+        let key = (group.into(), (!is_wildcard).then(|| client.into()));
+        if let Some(dispatch) = self.dispatch_mut(&key) {
+            dispatch.overflows = true;
+        }
+    }
+
+    /// Queues full dispatches of all groups, because this broker begins to serve clients.
+    pub(crate) fn demand_all(&mut self) {
+        for group in self.groups.keys().cloned().collect::<Vec<_>>() {
+            self.demand_group(&group);
+        }
+    }
+
+    /// Queues a full dispatch of all lite queues. Another follows if the last has begun and is not finished. Returns
+    /// false if a full dispatch is queued already.
     pub(crate) fn demand(&mut self, key: PassKey) -> bool {
-        let Some(of_group) = self.groups.get_mut(&key.0) else { return false };
-        let (overflows, is_due) = match &key.1 {
-            Some(client) => match of_group.clients.get_mut(client) {
-                Some(client) => (&mut client.overflows, &mut client.is_due),
-                None => return false,
-            },
-            None => (&mut of_group.overflows, &mut of_group.is_due),
-        };
-        *overflows = false;
-        if std::mem::replace(is_due, true) {
+        if let Some(dispatch) = self.dispatch_mut(&key) {
+            dispatch.overflows = true;
+        }
+        self.go_on(key)
+    }
+
+    /// Queues a full dispatch, or the rest of the last. Returns false if it is queued already.
+    pub(crate) fn go_on(&mut self, key: PassKey) -> bool {
+        let Some(dispatch) = self.dispatch_mut(&key) else { return false };
+        dispatch.is_stopped = false;
+        if std::mem::replace(&mut dispatch.is_due, true) {
             return false;
         }
         self.due.push_back(key);
         true
+    }
+
+    fn dispatch_mut(&mut self, key: &PassKey) -> Option<&mut FullDispatch> {
+        let of_group = self.groups.get_mut(&key.0)?;
+        match &key.1 {
+            Some(client) => of_group.clients.get_mut(client).map(|client| &mut client.dispatch),
+            None => Some(&mut of_group.dispatch),
+        }
     }
 
     /// Queues full dispatches of all clients of a group.
@@ -365,22 +406,26 @@ impl Tables {
     }
 
     /// Takes a queued full dispatch. Returns the lite queues of the client, or the parent topic of a wildcard group.
-    pub(crate) fn take_due(&mut self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
+    /// `has_begun` tells the full dispatches that go on where they stopped.
+    pub(crate) fn take_due(
+        &mut self,
+        has_begun: impl Fn(&PassKey) -> bool,
+    ) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
         loop {
             let key = self.due.pop_front()?;
-            let Some(of_group) = self.groups.get_mut(&key.0) else { continue };
+            let Some(dispatch) = self.dispatch_mut(&key) else { continue };
+            dispatch.is_due = false;
+            // A full dispatch that goes on does not return to the lite queues behind it.
+            dispatch.overflows &= has_begun(&key);
+            let Some(of_group) = self.groups.get(&key.0) else { continue };
             let topic = of_group.rules.topic.clone();
             match &key.1 {
                 Some(client) => {
-                    let Some(client) = of_group.clients.get_mut(client) else { continue };
-                    client.is_due = false;
+                    let Some(client) = of_group.clients.get(client) else { continue };
                     let queues = client.queues.iter().cloned().collect();
                     return Some((key, topic, queues));
                 }
-                None => {
-                    of_group.is_due = false;
-                    return Some((key, topic, Vec::new()));
-                }
+                None => return Some((key, topic, Vec::new())),
             }
         }
     }
@@ -394,14 +439,8 @@ impl Tables {
 
     /// Records that a full dispatch is not finished, because the sets are full.
     pub(crate) fn stopped(&mut self, key: &PassKey) {
-        let Some(of_group) = self.groups.get_mut(&key.0) else { return };
-        match &key.1 {
-            Some(client) => {
-                if let Some(client) = of_group.clients.get_mut(client) {
-                    client.overflows = true;
-                }
-            }
-            None => of_group.overflows = true,
+        if let Some(dispatch) = self.dispatch_mut(key) {
+            dispatch.is_stopped = true;
         }
     }
 
@@ -410,10 +449,11 @@ impl Tables {
         let Some(of_group) = self.groups.get(&key.0) else { return false };
         let has_room = |client: &Client| client.events.len() <= of_group.rules.events_max / 2;
         match &key.1 {
-            Some(client) => {
-                of_group.clients.get(client).is_some_and(|client| client.overflows && has_room(client))
-            }
-            None => of_group.overflows && of_group.clients.values().any(has_room),
+            Some(client) => of_group
+                .clients
+                .get(client)
+                .is_some_and(|client| client.dispatch.is_open() && has_room(client)),
+            None => of_group.dispatch.is_open() && of_group.has_room(),
         }
     }
 
@@ -424,6 +464,9 @@ impl Tables {
         let mut lacking = Vec::new();
         for (group, of_group) in &mut self.groups {
             let wildcard = of_group.rules.wildcard;
+            if of_group.dispatch.is_open() && of_group.has_room() {
+                lacking.push(group.clone());
+            }
             for (id, client) in &mut of_group.clients {
                 let seen_ms = if wildcard || client.queues.is_empty() {
                     client.seen_ms.max(client.popped_ms)
@@ -439,10 +482,10 @@ impl Tables {
                     client.muted_until_ms = now_ms + MUTED_MS;
                     let taken = client.events.take_all();
                     events.extend(taken.into_iter().map(|event| (group.clone(), event)));
-                    if client.overflows {
+                    if client.dispatch.is_open() {
                         lacking.push(group.clone());
                     }
-                } else if client.overflows && client.events.len() == 0 {
+                } else if client.dispatch.is_open() && client.events.len() == 0 {
                     lacking.push(group.clone());
                 }
             }
