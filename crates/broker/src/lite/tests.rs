@@ -589,6 +589,26 @@ fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
 }
 
 #[test]
+fn a_broker_that_becomes_master_again_delivers_what_was_in_flight() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+    let broker = world.fixture.broker.clone();
+    broker.replication.role.follow(1);
+    crate::master_services::forget(&broker.delivery);
+    world.run();
+    // A slave does not count the queues that its master makes, but counts those that expire.
+    broker.tables.light.removed("%LMQ%$P$x");
+    broker.tables.light.removed("%LMQ%$P$y");
+    broker.replication.role.lead();
+    crate::master_services::wake(&broker.delivery);
+    world.run();
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+    assert_eq!(broker.tables.light.count(), 1);
+}
+
+#[test]
 fn the_events_of_a_client_that_does_not_pop_go_to_another() {
     let mut world = World::new();
     world.add("c", &["a"]);
