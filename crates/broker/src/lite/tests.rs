@@ -683,6 +683,18 @@ fn offset_options_move_the_group() {
 }
 
 #[test]
+fn a_late_acknowledgement_does_not_move_the_group_in_a_lite_topic_that_is_gone() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    let gone = Delivery { lite: "a".into(), body: String::new(), offset: 0, pop_ms: START_MS, count: 0 };
+    assert_eq!(world.ack(&gone).unwrap_err().code, response::NO_MESSAGE);
+    world.send("a", "1");
+    let negative = Delivery { offset: -5, ..gone };
+    assert_eq!(world.ack(&negative).unwrap_err().code, response::NO_MESSAGE);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+}
+
+#[test]
 fn unacknowledged_messages_survive_a_restart() {
     let world = World::new();
     world.add("c", &["a"]);
