@@ -683,6 +683,18 @@ fn offset_options_move_the_group() {
 }
 
 #[test]
+fn an_offset_option_moves_a_client_that_has_the_lite_topic_already() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let mut change = world.change("c", LiteSubscriptionAction::PartialAdd, &["a"]);
+    change.offset_option = Some(LiteOffset { r#type: LiteOffsetType::Policy, value: 1 });
+    world.control(change).unwrap();
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+}
+
+#[test]
 fn a_late_acknowledgement_does_not_move_the_group_in_a_lite_topic_that_is_gone() {
     let world = World::new();
     world.add("c", &["a"]);
