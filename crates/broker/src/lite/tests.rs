@@ -760,6 +760,41 @@ fn unconsumed_lite_topics_expire_only_with_the_policy_drop() {
 }
 
 #[test]
+fn the_lite_topics_of_a_deleted_parent_go_with_it() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let (broker, queue) = (&world.fixture.broker, lite_queue("P", "a"));
+    let removal = crate::change::TopicChange::Remove("P".to_owned());
+    let change = crate::change::Change { topics: vec![removal], ..Default::default() };
+    broker.metadata_parts().store_changes([change].into_iter()).remove(0).unwrap();
+    assert!(broker.tables.store.find_queue(&queue, 0).is_none());
+    assert_eq!(broker.tables.offsets.committed("G", &queue, 0), None);
+    world.topic("P", "-1");
+    world.add("c", &["a"]);
+    world.send("a", "2");
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_deleted_lite_group_leaves_no_offsets_and_no_clients() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let mut held = world.wait("c");
+    assert!(held_waits(&mut held));
+    let (broker, queue) = (&world.fixture.broker, lite_queue("P", "a"));
+    let removal = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+    let change = crate::change::Change { groups: vec![removal], ..Default::default() };
+    broker.metadata_parts().store_changes([change].into_iter()).remove(0).unwrap();
+    world.send("a", "2");
+    assert_eq!(broker.tables.offsets.committed("G", &queue, 0), None);
+    assert_eq!(broker.tables.lite.tables().clients(), 0);
+}
+
+#[test]
 fn an_idle_lite_topic_leaves_no_state_of_pops() {
     let world = World::new();
     world.add("c", &["a"]);
