@@ -515,7 +515,8 @@ fn messages_behind_a_full_dispatch_that_stopped_are_not_forgotten() {
         world.run();
         all.iter().for_each(|lite| world.send(lite, "m"));
         let (mut sent, mut received) = (all.len(), 0);
-        for _ in 0..40 {
+        // Not until the full dispatch has ended: an overflow behind its end begins another.
+        for _ in 0..4 {
             let popped = world.pop_up_to("c", 5);
             popped.iter().for_each(|it| world.ack(it).unwrap());
             // The set becomes full, and the full dispatch stops in the middle.
@@ -582,10 +583,10 @@ fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
     let lite = &world.fixture.broker.tables.lite;
     lite.take_event("G", "c", START_MS).unwrap();
     lite.overflow("G", Some("c"));
+    world.send("b", "2");
+    assert_eq!(bodies(&world.pop("c")), ["b:2#0"]);
     world.pass(6000);
     assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
-    world.pass(6000);
-    assert!(!world.fixture.broker.tables.lite.tables().overflows_with_room(&("G".into(), None)));
 }
 
 #[test]
