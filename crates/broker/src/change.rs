@@ -126,11 +126,11 @@ impl GroupChange {
         }
     }
 
-    /// Returns the group whose offsets are removed after this change, if any.
-    pub(crate) fn cleaned(&self) -> Option<&str> {
+    /// Returns the group that this change removes, and whether its offsets are to be removed as well.
+    pub(crate) fn removed(&self) -> Option<(&str, bool)> {
         match self {
-            Self::Remove { group, clean_offsets: true } => Some(group),
-            Self::Ensure(_) | Self::Put(_) | Self::Remove { .. } | Self::Forbid { .. } => None,
+            Self::Remove { group, clean_offsets } => Some((group, *clean_offsets)),
+            Self::Ensure(_) | Self::Put(_) | Self::Forbid { .. } => None,
         }
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(crate) use control::control;
 pub(crate) use engine::LiteEngine;
+pub(crate) use expiry::remove_of_parents;
 pub(crate) use figures::{broker_info, client_info, group_info, parent_info, topic_info, trigger};
 
 use crate::parts::{Delivery, PopParts, Replication, Runtime, Tables};
@@ -79,6 +80,11 @@ fn has_messages(tables: &Tables, replication: &Replication, group: &str, name: &
         tables.offsets.pending_reset(group, name, 0).or_else(|| tables.offsets.committed(group, name, 0));
     // A group without an offset begins at the last message at the latest.
     end > next.unwrap_or(0).max(queue.min().to_i64())
+}
+
+/// Whether a group consumes lite topics.
+pub(crate) fn is_lite_group(tables: &Tables, runtime: &Runtime, group: &str) -> bool {
+    rules(tables, runtime, group).is_some()
 }
 
 /// The attributes of a lite group; `None` for a missing group, and for a group that consumes no lite topics.

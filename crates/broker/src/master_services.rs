@@ -111,6 +111,7 @@ pub(crate) fn wake(delivery: &Delivery) {
     delivery.schedule.wakeup().wake();
     delivery.timer.wakeup().wake();
     delivery.pops.reviver_wakeup().wake();
+    delivery.tables.lite.wakeup().wake();
 }
 
 /// Drops the state of a master that is not in the log: the pops in flight, which return from the log's checkpoints,

@@ -25,7 +25,7 @@ use crate::names::is_light;
 use crate::parts::MetadataParts;
 use crate::save::save;
 use crate::state::{WAITING_BYTES_MAX, Waiting, abandoned};
-use crate::{Refusal, pop, table_changes};
+use crate::{Refusal, lite, pop, table_changes};
 
 /// Longest wait for name servers to learn of a topic. It is below the three seconds for which clients wait for an answer; Java
 /// waits for 24 s (`registerBrokerTimeoutMills`).
@@ -155,8 +155,13 @@ impl MetadataParts {
             changes.map(|change| (change.topics, change.groups)).unzip();
         let removed = topics.iter().flatten().filter_map(TopicChange::removed);
         let removed: Vec<String> = removed.map(str::to_owned).collect();
+        // The offsets of a lite group always go with it (`SubscriptionGroupManager.deleteSubscriptionGroupConfig`).
+        let is_cleaned = |(group, cleans): &(&str, bool)| {
+            *cleans || lite::is_lite_group(&self.tables, &self.runtime, group)
+        };
         let cleaned = |list: &Vec<GroupChange>| -> Vec<String> {
-            list.iter().filter_map(GroupChange::cleaned).map(str::to_owned).collect()
+            let removed = list.iter().filter_map(GroupChange::removed).filter(is_cleaned);
+            removed.map(|(group, _)| group.to_owned()).collect()
         };
         let cleaned: Vec<_> = groups.iter().map(cleaned).collect();
         let old: Vec<_> = removed.iter().filter_map(|name| self.tables.topics.find(name)).collect();
@@ -178,6 +183,7 @@ impl MetadataParts {
     fn forget_offsets<'a>(&self, groups: impl Iterator<Item = &'a String>) {
         let mut is_any = false;
         for group in groups {
+            self.tables.lite.tables().forget_group(group);
             self.delivery.pops.forget_group(group);
             self.tables.offsets.forget_group(group);
             is_any = true;
@@ -199,6 +205,7 @@ impl MetadataParts {
             self.delivery.transactions.lock().forget_topic(name);
             self.figures.stats.forget_own(name);
         }
+        lite::remove_of_parents(&self.tables, &self.delivery, gone);
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.
         save(&self.delivery, &self.runtime, &self.pops);

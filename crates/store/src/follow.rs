@@ -199,7 +199,7 @@ impl Follower<'_> {
     fn restart_topic(&self, topic: &str) -> Result<(), AppendError> {
         let is_batched = self.state.queues.is_batched(topic);
         tracing::warn!(topic, "the master deleted this topic and made it again; its queues begin anew");
-        let removed = self.checkpointer.remove_topics(&[topic]);
+        let removed = self.checkpointer.remove_topic(topic);
         if is_batched {
             self.state.queues.add_batched(topic);
         }

@@ -179,15 +179,19 @@ impl Store {
     /// # Errors
     /// Errors of [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
-        self.remove_topics(&[topic])
+        self.parts.checkpointer().remove_topic(topic)
     }
 
-    /// Removes all queues of several topics with one checkpoint, like [`Self::remove_topic`].
+    /// Removes several topics with one checkpoint, like [`Self::remove_topic`]. A topic with a queue that no longer ends
+    /// at the offset of the topic stays, because it got messages. Returns the removed topics.
     ///
     /// # Errors
-    /// Errors of [`Self::remove_topic`].
-    pub fn remove_topics(&self, topics: &[&str]) -> Result<usize, AppendError> {
-        self.parts.checkpointer().remove_topics(topics)
+    /// Errors of [`Self::remove_topic`], beside the removed topics.
+    pub fn remove_ended_topics<'a>(
+        &self,
+        topics: &[(&'a str, QueueOffset)],
+    ) -> (Vec<&'a str>, Result<(), AppendError>) {
+        self.parts.checkpointer().remove_ended_topics(topics)
     }
 
     /// Creates an empty batch. Keep it and [`Batch::clear`] it after use: its buffer is reused.

@@ -125,7 +125,9 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
         apply(&queues, true);
     }
     if let Some(option) = change.offset_option.filter(|_| is_partial) {
-        queues.iter().for_each(|queue| reset(&parts.tables, &parts.delivery, group, queue, option));
+        // A group that moved has messages again, also of a lite topic that the client had before.
+        let moved = |queue: &&Arc<str>| reset(&parts.tables, &parts.delivery, group, queue, option);
+        added.extend(queues.iter().filter(moved).cloned());
     }
     if added.len() <= FEW {
         added
@@ -196,9 +198,9 @@ fn leave(delivery: &Delivery, runtime: &Runtime, pops: &Arc<PopParts>, group: &s
 }
 
 /// Moves a group in a lite queue as the offset option of a subscription says (`LiteSubscriptionRegistryImpl.resetOffset`).
-/// A time has no effect, as in Java.
-fn reset(tables: &Tables, delivery: &Delivery, group: &str, queue: &str, option: LiteOffset) {
-    let Some(index) = tables.store.find_queue(queue, 0) else { return };
+/// A time has no effect, as in Java. Returns whether the group moves.
+fn reset(tables: &Tables, delivery: &Delivery, group: &str, queue: &str, option: LiteOffset) -> bool {
+    let Some(index) = tables.store.find_queue(queue, 0) else { return false };
     let committed = tables.offsets.committed(group, queue, 0);
     let target = match (option.r#type, option.value) {
         (LiteOffsetType::Policy, POLICY_MIN) => Some(0),
@@ -207,9 +209,9 @@ fn reset(tables: &Tables, delivery: &Delivery, group: &str, queue: &str, option:
         (LiteOffsetType::TailN, count) => committed.map(|at| at.saturating_sub(count).max(0)),
         (LiteOffsetType::Policy | LiteOffsetType::Timestamp, _) => None,
     };
-    if let Some(target) = target.filter(|target| committed != Some(*target)) {
-        set_offset(tables, delivery, group, queue, target);
-    }
+    let Some(target) = target.filter(|target| committed != Some(*target)) else { return false };
+    set_offset(tables, delivery, group, queue, target);
+    true
 }
 
 /// Makes a reset pending, which the next pop takes. Messages in flight no longer block the queue.

@@ -25,6 +25,8 @@ pub(crate) struct LiteEngine {
     parts: Arc<LiteParts>,
     checked: Every,
     searched: Every,
+    /// Whether the broker serves clients: as master, or for its master.
+    is_serving: bool,
     /// Start of the broker, milliseconds since the epoch.
     began_ms: Option<i64>,
     /// Full dispatches that are not finished: the lite queues still to be looked at.
@@ -37,7 +39,8 @@ impl LiteEngine {
     /// An engine whose first check comes after an interval.
     pub(crate) fn new(parts: Arc<LiteParts>) -> Self {
         let (checked, searched) = (Every::default(), Every::default());
-        Self { parts, checked, searched, began_ms: None, passes: HashMap::new(), search: None }
+        let is_serving = is_serving(&parts);
+        Self { parts, checked, searched, is_serving, began_ms: None, passes: HashMap::new(), search: None }
     }
 
     /// Runs the queued full dispatches. Returns whether one stays that can go on at once.
@@ -57,7 +60,7 @@ impl LiteEngine {
                 Pass::Done => {
                     let mut tables = self.parts.tables.lite.tables();
                     if tables.overflows_with_room(&key) {
-                        tables.demand(key);
+                        tables.go_on(key);
                     }
                 }
                 Pass::Full => {
@@ -66,12 +69,12 @@ impl LiteEngine {
                     tables.stopped(&key);
                     // A client may have popped since its set was full.
                     if tables.overflows_with_room(&key) {
-                        tables.demand(key);
+                        tables.go_on(key);
                     }
                 }
                 Pass::Step => {
                     self.passes.insert(key.clone(), names);
-                    self.parts.tables.lite.tables().demand(key);
+                    self.parts.tables.lite.tables().go_on(key);
                     return true;
                 }
             }
@@ -80,7 +83,7 @@ impl LiteEngine {
     }
 
     fn begin(&self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
-        self.parts.tables.lite.tables().take_due()
+        self.parts.tables.lite.tables().take_due(|key| self.passes.contains_key(key))
     }
 
     fn run(&self, key: &PassKey, names: &mut Names, left: &mut usize) -> Pass {
@@ -102,6 +105,17 @@ impl LiteEngine {
         Pass::Step
     }
 
+    /// Queues full dispatches of all clients when the broker begins to serve clients. The order state of earlier pops is
+    /// gone, and replicated messages gave no client an event.
+    fn note_role(&mut self) {
+        let is_serving = is_serving(&self.parts);
+        if is_serving && !self.is_serving {
+            self.parts.tables.light.recount(&self.parts.tables.store);
+            self.parts.tables.lite.tables().demand_all();
+        }
+        self.is_serving = is_serving;
+    }
+
     /// Removes silent clients, and gives the events of clients that do not pop to others.
     fn check(&mut self, now_ms: i64) {
         let timeout_ms = self.parts.runtime.config.lite.client_timeout_ms;
@@ -113,6 +127,12 @@ impl LiteEngine {
         let tables = self.parts.tables.lite.tables();
         self.passes.retain(|key, _| tables.has(key));
     }
+}
+
+/// Whether the broker serves clients.
+fn is_serving(parts: &LiteParts) -> bool {
+    let replication = &parts.delivery.replication;
+    !replication.role.is_slave() || replication.acting.is_acting()
 }
 
 /// End of a part of a full dispatch.
@@ -137,6 +157,7 @@ impl Engine for LiteEngine {
         let began_ms = *self.began_ms.get_or_insert(now_ms);
         let settings = &self.parts.runtime.config.lite;
         let (interval_ms, life_min_ms) = (settings.expiry_interval_ms, settings.life_min_ms);
+        self.note_role();
         if self.checked.is_due(now_ms, CHECK_MS) {
             self.check(now_ms);
         }

@@ -47,22 +47,30 @@ impl Search {
                 goes_on = false;
                 break;
             };
-            if self.is_expired(&delivery.tables, runtime, &queue, now_ms) {
-                expired.push(queue);
+            // Before the look at the last message, so that a message that arrives meanwhile keeps the lite topic.
+            let end = queue.max();
+            if self.is_expired(delivery, runtime, (&queue, end.get()), now_ms) {
+                expired.push((queue, end));
             }
         }
-        remove(&delivery.tables, delivery, &expired);
-        self.removed += expired.len();
+        self.removed += remove(&delivery.tables, delivery, &expired);
         if !goes_on && self.removed > 0 {
             tracing::info!(count = self.removed, "lite topics expired");
         }
         goes_on
     }
 
-    fn is_expired(&self, tables: &Tables, runtime: &Runtime, queue: &Queue, now_ms: i64) -> bool {
+    fn is_expired(
+        &self,
+        delivery: &Delivery,
+        runtime: &Runtime,
+        (queue, max): (&Queue, u64),
+        now_ms: i64,
+    ) -> bool {
+        let tables = &delivery.tables;
         let Some((parent, _)) = lite_parts(queue.topic()) else { return false };
-        // The light queues of a parent that was deleted go with it.
-        let Some(topic) = tables.topics.find(parent) else { return true };
+        // The light queues of a parent that was deleted go with it. A slave gets new topics later than their messages.
+        let Some(topic) = tables.topics.find(parent) else { return !delivery.replication.role.is_slave() };
         let attributes = &topic.config.attributes;
         if attributes.get(attributes::MESSAGE_TYPE).is_none_or(|kind| kind != attributes::LITE) {
             return false;
@@ -70,7 +78,6 @@ impl Search {
         let minutes = attributes.get(attributes::LITE_EXPIRATION).and_then(|text| text.parse::<i64>().ok());
         let Some(minutes) = minutes.filter(|minutes| *minutes > 0) else { return false };
         let life_ms = minutes.saturating_mul(MINUTE_MS).max(runtime.config.lite.life_min_ms);
-        let max = queue.max().get();
         // A queue without messages was made for a message that is being stored.
         if max == 0 {
             return false;
@@ -101,20 +108,36 @@ impl Search {
     }
 }
 
-/// Removes lite topics: their queues, the offsets and the state of all groups, and their subscriptions.
-fn remove(tables: &Tables, delivery: &Delivery, queues: &[Arc<Queue>]) {
-    if queues.is_empty() {
+/// Removes the lite topics of parent topics that were deleted.
+pub(crate) fn remove_of_parents(tables: &Tables, delivery: &Delivery, parents: &[&String]) {
+    if parents.is_empty() || !tables.light.is_served() {
         return;
     }
-    let names: Vec<&str> = queues.iter().map(|queue| queue.topic()).collect();
+    let mut queues = tables.store.queues();
+    queues.retain(|queue| {
+        lite_parts(queue.topic()).is_some_and(|(parent, _)| parents.iter().any(|gone| *gone == parent))
+    });
+    let queues: Vec<_> = queues.into_iter().map(|queue| (queue.clone(), queue.max())).collect();
+    remove(tables, delivery, &queues);
+}
+
+/// Removes lite topics that still end at these offsets: their queues, the offsets and the state of all groups, and their
+/// subscriptions. Returns their number.
+fn remove(tables: &Tables, delivery: &Delivery, queues: &[(Arc<Queue>, QueueOffset)]) -> usize {
+    if queues.is_empty() {
+        return 0;
+    }
+    let ends: Vec<(&str, QueueOffset)> = queues.iter().map(|(queue, end)| (queue.topic(), *end)).collect();
     // In this order: a pop in flight no longer moves the offset of a lite topic of the same name that begins anew.
-    names.iter().for_each(|name| delivery.pops.forget_topic(name));
-    if let Err(error) = tables.store.remove_topics(&names) {
+    ends.iter().for_each(|(name, _)| delivery.pops.forget_topic(name));
+    let (names, durable) = tables.store.remove_ended_topics(&ends);
+    if let Err(error) = durable {
         tracing::error!(%error, "the removal of lite topics is not on disk yet");
     }
-    for name in names {
+    for name in &names {
         tables.offsets.forget_topic(name);
         tables.light.removed(name);
         tables.lite.tables().forget_queue(name);
     }
+    names.len()
 }

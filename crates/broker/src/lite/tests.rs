@@ -487,6 +487,128 @@ fn lite_topics_beyond_the_event_set_follow_as_soon_as_there_is_room() {
     }
 }
 
+/// Acknowledges and returns everything that a client can pop while no time passes.
+fn drain(world: &mut World, client: &str) -> usize {
+    let mut count = 0;
+    for _ in 0..1000 {
+        let popped = world.pop_up_to(client, 5);
+        popped.iter().for_each(|it| world.ack(it).unwrap());
+        count += popped.len();
+        world.run();
+        if popped.is_empty() {
+            break;
+        }
+    }
+    count
+}
+
+#[test]
+fn messages_behind_a_full_dispatch_that_stopped_are_not_forgotten() {
+    for wildcard in [false, true] {
+        let mut attributes = vec![("lite.sub.client.max.event.cnt", "10")];
+        attributes.extend(wildcard.then_some(("lite.sub.wildcard", "true")));
+        let mut world = World::with(&attributes, |_| {});
+        let names: Vec<String> = (0..40).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(world.pop("c").is_empty());
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        let (mut sent, mut received) = (all.len(), 0);
+        // Not until the full dispatch has ended: an overflow behind its end begins another.
+        for _ in 0..4 {
+            let popped = world.pop_up_to("c", 5);
+            popped.iter().for_each(|it| world.ack(it).unwrap());
+            // The set becomes full, and the full dispatch stops in the middle.
+            world.run();
+            popped.iter().for_each(|it| world.send(&it.lite, "late"));
+            (sent, received) = (sent + popped.len(), received + popped.len());
+        }
+        received += drain(&mut world, "c");
+        assert_eq!(received, sent, "wildcard {wildcard}");
+    }
+}
+
+#[test]
+fn a_suspended_pop_of_a_client_that_left_is_no_room_for_events() {
+    let attributes = [("lite.sub.client.max.event.cnt", "10"), ("lite.sub.wildcard", "true")];
+    let mut world = World::with(&attributes, |_| {});
+    let mut held = world.wait("d");
+    assert!(held_waits(&mut held));
+    assert!(world.pop("c").is_empty());
+    world.run();
+    world.control(world.change("d", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    assert!(held_waits(&mut held));
+    (0..20).for_each(|number| world.send(&format!("t{number}"), "m"));
+    world.fixture.broker.tables.lite.tables().demand_group("G");
+    // Ends although the full dispatch waits for room.
+    world.run();
+    assert_eq!(drain(&mut world, "c"), 20);
+}
+
+#[test]
+fn other_clients_get_the_full_dispatch_of_a_client_that_leaves() {
+    let mut world = World::new();
+    world.set("c", &["a"]);
+    world.set("d", &["a"]);
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    lite.tables().demand(("G".into(), Some("c".into())));
+    world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    let (key, ..) = lite.tables().take_due(|_| false).unwrap();
+    assert_eq!(key, ("G".into(), Some("d".into())));
+}
+
+#[test]
+fn an_event_of_a_client_that_left_is_not_put_back() {
+    let world = World::with(&[], |_| {});
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    let lite = &world.fixture.broker.tables.lite;
+    let event = lite.take_event("G", "c", START_MS).unwrap();
+    assert!(lite.put_back("G", "c", &event));
+    assert_eq!(lite.take_event("G", "c", START_MS), Some(event.clone()));
+    world.control(world.change("c", LiteSubscriptionAction::PartialRemove, &["a"])).unwrap();
+    assert!(!lite.put_back("G", "c", &event));
+    world.control(world.change("c", LiteSubscriptionAction::CompleteRemove, &[])).unwrap();
+    assert!(!lite.put_back("G", "c", &event));
+}
+
+#[test]
+fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    assert!(world.pop("c").is_empty());
+    world.send("a", "1");
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    lite.take_event("G", "c", START_MS).unwrap();
+    lite.overflow("G", Some("c"));
+    world.send("b", "2");
+    assert_eq!(bodies(&world.pop("c")), ["b:2#0"]);
+    world.pass(6000);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+}
+
+#[test]
+fn a_broker_that_becomes_master_again_delivers_what_was_in_flight() {
+    let mut world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+    let broker = world.fixture.broker.clone();
+    broker.replication.role.follow(1);
+    crate::master_services::forget(&broker.delivery);
+    world.run();
+    // A slave does not count the queues that its master makes, but counts those that expire.
+    broker.tables.light.removed("%LMQ%$P$x");
+    broker.tables.light.removed("%LMQ%$P$y");
+    broker.replication.role.lead();
+    crate::master_services::wake(&broker.delivery);
+    world.run();
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+    assert_eq!(broker.tables.light.count(), 1);
+}
+
 #[test]
 fn the_events_of_a_client_that_does_not_pop_go_to_another() {
     let mut world = World::new();
@@ -562,6 +684,30 @@ fn offset_options_move_the_group() {
 }
 
 #[test]
+fn an_offset_option_moves_a_client_that_has_the_lite_topic_already() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let mut change = world.change("c", LiteSubscriptionAction::PartialAdd, &["a"]);
+    change.offset_option = Some(LiteOffset { r#type: LiteOffsetType::Policy, value: 1 });
+    world.control(change).unwrap();
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+}
+
+#[test]
+fn a_late_acknowledgement_does_not_move_the_group_in_a_lite_topic_that_is_gone() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    let gone = Delivery { lite: "a".into(), body: String::new(), offset: 0, pop_ms: START_MS, count: 0 };
+    assert_eq!(world.ack(&gone).unwrap_err().code, response::NO_MESSAGE);
+    world.send("a", "1");
+    let negative = Delivery { offset: -5, ..gone };
+    assert_eq!(world.ack(&negative).unwrap_err().code, response::NO_MESSAGE);
+    assert_eq!(bodies(&world.pop("c")), ["a:1#0"]);
+}
+
+#[test]
 fn unacknowledged_messages_survive_a_restart() {
     let world = World::new();
     world.add("c", &["a"]);
@@ -612,6 +758,41 @@ fn unconsumed_lite_topics_expire_only_with_the_policy_drop() {
     world.send("a", "1");
     world.pass(25 * 60_000);
     assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn the_lite_topics_of_a_deleted_parent_go_with_it() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let (broker, queue) = (&world.fixture.broker, lite_queue("P", "a"));
+    let removal = crate::change::TopicChange::Remove("P".to_owned());
+    let change = crate::change::Change { topics: vec![removal], ..Default::default() };
+    broker.metadata_parts().store_changes([change].into_iter()).remove(0).unwrap();
+    assert!(broker.tables.store.find_queue(&queue, 0).is_none());
+    assert_eq!(broker.tables.offsets.committed("G", &queue, 0), None);
+    world.topic("P", "-1");
+    world.add("c", &["a"]);
+    world.send("a", "2");
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_deleted_lite_group_leaves_no_offsets_and_no_clients() {
+    let world = World::new();
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    let mut held = world.wait("c");
+    assert!(held_waits(&mut held));
+    let (broker, queue) = (&world.fixture.broker, lite_queue("P", "a"));
+    let removal = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+    let change = crate::change::Change { groups: vec![removal], ..Default::default() };
+    broker.metadata_parts().store_changes([change].into_iter()).remove(0).unwrap();
+    world.send("a", "2");
+    assert_eq!(broker.tables.offsets.committed("G", &queue, 0), None);
+    assert_eq!(broker.tables.lite.tables().clients(), 0);
 }
 
 #[test]

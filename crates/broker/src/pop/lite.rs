@@ -133,7 +133,10 @@ impl Picking<'_> {
             let Some(name) = lite.take_event(group, client, self.popped.pop_ms) else { break };
             left -= 1;
             if let Err(unpopped) = self.visit_lite(&name) {
-                lite.put_back(group, client, name);
+                if !lite.put_back(group, client, &name) {
+                    // The client left meanwhile. Another client of the group may have the lite topic.
+                    self.found_none.push(name);
+                }
                 return if self.popped.count == 0 { Err(unpopped) } else { Ok(()) };
             }
         }
@@ -211,8 +214,9 @@ pub(super) fn checked<'a>(tables: &Tables, message: &PoppedMessage<'a>) -> Resul
     if rules.is_none_or(|rules| Some(&*rules.topic) != parent) {
         return Err(illegal("group type or bind topic not match."));
     }
-    let max = tables.store.find_queue(message.topic, 0).map_or(0, |queue| queue.max().to_i64());
-    if message.offset > max {
+    // A lite topic that expired may begin anew. An offset of the group would then pass its first message.
+    let queue = tables.store.find_queue(message.topic, 0);
+    if !queue.is_some_and(|queue| (0..=queue.max().to_i64()).contains(&message.offset)) {
         return Err(Refusal::new(response::NO_MESSAGE, "ack offset illegal."));
     }
     let origin = origin(message)?;

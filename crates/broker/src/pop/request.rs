@@ -29,6 +29,7 @@ const WAIT_MAX_MS: i64 = 300_000;
 pub(super) fn current_topic(tables: &Tables, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
     if ask.lite.is_some() {
         // The client's suspended pops do not stand at the topic.
+        check_group(tables, ask)?;
         return known_topic(tables, &ask.topic);
     }
     check_current(tables, ask, &ask.topic, &ask.waiters)
@@ -47,11 +48,16 @@ pub(super) fn check_current(
         let remark = format!("topic[{name}] was deleted and made again, ask again");
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     }
+    check_group(tables, ask)?;
+    Ok(now)
+}
+
+fn check_group(tables: &Tables, ask: &Ask) -> Result<(), Refusal> {
     if tables.groups.find(&ask.group).is_none() {
         let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
-    Ok(now)
+    Ok(())
 }
 
 /// Topic, group and queue that a pop, a notification or a peek names.

@@ -42,8 +42,16 @@ pub(crate) struct Light {
 impl Light {
     /// Counts the light queues of a store.
     pub(crate) fn of(store: &Store, is_served: bool) -> Self {
+        let light = Self { is_served, ..Self::default() };
+        light.recount(store);
+        light
+    }
+
+    /// Counts the light queues of a store again, because a slave does not count the queues that its master makes.
+    pub(crate) fn recount(&self, store: &Store) {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let count = store.queues().iter().filter(|queue| is_light(queue.topic())).count();
-        Self { is_served, count: AtomicUsize::new(count), ..Self::default() }
+        self.count.store(count, Ordering::Relaxed);
     }
 
     /// Whether light queues are served.
@@ -97,7 +105,8 @@ impl Light {
     /// Forgets a light queue that the store removed.
     pub(crate) fn removed(&self, name: &str) {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        // Queues of replicated messages are not counted, so that a slave may remove more queues than it has counted.
+        self.count.store(self.count().saturating_sub(1), Ordering::Relaxed);
         self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 

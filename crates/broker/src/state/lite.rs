@@ -64,18 +64,16 @@ impl Lite {
         event
     }
 
-    /// Returns an event that a pop took and did not handle to the front of the client's set.
-    pub(crate) fn put_back(&self, group: &str, client: &str, event: Arc<str>) {
-        if let Some(client) = self.tables().client_mut(group, client) {
-            client.events.put_back(event);
-        }
+    /// Returns an event that a pop took and did not handle to the front of the client's set. Returns false if the
+    /// client is gone, or no longer has the lite queue.
+    pub(crate) fn put_back(&self, group: &str, client: &str, event: &Arc<str>) -> bool {
+        self.tables().put_back(group, client, event)
     }
 
     /// Records that a client lacks an event, so that a full dispatch follows.
     pub(crate) fn overflow(&self, group: &str, client: Option<&str>) {
-        let mut tables = self.tables();
-        if let Some(client) = client.and_then(|client| tables.client_mut(group, client)) {
-            client.overflows = true;
+        if let Some(client) = client {
+            self.tables().overflow(group, client);
         }
     }
 

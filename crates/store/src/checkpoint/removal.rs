@@ -5,30 +5,46 @@ use crate::error::AppendError;
 use crate::queue::removal::{DIRECTORIES, delete_numbered};
 use crate::wake::lock;
 use std::io;
+use wire::units::QueueOffset;
 
 impl Checkpointer<'_> {
-    /// Removes the queues of topics; see [`crate::Store::remove_topics`].
-    pub(crate) fn remove_topics(&self, topics: &[&str]) -> Result<usize, AppendError> {
-        let removed: usize = topics.iter().map(|topic| self.take_out(topic)).sum();
-        if removed == 0 {
-            return Ok(0);
+    /// Removes the queues of a topic; see [`crate::Store::remove_topic`].
+    pub(crate) fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
+        let removed = self.take_out(topic, None);
+        if removed > 0 {
+            self.make_durable(topic, removed)?;
         }
-        self.checkpoint_now().map_err(|interrupted| self.state.explain(interrupted))?;
-        tracing::info!(
-            topic = topics[0],
-            topics = topics.len(),
-            queues = removed,
-            "queues of topics were removed"
-        );
         Ok(removed)
     }
 
-    /// Makes the queues of a topic useless and returns their number. Their files go with the next checkpoint.
-    fn take_out(&self, topic: &str) -> usize {
+    /// Removes the queues of topics without new messages; see [`crate::Store::remove_ended_topics`].
+    pub(crate) fn remove_ended_topics<'t>(
+        &self,
+        topics: &[(&'t str, QueueOffset)],
+    ) -> (Vec<&'t str>, Result<(), AppendError>) {
+        let mut removed = topics.to_vec();
+        removed.retain(|(topic, end)| self.take_out(topic, Some(*end)) > 0);
+        let names: Vec<&str> = removed.into_iter().map(|(topic, _)| topic).collect();
+        let durable = names.first().map_or(Ok(()), |topic| self.make_durable(topic, names.len()));
+        (names, durable)
+    }
+
+    fn make_durable(&self, topic: &str, queues: usize) -> Result<(), AppendError> {
+        self.checkpoint_now().map_err(|interrupted| self.state.explain(interrupted))?;
+        tracing::info!(topic, queues, "queues of topics were removed");
+        Ok(())
+    }
+
+    /// Makes the queues of a topic useless and returns their number. Their files go with the next checkpoint. A queue
+    /// that does not end at `end` keeps the topic.
+    fn take_out(&self, topic: &str, end: Option<QueueOffset>) -> usize {
         let mut rounds = lock(&self.checkpoints.rounds);
         // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic
         // behind it.
         let _appender = lock(self.appender);
+        if end.is_some_and(|end| self.state.queues.topic_end(topic) != Some(end.get())) {
+            return 0;
+        }
         let removed = self.state.queues.take_topic(topic);
         self.state.queues.forget_batched(topic);
         if removed.is_empty() {

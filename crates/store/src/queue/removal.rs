@@ -111,6 +111,7 @@ mod tests {
     use crate::{Config, FakeDisk, Message, RetentionSettings, Round, Store};
     use std::sync::Arc;
     use std::time::Duration;
+    use wire::units::QueueOffset;
 
     fn append(store: &Store, topic: &str) {
         let message = Message {
@@ -154,5 +155,18 @@ mod tests {
         let round = Round { now_ms: 1, hour: 4, asked: false, unconsumed_from: &|| None };
         assert!(store.retain(&settings, &round).unwrap().min.get() > 4096);
         assert_eq!(topics(), ["Late"]);
+    }
+
+    #[test]
+    fn a_topic_that_got_messages_is_not_removed_as_ended() {
+        let store = Store::open(Config::new("/store"), Arc::new(FakeDisk::new(512))).unwrap();
+        ["Grown", "Ended", "Grown"].iter().for_each(|topic| append(&store, topic));
+        let end = QueueOffset::new(1);
+        let (removed, durable) =
+            store.remove_ended_topics(&[("Grown", end), ("Ended", end), ("Missing", end)]);
+        durable.unwrap();
+        assert_eq!(removed, ["Ended"]);
+        assert_eq!(store.find_queue("Grown", 0).unwrap().max().get(), 2);
+        assert!(store.find_queue("Ended", 0).is_none());
     }
 }

@@ -44,6 +44,25 @@ impl GroupRules {
     }
 }
 
+/// State of the full dispatches of a client, or of a wildcard group.
+#[derive(Default)]
+pub(crate) struct FullDispatch {
+    /// Whether an event found no room since the last full dispatch began. Another full dispatch must follow, because
+    /// the last may have passed the lite queue.
+    pub overflows: bool,
+    /// Whether a full dispatch waits for room in the middle.
+    pub is_stopped: bool,
+    /// Whether a full dispatch is queued.
+    pub is_due: bool,
+}
+
+impl FullDispatch {
+    /// Whether a full dispatch must begin or go on when a set has room.
+    pub fn is_open(&self) -> bool {
+        self.overflows || self.is_stopped
+    }
+}
+
 /// Client of a lite group.
 pub(crate) struct Client {
     /// Lite queues that the client subscribes to.
@@ -60,10 +79,8 @@ pub(crate) struct Client {
     pub popped_ms: i64,
     /// Until this time other clients come first, because this client did not pop its events.
     pub muted_until_ms: i64,
-    /// Whether an event found no room, so that a full dispatch must follow.
-    pub overflows: bool,
-    /// Whether a full dispatch is queued.
-    pub is_due: bool,
+    /// Full dispatch of the client.
+    pub dispatch: FullDispatch,
 }
 
 impl Client {
@@ -76,8 +93,7 @@ impl Client {
             seen_ms: now_ms,
             popped_ms: now_ms,
             muted_until_ms: 0,
-            overflows: false,
-            is_due: false,
+            dispatch: FullDispatch::default(),
         }
     }
 
@@ -100,10 +116,8 @@ pub(crate) struct Group {
     pub(super) queues: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Clients of a wildcard group.
     pub(super) listeners: Vec<Arc<str>>,
-    /// Whether an event of a wildcard group found no room.
-    pub(super) overflows: bool,
-    /// Whether a full dispatch of a wildcard group is queued.
-    pub(super) is_due: bool,
+    /// Full dispatch of a wildcard group.
+    pub(super) dispatch: FullDispatch,
 }
 
 impl Group {
@@ -113,8 +127,7 @@ impl Group {
             clients: HashMap::new(),
             queues: HashMap::new(),
             listeners: Vec::new(),
-            overflows: false,
-            is_due: false,
+            dispatch: FullDispatch::default(),
         }
     }
 
@@ -124,6 +137,12 @@ impl Group {
             return &self.listeners;
         }
         self.queues.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a listener of a wildcard group has room for many events.
+    pub(super) fn has_room(&self) -> bool {
+        let mut clients = self.listeners.iter().filter_map(|listener| self.clients.get(listener));
+        clients.any(|client| client.events.len() <= self.rules.events_max / 2)
     }
 
     /// Adds an event to the set of a subscriber with room, beginning with number `dice`. Returns the client.
@@ -158,10 +177,10 @@ impl Group {
         }
         if taker.is_none() {
             match ranked.first() {
-                Some(_) if self.rules.wildcard => self.overflows = true,
+                Some(_) if self.rules.wildcard => self.dispatch.overflows = true,
                 Some((_, id)) => {
                     if let Some(client) = self.clients.get_mut(id) {
-                        client.overflows = true;
+                        client.dispatch.overflows = true;
                     }
                 }
                 None => {}

@@ -1,5 +1,7 @@
 //! Tables of subscriptions by group and client. Pure.
 
+mod full_dispatch;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -82,6 +84,7 @@ impl Tables {
     }
 
     /// A client of a group.
+    #[cfg(test)]
     pub(crate) fn client_mut(&mut self, group: &str, client: &str) -> Option<&mut Client> {
         self.groups.get_mut(group)?.clients.get_mut(client)
     }
@@ -254,7 +257,10 @@ impl Tables {
     ) -> (Vec<Arc<str>>, Option<Arc<Waiters>>) {
         let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
         let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
-        let (events, overflows) = (entry.events.take_all(), std::mem::take(&mut entry.overflows));
+        let events = entry.events.take_all();
+        // A full dispatch that is queued may be for lite queues that other clients have as well.
+        let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
+        (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
         let waiters = entry.waiters.clone();
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
@@ -269,7 +275,7 @@ impl Tables {
         }
         if of_group.clients.is_empty() {
             self.forget_group(group);
-        } else if overflows {
+        } else if lacks_events {
             self.demand_group(group);
         }
         (events, Some(waiters))
@@ -321,100 +327,28 @@ impl Tables {
         let Some(of_group) = self.groups.get_mut(group) else { return (None, false) };
         let max = of_group.rules.events_max;
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return (None, false) };
-        let (id, of_wildcard) = (id.clone(), of_group.overflows);
-        let overflows = entry.overflows;
+        let (id, of_wildcard) = (id.clone(), of_group.dispatch.is_open());
+        let is_open = entry.dispatch.is_open();
         let Some(entry) = of_group.clients.get_mut(&id) else { return (None, false) };
         let event = entry.events.take();
         entry.popped_ms = now_ms;
-        if entry.events.len() > max / 2 || !(overflows || of_wildcard) {
+        if entry.events.len() > max / 2 || !(is_open || of_wildcard) {
             return (event, false);
         }
         let key = (group.into(), (!of_wildcard).then_some(id));
-        (event, self.demand(key))
+        (event, self.go_on(key))
     }
 
-    /// Queues a full dispatch. Returns false if it is queued already.
-    pub(crate) fn demand(&mut self, key: PassKey) -> bool {
-        let Some(of_group) = self.groups.get_mut(&key.0) else { return false };
-        let (overflows, is_due) = match &key.1 {
-            Some(client) => match of_group.clients.get_mut(client) {
-                Some(client) => (&mut client.overflows, &mut client.is_due),
-                None => return false,
-            },
-            None => (&mut of_group.overflows, &mut of_group.is_due),
-        };
-        *overflows = false;
-        if std::mem::replace(is_due, true) {
+    /// Returns an event to the front of a client's set. Returns false if the client does not get events of the lite
+    /// queue.
+    pub(crate) fn put_back(&mut self, group: &str, client: &str, event: &Arc<str>) -> bool {
+        let Some(of_group) = self.groups.get_mut(group) else { return false };
+        if !of_group.subscribers(event).iter().any(|other| **other == *client) {
             return false;
         }
-        self.due.push_back(key);
+        let Some(client) = of_group.clients.get_mut(client) else { return false };
+        client.events.put_back(event.clone());
         true
-    }
-
-    /// Queues full dispatches of all clients of a group.
-    pub(crate) fn demand_group(&mut self, group: &str) {
-        let Some((name, of_group)) = self.groups.get_key_value(group) else { return };
-        let name = name.clone();
-        let keys: Vec<PassKey> = match of_group.rules.wildcard {
-            true => vec![(name, None)],
-            false => of_group.clients.keys().map(|client| (name.clone(), Some(client.clone()))).collect(),
-        };
-        for key in keys {
-            self.demand(key);
-        }
-    }
-
-    /// Takes a queued full dispatch. Returns the lite queues of the client, or the parent topic of a wildcard group.
-    pub(crate) fn take_due(&mut self) -> Option<(PassKey, Arc<str>, Vec<Arc<str>>)> {
-        loop {
-            let key = self.due.pop_front()?;
-            let Some(of_group) = self.groups.get_mut(&key.0) else { continue };
-            let topic = of_group.rules.topic.clone();
-            match &key.1 {
-                Some(client) => {
-                    let Some(client) = of_group.clients.get_mut(client) else { continue };
-                    client.is_due = false;
-                    let queues = client.queues.iter().cloned().collect();
-                    return Some((key, topic, queues));
-                }
-                None => {
-                    of_group.is_due = false;
-                    return Some((key, topic, Vec::new()));
-                }
-            }
-        }
-    }
-
-    /// Whether a full dispatch still has clients.
-    pub(crate) fn has(&self, key: &PassKey) -> bool {
-        self.groups
-            .get(&key.0)
-            .is_some_and(|group| key.1.as_ref().is_none_or(|client| group.clients.contains_key(client)))
-    }
-
-    /// Records that a full dispatch is not finished, because the sets are full.
-    pub(crate) fn stopped(&mut self, key: &PassKey) {
-        let Some(of_group) = self.groups.get_mut(&key.0) else { return };
-        match &key.1 {
-            Some(client) => {
-                if let Some(client) = of_group.clients.get_mut(client) {
-                    client.overflows = true;
-                }
-            }
-            None => of_group.overflows = true,
-        }
-    }
-
-    /// Whether the sets of a full dispatch overflowed and have room now, so that another full dispatch is due.
-    pub(crate) fn overflows_with_room(&self, key: &PassKey) -> bool {
-        let Some(of_group) = self.groups.get(&key.0) else { return false };
-        let has_room = |client: &Client| client.events.len() <= of_group.rules.events_max / 2;
-        match &key.1 {
-            Some(client) => {
-                of_group.clients.get(client).is_some_and(|client| client.overflows && has_room(client))
-            }
-            None => of_group.overflows && of_group.clients.values().any(has_room),
-        }
     }
 
     /// Removes clients that are silent for `timeout_ms`, and takes the events of clients that do not pop. Returns these
@@ -424,6 +358,9 @@ impl Tables {
         let mut lacking = Vec::new();
         for (group, of_group) in &mut self.groups {
             let wildcard = of_group.rules.wildcard;
+            if of_group.dispatch.is_open() && of_group.has_room() {
+                lacking.push(group.clone());
+            }
             for (id, client) in &mut of_group.clients {
                 let seen_ms = if wildcard || client.queues.is_empty() {
                     client.seen_ms.max(client.popped_ms)
@@ -439,10 +376,10 @@ impl Tables {
                     client.muted_until_ms = now_ms + MUTED_MS;
                     let taken = client.events.take_all();
                     events.extend(taken.into_iter().map(|event| (group.clone(), event)));
-                    if client.overflows {
+                    if client.dispatch.is_open() {
                         lacking.push(group.clone());
                     }
-                } else if client.overflows && client.events.len() == 0 {
+                } else if client.dispatch.is_open() && client.events.len() == 0 {
                     lacking.push(group.clone());
                 }
             }
