@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_632),
     ("auth", 2651),
-    ("broker", 31_815),
+    ("broker", 31_924),
     ("client", 4773),
     ("console", 7652),
     ("controller", 1417),
@@ -17,10 +17,10 @@ const RATCHET: [(&str, usize); 17] = [
     ("lab", 20_997),
     ("namesrv", 2468),
     ("net", 2724),
-    ("proxy", 6554),
-    ("replica", 4071),
+    ("proxy", 6557),
+    ("replica", 4082),
     ("sim", 3320),
-    ("store", 17_074),
+    ("store", 17_089),
     ("vostok", 3523),
     ("wire", 5614),
 ];
