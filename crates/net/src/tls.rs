@@ -30,7 +30,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } 
 /// Least time between two checks of the certificate files; a new connection triggers a check.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Security settings of a process's connections. Without a part, the connections it is for are not encrypted.
+/// TLS settings of a process's connections. Connections of a kind without settings are not encrypted.
 #[derive(Clone, Default)]
 pub struct Security {
     /// TLS of accepted connections. Without it a TLS hello ends the connection.
@@ -121,7 +121,7 @@ impl ServerTls {
     /// complete. A client that sends less costs no signature, and takes no handshake from others.
     ///
     /// # Errors
-    /// The handshake failed, took too long, or exceeds the limit of its second.
+    /// The handshake failed, took too long, or is above the limit of handshakes per second.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,

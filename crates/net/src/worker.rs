@@ -32,7 +32,7 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 
-/// A connection that was accepted, with its place among those of the process.
+/// An accepted connection and its permit.
 type Accepted = (Arrived, Place);
 
 /// A connection that is new to a worker.
@@ -390,7 +390,8 @@ async fn adopt<S: Service>(
     }
 }
 
-/// Serves one connection, after its PROXY preamble and TLS handshake. Its place is free again at the end.
+/// Serves one connection, after its PROXY preamble and TLS handshake. Frees the connection's permit at the
+/// end.
 async fn welcome<S: Service>(
     context: Rc<Context>,
     (stream, place): Accepted,
