@@ -317,7 +317,7 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
     tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
 }
 
-/// The client side of a notice, which expects no answer.
+/// Service of the connection on which a notice is sent. Expects no response.
 struct Deaf;
 
 impl Service for Deaf {
