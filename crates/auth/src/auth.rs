@@ -22,7 +22,7 @@ use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed
 pub enum Identity {
     /// Authentication is off, so that every client may do everything.
     Off,
-    /// The request may be sent without a signature and has none that holds.
+    /// The request needs no signature, and has no valid signature.
     Anonymous,
     /// User whose signature the request has.
     User(Arc<str>),

@@ -135,8 +135,8 @@ impl Failures {
 }
 
 impl Address {
-    /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins anew, so
-    /// that requests do not wait until the old time.
+    /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins
+    /// again, so that requests do not wait until the old time.
     fn is_of(&self, now_ms: i64) -> bool {
         self.failures.back().is_none_or(|(last, _)| *last <= now_ms)
     }

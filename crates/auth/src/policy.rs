@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-/// See [`Entry::place`].
+/// Rank of an entry, as [`Entry::rank`] returns it.
 type Place<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
 
 /// Kinds of names in the order in which they decide.
@@ -248,7 +248,7 @@ impl Policy {
 /// The two policies of a user (`Acl`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
-    /// The entries that are looked at first.
+    /// The entries that are examined first.
     pub(crate) custom: Policy,
     /// The entries that count when no entry of `custom` matches.
     pub(crate) default: Policy,
