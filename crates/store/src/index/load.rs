@@ -98,8 +98,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Drops the keys of all messages from log position `to` on: the log was truncated there. The caller holds the appender's
-    /// lock, so that no keys are handed over meanwhile.
+    /// Drops the keys of all messages from log position `to` on: the log was truncated there. The caller
+    /// holds the appender's lock, so that no pending keys are added meanwhile.
     pub(crate) fn truncate(&self, to: u64) -> io::Result<()> {
         let filling = &mut *lock(&self.filling);
         // With items and header on the disk the cut below sees all of them; otherwise they are read from the log again.

@@ -1,4 +1,4 @@
-//! Walks a commit log file from its start; passes over damaged or unreadable parts to the next whole record.
+//! Walks a commit log file from its start; skips damaged or unreadable parts up to the next whole record.
 
 use super::survey::{Survey, SurveyError};
 use crate::log::Segment;

@@ -288,8 +288,8 @@ impl Queue {
         }
     }
 
-    /// The first unit in a range that is not blank, and its queue offset. Waits for the disk. Blank units tell no log
-    /// position and no time, so a search by position or time goes by the unit behind them.
+    /// The first unit in a range that is not blank, and its queue offset. Waits for the disk. Blank units
+    /// have no log position and no time, so a search by position or time goes by the unit behind them.
     ///
     /// # Errors
     /// Errors of [`Self::units`].

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
 
-/// Whole records behind a broken position that are looked at when their exact number is not needed.
+/// Most whole records behind a broken position that are examined when their exact number is not needed.
 const SAMPLE: u64 = 1000;
 /// Bytes of a file that may be unreadable before the rest of the file counts as empty. Bad sectors behind the log's
 /// end must not keep the store from opening.
@@ -30,7 +30,7 @@ pub(super) struct BrokenPosition {
     pub(super) verdict: Verdict,
     /// Position of the next whole record.
     pub(super) next: Option<u64>,
-    /// Position of the last whole record that was looked at.
+    /// Position of the last whole record that was examined.
     pub(super) last: Option<u64>,
     pub(super) behind: Behind,
 }

@@ -104,7 +104,8 @@ pub(super) enum Verdict {
     LostPages,
     /// Damage: a record that was written is gone. The records behind it are kept.
     Damage,
-    /// Either pages lost in a power cut or damage of bytes that were on the disk for long; the facts do not tell which.
+    /// Either pages lost in a power cut, or damage of bytes that were on the disk for long. The facts do not
+    /// decide which.
     Undecided,
 }
 

@@ -44,7 +44,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 const PAUSES_MAX: u32 = 64;
 /// Unreadable bytes of a commit log file that a rebuild may skip: enough for bad sectors, not for a failed disk.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
-/// Records between two looks at the clock.
+/// Number of records after which the clock is read again.
 const STEPS: u64 = 4096;
 
 /// The healer and the parts of the store that it uses.

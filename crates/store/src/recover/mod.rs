@@ -63,7 +63,7 @@ pub struct Recovered {
     pub after_crash: bool,
     /// Log position where reading began.
     pub from: u64,
-    /// Log position behind the last whole record: the next record goes here.
+    /// Log position behind the last whole record, at which the next record is written.
     pub end: u64,
     /// Log position that the log had reached by the checkpoint, on disk or in the view of a controller's replicas. Behind `end`
     /// when files of the log are gone.
@@ -314,8 +314,8 @@ impl Recovery<'_> {
         Ok(claimed)
     }
 
-    /// Loads the queues from their files as far as these can be believed. Returns the log position where reading begins, and
-    /// the newest record before it.
+    /// Loads the queues from their files, as far as the files are trustworthy. Returns the log position where
+    /// reading begins, and the newest record before it.
     fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
         let unit = self.load_believed_queues(after_crash)?;
         let from = unit.map_or(0, |unit| unit.end().get()).max(self.state.log.min());
@@ -351,8 +351,8 @@ impl Recovery<'_> {
         self.load_queues_below(base, true)
     }
 
-    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in between, half-rebuilt
-    /// queues must not be believed.
+    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in
+    /// between, half-rebuilt queues must not be trusted.
     fn take_back(&self, offset: u64) -> Result<(), OpenError> {
         self.save_page_opening(|page| {
             page.logics_physical_offset = offset.cast_signed();

@@ -18,7 +18,7 @@ use wire::record::{RecordView, sys_flag};
 
 /// Topic of the records that replace damage.
 pub(crate) const FILLER_TOPIC: &str = "VOSTOK_DAMAGED";
-/// Records between two looks at the clock.
+/// Number of records after which the clock is read again.
 const STEPS: u64 = 4096;
 /// Interval at which reading logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ pub(super) struct Lost {
     pub(super) files: u64,
 }
 
-/// A position that is either damage or a power cut's loss, and the facts do not tell which.
+/// A position that is either damage or a power cut's loss. The facts do not decide which.
 #[derive(Debug)]
 pub(super) struct Undecided {
     pub(super) what: String,
@@ -184,8 +184,8 @@ impl Semaphore {
 }
 
 impl Recovery<'_> {
-    /// Reads to the end of the log. Damage is logged and passed over. Records of the queues in `known` that lie before their
-    /// re-creation are ignored.
+    /// Reads to the end of the log. Damage is logged and skipped. Records of the queues in `known` that lie
+    /// before their re-creation are ignored.
     pub(super) fn scan(&self, origin: Origin, known: Restarts) -> Result<Scan, OpenError> {
         let mut scan = Scan::new(origin, known, self.state.clock.now());
         if scan.end.is_multiple_of(self.state.log.segment_bytes) && self.state.clock.has_threads() {

@@ -27,7 +27,8 @@ pub struct TimerConfig {
     pub precision_ms: i64,
     /// `mappedFileSizeTimerLog`: size of a timer log file in bytes. Must stay the same for the life of a store.
     pub log_file_bytes: u64,
-    /// `timerRollWindowSlot`: a message due in more than so many slots is put into the timer queue again before it is due.
+    /// `timerRollWindowSlot`: a message that is due in more than this number of slots is put into the timer
+    /// queue again before it is due.
     pub roll_window_slots: i64,
     /// `timerWheelSnapshotFlush`: whether the newest snapshot of the wheel counts instead of the plain file.
     pub snapshots: bool,
@@ -243,7 +244,7 @@ impl TimerFiles {
         self.wheel.first_from(time_ms)
     }
 
-    /// Whether the wheel's place for a time holds undelivered units of another time.
+    /// Whether the slot of the wheel for a time holds undelivered units of another time.
     ///
     /// # Errors
     /// The error of reading the wheel.
