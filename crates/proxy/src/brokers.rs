@@ -46,7 +46,7 @@ pub struct Local {
     merged: Arc<MergedTopics>,
 }
 
-/// The performer of requests for one broker.
+/// Access to one broker: typed requests within the process, or remoting.
 enum Performer<'a> {
     Own(&'a Api),
     Cluster(&'a Arc<Cluster>),
@@ -154,8 +154,8 @@ impl Brokers {
         }
     }
 
-    /// The performer of requests that only the master of the group with this name takes. While the broker of this process is a slave,
-    /// its master is another broker.
+    /// Returns the access to the master of the group with this name, for requests that only a master takes.
+    /// While the broker of this process is a slave, its master is another broker.
     fn writer(&self, broker: &str) -> Performer<'_> {
         match self {
             Self::Local(Local { api, cluster: Some(cluster), .. }) if api.is_slave() => {
@@ -165,7 +165,7 @@ impl Brokers {
         }
     }
 
-    /// The performer of requests for the broker of this name.
+    /// Returns the access to the broker with this name.
     fn performer(&self, broker: &str) -> Performer<'_> {
         match self {
             Self::Local(Local { api, cluster: Some(cluster), .. }) if api.name() != broker => {
@@ -176,7 +176,7 @@ impl Brokers {
         }
     }
 
-    /// Host for clients that do not tell the host that they dialled.
+    /// Host for clients that do not send the host that they dialled.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Local(Local { api, .. }) => api.host().to_owned(),

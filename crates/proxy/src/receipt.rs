@@ -18,7 +18,7 @@ pub struct Receipt<'a> {
     pub log_offset: i64,
 }
 
-/// A popped message, and where it is.
+/// A popped message, with the broker and the lite topic that it came from.
 #[derive(Clone, Copy)]
 pub struct Held<'a> {
     /// Name of the broker that the message is on.
@@ -99,8 +99,8 @@ impl<'a> Receipt<'a> {
         PoppedMessage { caller, group, topic, queue_id: self.queue_id, offset: self.offset, handle }
     }
 
-    /// The handle after a change of the invisible time. It keeps the place of the message in the log, without which the message
-    /// could not be given up later.
+    /// The handle after a change of the invisible time. It keeps the log offset of the message, which a later
+    /// move to the dead letter topic needs.
     pub fn changed(&self, changed: &Changed) -> String {
         let handle = Handle {
             start_offset: self.offset,

@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::dispatch::{Origin, answered, dispatch};
 use crate::{heartbeats, renewer};
 
-/// Bytes of a request that may be on the way before the server reads them.
+/// Most bytes of a request that a client may send before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Flow-control window for all requests of a connection.
@@ -288,7 +288,7 @@ async fn accept(port: Arc<Port>, origin: Origin) {
     }
 }
 
-/// Greets a connection, and passes it with its place to the handler of its protocol.
+/// Greets a connection, and passes it with its permit to the handler of its protocol.
 async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
     // Boxed: a connection has no room for its TLS handshake once that is over.
     let greeting = Box::pin(async {

@@ -319,7 +319,8 @@ impl Receiver<'_> {
         }
     }
 
-    /// The handle of a message; `None` without a place and a handle of its own.
+    /// Returns the receipt handle of a message, or `None` if the message has neither a position nor a stored
+    /// handle.
     fn receipt(
         &self,
         record: &RecordView<'_>,

@@ -15,7 +15,7 @@ const REFRESH_MS: i64 = 20_000;
 /// Age at which a missing value is fetched again, because it may have been created meanwhile.
 const MISSING_MS: i64 = 1000;
 
-/// A value that could not be refreshed is used for so long (`topicRouteServiceCacheExpiredSeconds`).
+/// Age up to which a value that could not be refreshed is used (`topicRouteServiceCacheExpiredSeconds`).
 const EXPIRES_MS: i64 = 300_000;
 
 /// Time between the begin or failure of an attempt to fetch a value and the next attempt.
