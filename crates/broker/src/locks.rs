@@ -23,7 +23,7 @@ pub(crate) struct Locks {
     table: Mutex<Table>,
 }
 
-/// A lock that is held.
+/// A queue lock with its group, queue and holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub group: String,

@@ -29,7 +29,7 @@ struct Progress {
     unread_ms: Option<i64>,
 }
 
-/// Offsets of a group in a queue that ends at `end`.
+/// Committed offset and read offset of a group in a queue, and the end of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     committed: i64,
@@ -101,8 +101,8 @@ fn rows(state: &MetricsParts) -> BTreeMap<(String, String, bool), Progress> {
     rows
 }
 
-/// Store times of the messages that groups consume next. A group that stands still has the same message at the next
-/// scrape. With a hundred thousand queues, a scrape must not read that many messages.
+/// Store times of the messages that groups consume next. A group without progress has the same message at the
+/// next scrape. With a hundred thousand queues, a scrape must not read that many messages.
 struct HeadTimes<'b> {
     state: &'b MetricsParts,
     /// Store times that the last scrape read.

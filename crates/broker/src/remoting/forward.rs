@@ -47,14 +47,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of connecting to a master.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Pause before a master that cannot be reached, or is none yet, is tried again.
+/// Pause before a broker that cannot be reached, or is not master yet, is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Queue to the task that forwards requests.
 #[derive(Clone)]
 pub(crate) struct Forwards(UnboundedSender<Held>);
 
-/// The requests that [`Forwards`] has taken, for [`run`].
+/// Receiver of the requests that were passed to [`Forwards`], for [`run`].
 pub(crate) struct Taken {
     requests: UnboundedReceiver<Held>,
     again: UnboundedSender<Held>,

@@ -56,8 +56,8 @@ pub(super) fn waits(properties: &[u8]) -> bool {
         .is_none_or(|value| value.eq_ignore_ascii_case(b"true"))
 }
 
-/// The properties of a batch entry, which are stored as they came, ended by the separator that some clients leave out.
-/// Recovery relies on the separator to tell a lost sector from a property.
+/// The properties of a batch entry, which are stored as they came, ended by the separator that some clients
+/// leave out. Recovery relies on the separator to distinguish a lost sector from a property.
 pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
     if properties.last().is_none_or(|last| *last == 2) {
         return Cow::Borrowed(properties);

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Topics that are gathered, and kept when there are twice as many: more than a page has, so that some may be deleted.
+/// Number of topics that a search returns. The list may grow to twice that number. It is larger than a page,
+/// so that some topics may be deleted.
 const KEPT: usize = if cfg!(test) { 3 } else { 4000 };
 
 /// Topics with the most messages. A search for them reads the ends of all queues, which takes long with a million
@@ -26,7 +27,7 @@ struct State {
 
 /// Invariant: a topic that is not in `messages` has at most `least` messages, or grew since [`Ranking::grew`] was last called.
 struct Known {
-    /// Messages by topic, as they were when that was last looked at.
+    /// Number of messages by topic, as of the last check of the topic.
     messages: HashMap<String, u64>,
     least: u64,
 }

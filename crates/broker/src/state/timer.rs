@@ -1,4 +1,4 @@
-//! State that the timer shares with request handlers: its progress, and the gate for recalls.
+//! State that the timer shares with request handlers: its progress, and the order of recalls and deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;

@@ -101,7 +101,7 @@ impl Scheduler {
         None
     }
 
-    /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled keeps its place
+    /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled stays
     /// before the entries that it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
         if entry.cancels {

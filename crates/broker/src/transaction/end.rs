@@ -28,7 +28,8 @@ pub struct EndTransaction<'a> {
     pub is_checked: bool,
 }
 
-/// Properties of a half message that its committed message has not (`EndTransactionProcessor.endMessageTransaction`).
+/// Properties of a half message that its committed message does not have
+/// (`EndTransactionProcessor.endMessageTransaction`).
 const OF_HALF_MESSAGES: [&str; 3] =
     [key::REAL_TOPIC, key::REAL_QUEUE_ID, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
 
