@@ -100,7 +100,7 @@ impl Handshakes {
 
 /// Permit of one open connection. Dropping the permit frees it for another connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     admission: Arc<Admission>,
     /// Address under which the connection is counted. `None` for a trusted proxy, which has no limit per
     /// address.
@@ -116,7 +116,7 @@ impl Admission {
 
     /// Returns the permit of a new connection, or `None` if a limit is reached.
     #[must_use]
-    pub fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<ConnectionPermit> {
         let address = (!is_proxy).then(|| counted(address));
         let mut counts = self.counts();
         let of_address = address.and_then(|it| counts.addresses.get(&it)).copied().unwrap_or(0);
@@ -127,7 +127,7 @@ impl Admission {
         if let Some(address) = address {
             counts.addresses.insert(address, of_address + 1);
         }
-        Some(Place { admission: self.clone(), address })
+        Some(ConnectionPermit { admission: self.clone(), address })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -135,7 +135,7 @@ impl Admission {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Waits until the connection may begin a TLS handshake. Returns `false` after two seconds. The caller then
     /// closes the connection, and its client reconnects.
     pub(crate) async fn begin_tls(&self) -> bool {
@@ -178,7 +178,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.admission.counts();
         counts.total -= 1;

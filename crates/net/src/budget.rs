@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::admission::{Admission, ConnectionLimits, Place, REFUSALS_LOGGED};
+use crate::admission::{Admission, ConnectionLimits, ConnectionPermit, REFUSALS_LOGGED};
 use crate::tls::Security;
 use crate::{ConnectionHandle, memory};
 
@@ -144,14 +144,14 @@ impl Budget {
 
     /// Returns a permit for a connection that was accepted from `remote`, or `None` if a limit is reached and
     /// the connection must be closed.
-    pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<Place> {
-        let place = self.admission.enter(remote, security.proxies.contains(remote));
+    pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<ConnectionPermit> {
+        let permit = self.admission.enter(remote, security.proxies.contains(remote));
         let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() && logged.is_none_or(|last| last.elapsed() > REFUSALS_LOGGED) {
+        if permit.is_none() && logged.is_none_or(|last| last.elapsed() > REFUSALS_LOGGED) {
             *logged = Some(Instant::now());
             tracing::warn!(%remote, "a connection was closed: connectionsMax or connectionsPerAddressMax is reached");
         }
-        place
+        permit
     }
 
     pub(crate) fn enter(&self, peer: &Arc<ConnectionHandle>) {

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 
 use crate::stream::Stream;
-use crate::{Place, TrustedProxies};
+use crate::{ConnectionPermit, TrustedProxies};
 
 pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
 
@@ -125,12 +125,12 @@ impl ServerTls {
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
-        place: &Place,
+        permit: &ConnectionPermit,
         offers_http2: bool,
     ) -> io::Result<(Stream, bool)> {
         let handshake = async {
             let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-            if !place.begin_tls().await {
+            if !permit.begin_tls().await {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let mut config = self.current();
