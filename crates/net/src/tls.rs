@@ -22,7 +22,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 use crate::stream::Stream;
 use crate::{ConnectionPermit, TrustedProxies};
 
-pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
+pub use settings::{ClientAuth, KeyPair, TlsError, TlsMode, TlsSettings};
 
 /// Longest duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
