@@ -52,16 +52,16 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Queue to the task that forwards requests.
 #[derive(Clone)]
-pub(crate) struct Forwards(UnboundedSender<Held>);
+pub(crate) struct Forwards(UnboundedSender<HeldRequest>);
 
 /// Receiver of the requests that were passed to [`Forwards`], for [`run`].
 pub(crate) struct Taken {
-    requests: UnboundedReceiver<Held>,
-    again: UnboundedSender<Held>,
+    requests: UnboundedReceiver<HeldRequest>,
+    again: UnboundedSender<HeldRequest>,
 }
 
 /// A request that waits for a master.
-struct Held {
+struct HeldRequest {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
@@ -91,7 +91,7 @@ impl Forwards {
         let request = Detached::new(frame, caller, port);
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
         let until_ms = now_ms + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
-        let held = Held { peer: peer.clone(), request, charge, until_ms };
+        let held = HeldRequest { peer: peer.clone(), request, charge, until_ms };
         self.0.send(held).map_err(|_| {
             Refusal::new(
                 response::SERVICE_NOT_AVAILABLE,
@@ -118,7 +118,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
             }
             Master::Own => {
                 let serving = broker.clone();
-                let Held { peer, request, charge, .. } = held;
+                let HeldRequest { peer, request, charge, .. } = held;
                 // The client may be gone, and then no caller waits for the response.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     detached::serve_again(&serving, peer, request, out);
@@ -196,7 +196,12 @@ async fn find_master(
 
 /// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
 /// spawns, so requests reach the master in their order.
-async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: Held, again: UnboundedSender<Held>) {
+async fn send(
+    broker: Arc<Broker>,
+    master: Arc<ConnectionHandle>,
+    held: HeldRequest,
+    again: UnboundedSender<HeldRequest>,
+) {
     let mut call = None;
     let remote = held.request.remote();
     {
@@ -241,7 +246,7 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 }
 
 /// Passes the master's answer to the client.
-fn answer(held: Held, reply: &Reply) {
+fn answer(held: HeldRequest, reply: &Reply) {
     let mut frame = Vec::new();
     let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
     let writer = FrameWriter::begin(&mut frame, head);
@@ -250,13 +255,13 @@ fn answer(held: Held, reply: &Reply) {
     give(&held, &frame);
 }
 
-fn refuse(broker: &Arc<Broker>, held: Held, refusal: Refusal) {
+fn refuse(broker: &Arc<Broker>, held: HeldRequest, refusal: Refusal) {
     let frame = held.request.answered(broker, Err(refusal));
     give(&held, &frame);
 }
 
 /// Passes a response to the connection of the client, unless it has ended.
-fn give(held: &Held, frame: &[u8]) {
+fn give(held: &HeldRequest, frame: &[u8]) {
     let _ = held.peer.push(|out| out.extend_from_slice(frame));
 }
 
