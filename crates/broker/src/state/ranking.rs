@@ -20,13 +20,13 @@ pub(crate) struct Ranking {
 
 #[derive(Default)]
 struct State {
-    known: Option<Known>,
+    known: Option<RankedTopics>,
     /// Topics that grew while topics are gathered.
     grown: Option<Vec<String>>,
 }
 
 /// Invariant: a topic that is not in `messages` has at most `least` messages, or grew since [`Ranking::grew`] was last called.
-struct Known {
+struct RankedTopics {
     /// Number of messages by topic, as of the last check of the topic.
     messages: HashMap<String, u64>,
     least: u64,
@@ -53,7 +53,7 @@ impl Ranking {
         let with_messages = |name: String| messages(&name).map(|now| (name, now));
         let all: HashMap<_, _> = gather(KEPT).into_iter().filter_map(with_messages).collect();
         let least = all.values().copied().min().unwrap_or_default();
-        let mut known = Known { messages: all, least };
+        let mut known = RankedTopics { messages: all, least };
         let mut state = self.state();
         for (topic, now) in state.grown.take().into_iter().flatten().filter_map(with_messages) {
             known.note(&topic, now);
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-impl Known {
+impl RankedTopics {
     /// Returns the names as [`Ranking::names`] does, or `None` if so many topics are gone that others may belong to
     /// the largest.
     fn largest(&mut self, count: usize, messages: impl Fn(&str) -> Option<u64>) -> Option<Vec<String>> {
