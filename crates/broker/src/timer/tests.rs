@@ -247,16 +247,16 @@ fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
     wind(&mut scheduler, start - 1000);
-    let cancels = fixture.broker.delivery.timer.gate().cancels;
+    let cancels = fixture.broker.delivery.timer.recall_order().cancels;
     // The recall is appended after the timer read its queue and before it delivers.
     put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
-    fixture.broker.delivery.timer.gate().cancels += 1;
+    fixture.broker.delivery.timer.recall_order().cancels += 1;
     assert!(scheduler.deliver(start + 5, cancels));
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     wind(&mut scheduler, start + 6);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     assert_eq!(
-        fixture.broker.delivery.timer.gate().delivered_ms,
+        fixture.broker.delivery.timer.recall_order().delivered_ms,
         0,
         "so it may still be answered as recalled"
     );
