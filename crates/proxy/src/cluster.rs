@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::broker_missing;
 use crate::topic::{QueuesOf, Topic, message_type};
-use cache::{Cache, Found};
+use cache::{Cache, Lookup};
 use consumers::Consumers;
 pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Returns a topic by the route of the name server, with its configuration from any of its brokers (105, 351).
-    pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
+    pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Lookup<Topic> {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }
 
@@ -168,7 +168,7 @@ impl Cluster {
     }
 
     /// Returns the route of a topic from the name server (105), or `None` if the topic does not exist.
-    async fn route(self: &Arc<Self>, name: &str) -> Found<TopicRouteData> {
+    async fn route(self: &Arc<Self>, name: &str) -> Lookup<TopicRouteData> {
         self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }
 
@@ -199,7 +199,7 @@ impl Cluster {
     }
 
     /// The configuration of a group at a broker of the cluster (352), which creates it where groups may be created by their use.
-    pub(crate) async fn group(self: &Arc<Self>, name: &str) -> Found<SubscriptionGroupConfig> {
+    pub(crate) async fn group(self: &Arc<Self>, name: &str) -> Lookup<SubscriptionGroupConfig> {
         self.groups.get(name, |name| self.clone().fetch_group(name)).await
     }
 
