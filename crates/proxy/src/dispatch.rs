@@ -267,11 +267,11 @@ pub fn answered(mut response: http::Response<Body>) -> http::Response<Body> {
 }
 
 /// Future response of a request.
-pub type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
 
 /// Serves a request. The state of each method is in a box of its own size, and only the box has the request. The task
 /// is copied several times, and a waiting call keeps the state in memory.
-pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
+pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> ResponseFuture {
     let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
         return match reflection::is_at(request.uri().path()) {
             true => Box::pin(reflection::serve(request)),
@@ -312,7 +312,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
 }
 
 /// The answer to a method that is not served.
-fn unimplemented() -> Answer {
+fn unimplemented() -> ResponseFuture {
     Box::pin(async { GrpcStatus::unimplemented("").into_http() })
 }
 
