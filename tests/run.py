@@ -119,6 +119,13 @@ PARTS = (
 )
 
 
+def rust_failures(text):
+    """The outputs of the Rust tests that failed, without those of the others. Empty for the output of another program."""
+    blocks = (re.search(rf"^---- {re.escape(name)} stdout ----\n.*?(?=^---- |\n\n(?:successes|failures):|\Z)", text, re.MULTILINE | re.DOTALL)
+              for name in re.findall(r"^test (\S+) \.\.\. FAILED", text, re.MULTILINE))
+    return "\n".join(block[0][:8_000] for block in blocks if block)
+
+
 class Run:
     """A part while it runs and when it has ended."""
 
@@ -150,7 +157,7 @@ class Run:
         for line in re.findall(r"^(?:[a-z0-9-]+: \d+ passed, .*|test result: .*)$", text, re.MULTILINE):
             print(f"         {line}", flush=True)
         if self.failed:
-            shown = text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:]
+            shown = rust_failures(text) or (text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:])
             print(f"---- output of {self.part.name}\n{shown}\n---- end of the output of {self.part.name}", flush=True)
 
     def has_ended(self):
