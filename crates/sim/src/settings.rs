@@ -99,23 +99,41 @@ pub enum Bug {
     KeepSlowDisk,
 }
 
-/// All planted bugs with their names and the scenario that must find each.
-pub const BUGS: [(&str, Bug, &str); 15] = [
-    ("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async"),
-    ("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync"),
-    ("early-shrink", Bug::EarlyShrink, "controller-async"),
-    ("stale-epoch", Bug::StaleEpoch, "controller-async"),
-    ("confirm-ahead", Bug::ConfirmAhead, "controller-async"),
-    ("unclean-election", Bug::UncleanElection, "controller-async"),
-    ("unsaved-vote", Bug::UnsavedVote, "controllers"),
-    ("lossy-restart", Bug::LossyRestart, "controller-async"),
-    ("untold-epoch", Bug::UntoldEpoch, "controller-async"),
-    ("cut-not-wiped", Bug::CutNotWiped, "cut-off"),
-    ("false-report", Bug::FalseReport, "controller-async"),
-    ("counted-twice", Bug::CountedTwice, "classic-all-async"),
-    ("read-above-confirm", Bug::ReadAboveConfirm, "controller-async"),
-    ("send-unflushed", Bug::SendUnflushed, "controller-sync"),
-    ("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks"),
+/// A planted bug with the search for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// The bug.
+    pub bug: Bug,
+    /// Scenario that must find the bug.
+    pub scenario: &'static str,
+    /// Seed from which the search starts: a little below a seed that found the bug, so that the search for a rare bug is short.
+    /// A change of the product moves the seeds that find a bug, and the search takes longer.
+    pub first_seed: u64,
+}
+
+const fn planted(name: &'static str, bug: Bug, scenario: &'static str, first_seed: u64) -> Planted {
+    Planted { name, bug, scenario, first_seed }
+}
+
+/// All planted bugs.
+pub const BUGS: [Planted; 15] = [
+    planted("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async", 0),
+    planted("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync", 0),
+    planted("early-shrink", Bug::EarlyShrink, "controller-async", 20),
+    planted("stale-epoch", Bug::StaleEpoch, "controller-async", 515),
+    planted("confirm-ahead", Bug::ConfirmAhead, "controller-async", 0),
+    planted("unclean-election", Bug::UncleanElection, "controller-async", 0),
+    planted("unsaved-vote", Bug::UnsavedVote, "controllers", 0),
+    planted("lossy-restart", Bug::LossyRestart, "controller-async", 0),
+    planted("untold-epoch", Bug::UntoldEpoch, "controller-async", 0),
+    planted("cut-not-wiped", Bug::CutNotWiped, "cut-off", 285),
+    planted("false-report", Bug::FalseReport, "controller-async", 50),
+    planted("counted-twice", Bug::CountedTwice, "classic-all-async", 0),
+    planted("read-above-confirm", Bug::ReadAboveConfirm, "controller-async", 0),
+    planted("send-unflushed", Bug::SendUnflushed, "controller-sync", 0),
+    planted("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks", 0),
 ];
 
 /// A run, before its seed has decided about the rest.
