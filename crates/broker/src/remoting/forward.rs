@@ -57,7 +57,7 @@ pub(crate) struct Forwards(UnboundedSender<HeldRequest>);
 /// Receiver of the requests that were passed to [`Forwards`], for [`run`].
 pub(crate) struct Taken {
     requests: UnboundedReceiver<HeldRequest>,
-    again: UnboundedSender<HeldRequest>,
+    again: Forwards,
 }
 
 /// A request that waits for a master.
@@ -74,7 +74,7 @@ impl Forwards {
     /// charged.
     pub(crate) fn new() -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender.clone()), Taken { requests, again: sender })
+        (Self(sender.clone()), Taken { requests, again: Self(sender) })
     }
 
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
@@ -171,13 +171,10 @@ async fn find_master(
         let left_ms = until_ms - broker.runtime.now_ms();
         let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
         match address {
-            Some(at) => {
-                let dialed = within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await;
-                match dialed {
-                    Some(Ok(peer)) => *link = Some((at, peer)),
-                    _ => pause(RETRY_PAUSE).await,
-                }
-            }
+            Some(at) => match within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await {
+                Some(Ok(peer)) => *link = Some((at, peer)),
+                _ => pause(RETRY_PAUSE).await,
+            },
             None => {
                 let changed = async {
                     tokio::select! {
@@ -196,12 +193,7 @@ async fn find_master(
 
 /// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
 /// spawns, so requests reach the master in their order.
-async fn send(
-    broker: Arc<Broker>,
-    master: Arc<ConnectionHandle>,
-    held: HeldRequest,
-    again: UnboundedSender<HeldRequest>,
-) {
+async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: HeldRequest, again: Forwards) {
     let mut call = None;
     let remote = held.request.remote();
     {
@@ -222,7 +214,7 @@ async fn send(
         Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
             // The request was not performed. An election is under way, and a broker has not heard of it.
             pause(RETRY_PAUSE).await;
-            if let Err(unsent) = again.send(held) {
+            if let Err(unsent) = again.0.send(held) {
                 refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
             }
         }
