@@ -15,7 +15,7 @@ use wire::units::LogOffset;
 use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Changed, LocatedMessage, Receipt};
+use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
 use crate::registry::{Client, Stated};
 use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
@@ -438,13 +438,12 @@ impl Brokers {
     }
 
     /// Acknowledges popped messages. The outcomes are in the order of the messages.
-    pub(crate) async fn acks(&self, messages: &[LocatedMessage<'_>]) -> Vec<Result<(), Failure>> {
-        let own = async |api: &Api, messages: &[LocatedMessage<'_>]| {
+    pub(crate) async fn acks(&self, messages: &[PopRef<'_>]) -> Vec<Result<(), Failure>> {
+        let own = async |api: &Api, messages: &[PopRef<'_>]| {
             let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
             api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
         };
-        let others =
-            async |cluster: &Arc<Cluster>, messages: &[LocatedMessage<'_>]| cluster.acks(messages).await;
+        let others = async |cluster: &Arc<Cluster>, messages: &[PopRef<'_>]| cluster.acks(messages).await;
         self.apart(messages, |held| held.broker, own, others).await
     }
 
@@ -474,7 +473,7 @@ impl Brokers {
     }
 
     /// Acknowledges a popped message.
-    pub(crate) async fn ack(&self, message: LocatedMessage<'_>) -> Result<(), Failure> {
+    pub(crate) async fn ack(&self, message: PopRef<'_>) -> Result<(), Failure> {
         self.acks(&[message]).await.pop().unwrap_or(Ok(()))
     }
 
@@ -503,11 +502,7 @@ impl Brokers {
     }
 
     /// Copies a message to the dead letter topic of its group.
-    pub(crate) async fn dead_letter(
-        &self,
-        held: &LocatedMessage<'_>,
-        log_offset: LogOffset,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn dead_letter(&self, held: &PopRef<'_>, log_offset: LogOffset) -> Result<(), Failure> {
         match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
             Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,

@@ -20,7 +20,7 @@ pub struct Receipt<'a> {
 
 /// A popped message, with the broker and the lite topic that it came from.
 #[derive(Clone, Copy)]
-pub struct LocatedMessage<'a> {
+pub struct PopRef<'a> {
     /// Name of the broker that the message is on.
     pub broker: &'a str,
     pub message: PoppedMessage<'a>,
@@ -31,7 +31,7 @@ pub struct LocatedMessage<'a> {
 /// A change of the invisible time of a message (`ChangeInvisibleTimeRequestHeader`).
 #[derive(Clone, Copy)]
 pub struct ChangeInvisibleTime<'a> {
-    pub held: LocatedMessage<'a>,
+    pub held: PopRef<'a>,
     pub invisible_ms: i64,
     /// Whether the delivery of a message of a lite topic is not to count.
     pub suspend: bool,

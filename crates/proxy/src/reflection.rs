@@ -70,8 +70,7 @@ struct ReflectionError {
 }
 
 fn answer(question: ReflectionRequest) -> ReflectionResponse {
-    let mut answer =
-        ReflectionResponse { valid_host: question.host.clone(), ..ReflectionResponse::default() };
+    let mut answer = ReflectionResponse { valid_host: question.host.clone(), ..Default::default() };
     if question.list_services.is_some() {
         let service = SERVICES.map(|name| Service { name: name.to_owned() }).to_vec();
         answer.services = Some(Services { service });
