@@ -95,7 +95,7 @@ impl TimerConfig {
 
 /// Writer of the `timercheck` file, if the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CheckWriter {
     Nothing,
     Java,
     Ours,
@@ -154,7 +154,7 @@ pub struct TimerFiles {
     /// The open `timercheck` file, from the first save on.
     check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
     /// Writer of the `timercheck` file at the time of opening.
-    pub(super) found: Found,
+    pub(super) writer: CheckWriter,
     /// Position behind the last unit in the timer log.
     pub(super) end: u64,
     /// Units that are not written yet, and the position where they go.
@@ -183,13 +183,13 @@ impl TimerFiles {
         let log = TimerLog::open(config.root.join("timerlog"), config.log_file_bytes, disk.clone())?;
         let check =
             TimerCheck::load(&*disk, &config.check_path()).map_err(OpenError::io(config.check_path()))?;
-        let found = match &check {
-            None => Found::Nothing,
-            Some((_, true)) => Found::Ours,
-            Some((_, false)) => Found::Java,
+        let writer = match &check {
+            None => CheckWriter::Nothing,
+            Some((_, true)) => CheckWriter::Ours,
+            Some((_, false)) => CheckWriter::Java,
         };
         let mut check = check.unwrap_or_default().0;
-        if found != Found::Ours {
+        if writer != CheckWriter::Ours {
             // A Java master answers slaves with the read time and offset of a single moment
             // (`TimerMessageStore.prepareTimerCheckPoint`), and writes them to its file. In the file of a Java slave,
             // that method leaves the master's last offset (`SlaveSynchronize.syncTimerCheckPoint`), while the read
@@ -206,7 +206,7 @@ impl TimerFiles {
             check,
             saved_read_ms: check.read_ms,
             check_file: Arc::default(),
-            found,
+            writer,
             end: 0,
             block: Vec::new(),
             block_at: 0,
