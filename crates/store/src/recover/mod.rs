@@ -44,7 +44,7 @@ use crate::wake::lock;
 pub(crate) use digests::{agrees, is_untouched};
 pub(crate) use heal::Healer;
 pub(crate) use known::is_ours;
-use known::{Known, Newest, crash_mark};
+use known::{CheckedTable, Newest, crash_mark};
 use replay::Replayed;
 pub(crate) use restarts::Restarts;
 pub(crate) use scan::FILLER_TOPIC;
@@ -52,7 +52,7 @@ pub use scan::Gap;
 use scan::{Lost, Origin, Scan, Undecided};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use window::{Found, Window, find};
+use window::{LogContent, Window, find};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
@@ -176,7 +176,7 @@ impl Recovery<'_> {
     /// newest record before it.
     fn take_tables(
         &self,
-        known: Option<&Known>,
+        known: Option<&CheckedTable>,
         page: &Checkpoint,
         after_crash: bool,
     ) -> Result<(u64, Newest), OpenError> {
@@ -261,7 +261,7 @@ impl Recovery<'_> {
 
     /// Takes the queues from the queue table and the unit journal. Returns the log position where reading begins, and the
     /// newest record before it.
-    fn take_known(&self, known: &Known, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
+    fn take_known(&self, known: &CheckedTable, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
         let from = page.logics_physical_offset.unsigned_abs().max(self.state.log.min());
         self.insert_known(known);
         match self.replay_journal(from)? {
@@ -307,7 +307,7 @@ impl Recovery<'_> {
         for segment in self.state.log.segments_in(claimed, u64::MAX).into_iter().rev() {
             let (base, path) = (segment.base, segment.path.clone());
             let mut window = Window::new(segment, self.state.log.segment_bytes);
-            if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, Found::Record(_)) {
+            if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, LogContent::Record(_)) {
                 return Ok(claimed.max(base));
             }
         }

@@ -2,10 +2,10 @@
 
 use super::Recovery;
 use super::behind::BrokenPosition;
-use super::evidence::{Behind, Verdict};
+use super::evidence::{Behind, Meaning};
 use super::redispatch::Jumps;
 use super::restarts::Restarts;
-use super::window::{Found, Walk, Window, find, walk};
+use super::window::{LogContent, Walk, Window, find, walk};
 use crate::error::OpenError;
 use crate::log::Segment;
 use crate::wake::lock;
@@ -209,17 +209,17 @@ impl Recovery<'_> {
         while scan.end < file_end {
             let at = scan.end - window.base();
             let reason = match find(window, at)? {
-                Found::Record(size) => {
+                LogContent::Record(size) => {
                     self.scan_record(window, scan, size)?;
                     continue;
                 }
-                Found::Roll => {
+                LogContent::Roll => {
                     scan.end = file_end;
                     return Ok(true);
                 }
-                Found::Nothing if scan.origin.clean_end == Some(scan.end) => return Ok(false),
-                Found::Nothing => None,
-                Found::Damage(reason) => Some(reason),
+                LogContent::Nothing if scan.origin.clean_end == Some(scan.end) => return Ok(false),
+                LogContent::Nothing => None,
+                LogContent::Damage(reason) => Some(reason),
             };
             let Some(next) = self.next_behind(scan, reason)? else { return Ok(false) };
             // The part of a gap in the next file becomes a gap of its own.
@@ -236,7 +236,7 @@ impl Recovery<'_> {
         let BrokenPosition { verdict, next, last, behind } = self.judge_end(scan)?;
         let zeros = || "zeros where a record should begin".to_owned();
         match (verdict, next) {
-            (Verdict::Damage, Some(next)) => {
+            (Meaning::Damage, Some(next)) => {
                 tracing::error!(
                     at = scan.end,
                     length = next - scan.end,
@@ -246,7 +246,7 @@ impl Recovery<'_> {
                 scan.decided = next;
                 return Ok(Some(next));
             }
-            (Verdict::Undecided, _) => {
+            (Meaning::Undecided, _) => {
                 scan.undecided = Some(Undecided { what: reason.unwrap_or_else(zeros), behind });
             }
             _ => {
