@@ -8,7 +8,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key, pairs};
 
 use crate::parts::{Runtime, SendParts};
-use crate::timer::put::{Asked, timed};
+use crate::timer::put::{DeliveryTime, timed};
 use crate::topics::{MessageKind, Topic};
 use crate::{Refusal, names};
 
@@ -127,7 +127,7 @@ impl Properties {
         };
         let mut delay = None;
         let mut priority = None;
-        let mut asked = Asked::default();
+        let mut asked = DeliveryTime::default();
         let id_start = ids.len();
         let lite_queue = lite_queue(&parts.runtime, header)?;
         out.extend_from_slice(&parts.identity.sent_properties);
@@ -196,7 +196,7 @@ impl Properties {
         target: &Target,
         out: &mut Vec<u8>,
         delay: Option<Delay<'_>>,
-        asked: Asked<'_>,
+        asked: DeliveryTime<'_>,
     ) -> Result<Self, Refusal> {
         match delay {
             _ if self.is_half => {}
