@@ -19,7 +19,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("net", 2724),
     ("proxy", 6557),
     ("replica", 4082),
-    ("sim", 3320),
+    ("sim", 3335),
     ("store", 17_089),
     ("vostok", 3523),
     ("wire", 5614),
