@@ -1,4 +1,5 @@
-//! `vostok-sim`: runs seeds until the time is over, or some seeds of one scenario, and then with every planted bug. The last line counts.
+//! `vostok-sim`: runs seeds for a given time, or some seeds of one scenario, and then each planted bug. The
+//! last line of the output has the result.
 
 use sim::settings::{BUGS, Planted, SCENARIOS, Scenario};
 use std::process::{Command, ExitCode};

@@ -55,7 +55,7 @@ impl NodeId {
 /// Mode of the group: the authority that decides about the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Broker `a` is master for ever; sends wait for so many copies.
+    /// Broker `a` is always the master. A send waits for `in_sync_replicas` copies.
     Classic {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
@@ -83,7 +83,7 @@ pub enum Bug {
     UnsavedVote,
     /// A broker that lost the end of its log does not report it.
     LossyRestart,
-    /// A broker does not tell the last epoch of its log.
+    /// A broker does not report the last epoch of its log.
     UntoldEpoch,
     /// A slave's cut log stays on the disk.
     CutNotWiped,
@@ -158,9 +158,9 @@ pub enum Faults {
     LostAnswers,
     /// A broker, or two together, are cut off from controllers and group while clients reach them (7017, 6662).
     CutOff,
-    /// Controllers end, stand still and are cut off, one or two of three at a time, while brokers end.
+    /// Controllers end, run no code or are cut off, one or two of three at a time, while brokers end.
     Controllers,
-    /// Processes end and come back at once, with sends on their way (7689).
+    /// Processes end and come back at once, with sends in flight (7689).
     Restarts,
     /// A member loses power and the end of its log, comes back at once, and the master ends (KIP-966).
     LossyRestarts,
@@ -221,7 +221,7 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Largest body of a frame between brokers in bytes.
     pub batch_bytes: u32,
-    /// After so long without a heartbeat the controllers take a broker for gone, in milliseconds.
+    /// Time without a heartbeat in milliseconds after which controllers count a broker as gone.
     pub heartbeat_timeout_ms: u64,
     /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
     pub body_bytes: (u64, u64),

@@ -38,7 +38,8 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
     brokers: BTreeMap<String, BTreeMap<BrokerId, (Heartbeat, u64)>>,
-    /// The last moment of each broker. Invariant: the same brokers as in `brokers`.
+    /// Times in ms at which brokers count as gone without a further heartbeat. Invariant: the same brokers as
+    /// in `brokers`.
     deadlines: BTreeSet<(u64, String, BrokerId)>,
     /// Time and log end of the last heartbeat of each broker, including brokers that are gone.
     ends: BTreeMap<(String, BrokerId), (u64, LogOffset)>,
