@@ -120,10 +120,11 @@ PARTS = (
 
 
 def rust_failures(text):
-    """The outputs of the Rust tests that failed, without those of the others. Empty for the output of another program."""
+    """Outputs of the failed Rust tests, each with its first line and its end, which has the panic. Empty for other programs."""
     blocks = (re.search(rf"^---- {re.escape(name)} stdout ----\n.*?(?=^---- |\n\n(?:successes|failures):|\Z)", text, re.MULTILINE | re.DOTALL)
               for name in re.findall(r"^test (\S+) \.\.\. FAILED", text, re.MULTILINE))
-    return "\n".join(block[0][:8_000] for block in blocks if block)
+    texts = (block[0] for block in blocks if block)
+    return "\n".join(text if len(text) < 8_000 else text.split("\n", 1)[0] + "\n[...]\n" + text[-8_000:] for text in texts)
 
 
 class Run:

@@ -14,7 +14,7 @@ use crate::names::{PolicyType, UserType};
 use crate::policy::{Entry, Policies};
 use crate::resource::Pattern;
 
-/// Function that writes one of the two files after a change.
+/// Function that writes one of the two files.
 type Save = fn(&Files, &Accounts) -> Result<(), FileError>;
 
 impl Auth {

@@ -177,7 +177,7 @@ impl Policy {
         for equal in all.ranked.chunk_by(|one, other| all.entry(*one).pattern == all.entry(*other).pattern) {
             let newest = equal.iter().copied().filter(|at| *at as usize >= old_count).max();
             match (newest, equal.iter().copied().min()) {
-                (Some(newest), Some(rank)) => kept.push((rank, newest)),
+                (Some(newest), Some(first)) => kept.push((first, newest)),
                 _ => kept.extend(equal.iter().map(|at| (*at, *at))),
             }
         }

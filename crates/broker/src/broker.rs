@@ -104,8 +104,8 @@ impl Loaded {
     }
 }
 
-/// Makes a value of a family in `crate::parts::families` (such as `PullParts`) from local variables, or from
-/// the fields of a value, that are named like its parts.
+/// Makes a value of a family in `crate::parts::families`, such as `PullParts`. Each part comes from the local
+/// variable, or from the field of a value, with the name of the part.
 macro_rules! share {
     ($from:ident, $name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $from.$part.clone()),* }) };
     ($name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $part.clone()),* }) };

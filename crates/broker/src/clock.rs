@@ -44,7 +44,7 @@ impl Clock {
     }
 
     /// Time since an arbitrary moment, for measuring durations. Changes of the system's clock do not affect
-    /// it. A clock that is set by hand always returns the same duration.
+    /// it. A clock that is set by hand returns the time to which it was set.
     #[expect(clippy::disallowed_methods, reason = "the one place where the broker asks for the time of day")]
     pub(crate) fn steady(&self) -> Duration {
         match &self.set_ms {

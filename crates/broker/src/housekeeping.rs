@@ -76,7 +76,8 @@ pub(crate) struct Rereading {
 }
 
 impl Rereading {
-    /// Reloads that begin one interval after the first round, because the start has just read the files.
+    /// Makes the engine. The first reload comes one interval after the first round, because the start has just read
+    /// the files.
     pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
         Self { parts, read: Every::default() }
     }

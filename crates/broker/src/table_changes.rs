@@ -25,8 +25,8 @@ const HELD: Duration = Duration::from_secs(1);
 /// Shortest time between two searches for changes for a slave, so that many commits make few answers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Number of entries of groups and topics in a search that lengthens [`LOOK_INTERVAL`] by a millisecond, so that
-/// searches take a small part of the time.
+/// Number of examined entries of groups and topics that lengthens [`LOOK_INTERVAL`] by a millisecond. So searches take
+/// a small part of the time.
 const ENTRIES_PER_MS: u64 = 2_000;
 
 /// Longest wait of a response for slaves. Clients wait for three seconds.

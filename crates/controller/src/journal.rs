@@ -49,7 +49,7 @@ pub enum JournalError {
     Java {
         /// The directory.
         path: PathBuf,
-        /// Name of the file that shows it.
+        /// Name of the subdirectory that only a Java controller has.
         found: String,
     },
     /// The file is not the journal of a controller.

@@ -1,7 +1,7 @@
-//! Limits of accepted connections for the listeners of a process. Limits apply to the total, to each address,
-//! so that one client cannot use up the total, and to TLS handshakes per second, because each costs a
-//! signature. All addresses of an IPv6 network of 64 bits count as one, because a single client may use each
-//! of them.
+//! Limits of accepted connections for the listeners of a process. Limits apply to the total, to each address, and to
+//! TLS handshakes per second. The limit of an address prevents that one client uses up the total. Handshakes are
+//! limited because each costs a signature. All addresses of an IPv6 network of 64 bits count as one, because a single
+//! client may use each of them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -36,9 +36,9 @@ const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
 /// address.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed or from an untrusted address, or the TLS handshake failed
-/// or is above the limit of handshakes per second. The connection is plain where TLS is required, or
-/// encrypted where TLS is disabled.
+/// The connection ended. The preamble is malformed or from an untrusted address. The TLS handshake failed, or is above
+/// the limit of handshakes per second. The connection is plain where TLS is required, or encrypted where TLS is
+/// disabled.
 pub(crate) async fn greet(
     stream: TcpStream,
     security: &Security,

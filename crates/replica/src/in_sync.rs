@@ -33,7 +33,7 @@ pub struct CommittedSet {
     pub epoch: SetEpoch,
 }
 
-/// Times that decide when members leave the set and when the set changes.
+/// Times after which a lagging member leaves the set, and after which a failed proposal is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InSyncConfig {
     /// Time for which a member may lag before it leaves, in milliseconds (`haMaxTimeSlaveNotCatchup`).

@@ -1,8 +1,8 @@
 //! Suspended pop requests, which wait for a message (`PopLongPollingService`).
 //!
-//! A suspended request is in the list of its topic, by group and queue, which every append to the topic
-//! checks, and in the table of long polling timeouts. The thread that takes a request out of the list answers
-//! it or puts it back.
+//! A suspended request is in the list of its topic, by group and queue, and in the table of long polling timeouts.
+//! Every append to the topic checks the list. The thread that takes a request out of the list answers the request or
+//! puts it back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};

@@ -88,7 +88,7 @@ pub(super) struct Histogram {
     pub temporality: i32,
 }
 
-/// Value of a series over a time (`NumberDataPoint`).
+/// Value of a series at a time, or its increase since a start time (`NumberDataPoint`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Point {
     #[prost(fixed64, tag = "2")]
@@ -101,7 +101,7 @@ pub(super) struct Point {
     pub attributes: Vec<KeyValue>,
 }
 
-/// Histogram of a series over a time (`HistogramDataPoint`).
+/// Histogram of a series since a start time (`HistogramDataPoint`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HistogramPoint {
     #[prost(fixed64, tag = "2")]

@@ -164,7 +164,8 @@ fn priority_factor(tables: &Tables, group: &str) -> i32 {
 /// The order in which a pop examines the queues of a topic.
 #[derive(Clone, Copy)]
 enum Order {
-    /// Begins with the queue of this id, modulo the number of queues, and continues in ascending order.
+    /// Begins with the queue of this id, modulo the number of queues, and continues in ascending order. The first
+    /// queue follows the last queue.
     From(i32),
     /// Begins with the last queue, and continues in descending order.
     FromLast,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of topics that a search returns. The list may grow to twice that number. It is larger than a page,
+/// Number of topics that a search returns. The list may grow to twice that number. The number is larger than a page,
 /// so that some topics may be deleted.
 const KEPT: usize = if cfg!(test) { 3 } else { 4000 };
 

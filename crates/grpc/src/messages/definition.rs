@@ -114,7 +114,7 @@ pub struct SystemProperties {
     #[int32, optional, tag = "22"] priority: Option<i32>,
 }
 
-/// Dead letter topic of a message, and the id of the message before it became a dead letter.
+/// Topic and id that a dead letter had before its move to the dead letter topic.
 pub struct DeadLetterQueue {
     #[string, tag = "1"] topic: String,
     #[string, tag = "2"] message_id: String,
@@ -194,7 +194,7 @@ pub struct Metric {
 }
 }
 
-/// Start position of a consumer: a policy, an offset, the last `tail_n` messages, or a time.
+/// Start position of a consumer: a policy, an offset, a number of messages before the group's position, or a time.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct OffsetOption {
     #[prost(oneof = "OffsetType", tags = "1, 2, 3, 4")]

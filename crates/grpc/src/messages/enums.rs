@@ -59,7 +59,7 @@ pub enum Language {
     Kotlin = 12,
 }
 
-/// Change of a consumer's lite topics: add some, remove some, or replace all.
+/// Change of a consumer's lite topics: add some, remove some, replace all, or remove all.
 pub enum LiteSubscriptionAction {
     PartialAdd = 0,
     PartialRemove = 1,
@@ -78,7 +78,7 @@ pub enum MessageType {
     Priority = 6,
 }
 
-/// Start position by policy: the last or the first offset.
+/// Start position by policy: the group's position, the first message, or behind the last message.
 pub enum Policy {
     Last = 0,
     Min = 1,

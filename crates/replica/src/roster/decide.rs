@@ -46,10 +46,10 @@ pub struct AlterSet {
 pub struct Election {
     /// Name of the broker set.
     pub name: String,
-    /// Broker to elect: the requesting broker, or the broker that an operator chose. `None` when the
-    /// controller starts the election.
+    /// Broker to elect: the requesting broker, or the broker that an operator or a resigning master chose. `None` when
+    /// the controller starts the election.
     pub broker: Option<BrokerId>,
-    /// Whether only that broker may win, because an operator chose it (`designateElect`).
+    /// Whether only that broker may win, because an operator or a resigning master chose it (`designateElect`).
     pub is_designated: bool,
 }
 

@@ -23,8 +23,8 @@ pub struct Changed<T> {
 pub struct TableChanges {
     /// Groups, with all topics that are closed for groups.
     pub groups: Option<Changed<SubscriptionGroupTable>>,
-    /// Name of the entry with which this part ends. Only the master interprets it: the slave sends it to get
-    /// the next part. Absent in the last part.
+    /// End of this part: the table and key of its last entry. Only the master interprets the text: the slave
+    /// sends it to get the next part. Absent in the last part.
     pub more: Option<String>,
     /// Offsets that groups committed, by `topic@group`. Absent in a part about other tables only.
     pub offsets: Option<Changed<ConsumerOffsetTable>>,
