@@ -199,13 +199,12 @@ async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
         let client_id = connection.client_id.clone();
         let of = (group.name.as_str(), client_id.as_str());
         let info = stats::brief_running_info(session, &connection.broker, of).await;
-        group.members.push(match info {
+        let member = match info {
             Ok(info) => member(client_id, info),
-            Err(why) => {
-                *silent += 1;
-                Member { client_id, error: Some(why.to_string()), ..Member::default() }
-            }
-        });
+            Err(why) => Member { client_id, error: Some(why.to_string()), ..Member::default() },
+        };
+        *silent += usize::from(member.is_silent());
+        group.members.push(member);
     }
 }
 
