@@ -165,6 +165,13 @@ async fn tables(session: &Session) -> Result<Vec<(Member, SubscriptionGroupTable
     session.answers(outcomes)
 }
 
+/// The masters that have settings of a group.
+pub(crate) async fn members_with(session: &Session, group: &str) -> Result<Vec<Member>, Error> {
+    let tables = tables(session).await?.into_iter();
+    let tables = tables.filter(|(_, table)| table.subscription_group_table.contains_key(group));
+    Ok(tables.map(|(member, _)| member).collect())
+}
+
 /// Whether a broker's settings of a group forbid it to consume.
 pub(super) fn is_disabled(settings: &[GroupSetting]) -> bool {
     settings.iter().any(|row| row.key == "consumeEnable" && row.value == Value::Bool(false))
