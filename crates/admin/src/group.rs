@@ -10,7 +10,6 @@ mod settings;
 pub use lag::{CauseKind, GroupLag, LagCause, LagMember, LagQueue, LagTopic, QueueState};
 pub use owners::QueueOwner;
 pub use progress::{GroupProgress, QueueProgress};
-pub(crate) use settings::members_with;
 pub use settings::{GroupFigures, GroupName, GroupSetting};
 
 use crate::arguments::{BROKER, CLUSTER, INTERVAL, MASTERS, optional, place};

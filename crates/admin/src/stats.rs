@@ -7,7 +7,10 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, TopicList};
+use wire::body::{
+    ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, SubscriptionGroupTable,
+    TopicList,
+};
 use wire::codes::{request, response};
 use wire::json;
 use wire::names::RETRY_PREFIX;
@@ -165,11 +168,34 @@ async fn brokers_of_group(
         Err(why) if why.code() == Some(response::TOPIC_NOT_EXIST) && !session.is_mqadmin() => why,
         found => return found,
     };
-    let members = crate::group::members_with(session, group).await?.into_iter();
     let is_wanted = |cluster: &str| arguments.get("cluster").is_none_or(|wanted| wanted == cluster);
-    let members = members.filter(|member| is_wanted(&member.cluster));
-    let brokers: Vec<_> = members.map(|member| (member.name, member.address)).collect();
+    let tables = group_tables(session).await?.into_iter();
+    let tables = tables.filter(|it| is_wanted(&it.cluster));
+    let tables = tables.filter(|it| it.groups.subscription_group_table.contains_key(group));
+    let brokers: Vec<_> = tables.map(|it| (it.broker, it.address)).collect();
     if brokers.is_empty() { Err(missing) } else { Ok(brokers) }
+}
+
+/// The groups of a master.
+pub(crate) struct GroupTable {
+    pub cluster: String,
+    /// Name of the broker set.
+    pub broker: String,
+    pub address: String,
+    pub groups: SubscriptionGroupTable,
+}
+
+/// The groups of all masters that answer.
+pub(crate) async fn group_tables(session: &Session) -> Result<Vec<GroupTable>, Error> {
+    // Not request 352, which may create a group that does not exist.
+    let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
+    let mut outcomes = Vec::new();
+    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
+        let (cluster, broker, address) = (member.cluster, member.name, member.address);
+        let groups = session.look(&address, &ask).await.and_then(|reply| body(&address, &reply));
+        outcomes.push(groups.map(|groups| GroupTable { cluster, broker, address, groups }));
+    }
+    session.answers(outcomes)
 }
 
 /// The progress of a group in a topic, or in all of its topics, on all brokers of the group, or of the topic if the group has none
