@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 from urllib.request import urlopen
 
 from interop import metrics
-from tests.kit import downloads, ports, servers
+from tests.kit import downloads, ports, servers, topics
 from tests.kit.paths import VOSTOK, WORK
 from tests.kit.process import Process
 from tests.kit.report import Report, scratch
@@ -215,7 +215,9 @@ def look(browser, address, lang, theme, width, axe, shots):
 
 def pages(report, browser, root, server, options):
     """Every page that a link leads to. The forms of operations are all made in one way: so many are opened as are wanted."""
-    waiting, known, forms, opened = [root], {shape(root)}, options.forms, 0
+    # Of all topics, one is opened; the page of lite topics is linked from a topic of type LITE alone.
+    waiting = [root, root + "lite?parent=Rooms", root + "lite?parent=Rooms&group=readers&lite=one"]
+    known, forms, opened = {shape(address) for address in waiting}, options.forms, 0
     axe = None if options.short else (downloads.node(WORK / "axe-core-4.10.3", "axe-core@4.10.3") / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
     def perform():
@@ -410,6 +412,9 @@ class Load:
         load.beat()
         log_offset, _, _, message_id = load.send("Normal")
         load.ask(36, {"offset": log_offset, "group": "CG", "delayLevel": -1, "originMsgId": message_id, "originTopic": "Normal", "unitMode": "false"})
+        load.topic("Rooms", attributes="+message.type=LITE")
+        topics.group(server.broker, "readers", attributes={"+lite.bind.topic": "Rooms"})
+        load.send("Rooms", __LITE_TOPIC="one")
         servers.await_route(self.namesrv, "Owned")
         producer = self.lab("producer", "-t", "Traced", "-w", "1", "-s", "64", "-q", "1", "-m", "true").launch()
         if producer.process.wait(PATIENCE_SECONDS) != 0:
@@ -530,7 +535,7 @@ def verdict(report, browser, root, kind, server):
 
 def run(kind, browser, report, options, directory):
     port, short = ports.free_port(), ports.free_port()
-    with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true"}) as server:
+    with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true", "enableLmq": "true", "enableMultiDispatch": "true"}) as server:
         load = Load(server, directory / kind)
 
         def made(name, port):

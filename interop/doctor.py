@@ -15,6 +15,7 @@ import subprocess
 import time
 
 from interop.local_cluster import Cluster
+from tests.kit import ports
 from tests.kit.cases import Case
 from tests.kit.paths import VOSTOK
 from tests.kit.process import Process
@@ -158,8 +159,8 @@ def stopped_on_purpose(case, one, two):
     case.eventually("a stopped broker is forgotten", lambda: found(one.namesrv, "broker-lost") is None, finding)
 
 
-def workloads(case, one, directory, minutes):
-    """Healthy workloads, during which the doctor finds nothing."""
+def workloads(case, one, directory, minutes, endpoint, shown=lambda: {}):
+    """Healthy workloads, during which the doctor finds nothing. `endpoint` is the gRPC port, `shown` tells findings of another front."""
     namesrv, seconds = one.namesrv, int(minutes * 60)
     # Other programs may fill the disk of this machine, which is no fault of a workload.
     usage = shutil.disk_usage(one.store)
@@ -168,10 +169,13 @@ def workloads(case, one, directory, minutes):
     expected = {"disk-deletes-early", "disk-deletes-unexpired", "disk-refuses", "sends-refused-for-space", "disk-full-soon"} if is_full else set()
     if is_full:
         case.report.skip("disks of healthy workloads", f"{percent:.0f} % of the disk of this machine are in use")
-    lab = [VOSTOK, "lab"]
+    lab, expression = [VOSTOK, "lab"], directory / "expression"
+    expression.write_text("tag3")
     common = ["-n", namesrv, "--duration", str(seconds)]
     commands = {
-        "producer": [*lab, "producer", *common, "-t", "Load", "-w", "2", "--rate", "50"],
+        "producer": [*lab, "producer", *common, "-t", "Load", "-w", "2", "--rate", "50", "-l", "10"],
+        "filtered": [*lab, "consumer", *common, "-t", "Load", "-g", "Filtered", "-f", "TAG", "-e", expression],
+        "popping": [*lab, "consumer", *common, "-t", "Load", "-g", "Popping", "--grpc", endpoint],
         "consumer": [*lab, "consumer", *common, "-t", "Load", "-g", "Readers"],
         "ordered": [*lab, "consumer", *common, "-t", "Load", "-g", "Ordered", "--orderly"],
         "transactions": [*lab, "tproducer", *common, "-t", "Decided", "-w", "1"],
@@ -180,22 +184,25 @@ def workloads(case, one, directory, minutes):
     for name in ("Load", "Decided", "Later"):
         topic(one.broker, name)
         await_brokers(namesrv, name, 1)
-    group(one.broker, "Idle")
+    for name in ("Idle", "Popping"):
+        group(one.broker, name)
     running = [Process(name, directory, command).launch() for name, command in commands.items()]
     seen, looks, end = {}, 0, time.monotonic() + seconds
     while time.monotonic() < end:
         findings = [finding for finding in doctor(namesrv)["findings"] if finding["severity"] != "advice" and finding["code"] not in expected]
-        seen |= {finding["code"]: finding for finding in findings}
+        seen |= {finding["code"]: finding for finding in findings} | {code: finding for code, finding in shown().items() if code not in expected}
         looks += 1
         time.sleep(2)
-    case.check(f"{looks} looks at producers, readers, ordered readers, delays, transactions and an idle group find nothing", not seen, list(seen.values()))
+    case.check(f"{looks} looks at producers, readers, filters, ordered and popping readers, delays, transactions and an idle group find nothing", not seen, list(seen.values()))
     for process in running:
         process.stop(clean=False)
 
 
 def plain(case, table, directory, minutes):
     """Two broker sets without controllers, and two name servers."""
-    with Vostok(directory / "second", roles="namesrv", name="second") as second, Vostok(directory / "one") as one:
+    grpc = ports.free_port()
+    serving = {"roles": "namesrv,broker,proxy", "arguments": ["--grpc-port", grpc], "listens": [grpc]}
+    with Vostok(directory / "second", roles="namesrv", name="second") as second, Vostok(directory / "one", **serving) as one:
         servers = f"{one.namesrv};{second.namesrv}"
         admin(one.namesrv, "broker", "set", "namesrvAddr", servers, "--broker", one.broker)
         conf = {"brokerName": "broker-b"}
@@ -203,7 +210,7 @@ def plain(case, table, directory, minutes):
         case.eventually("both sets are known to both name servers",
                         lambda: not found(servers, "name-servers-disagree") and doctor(servers)["brokers"] == 2)
         try:
-            workloads(case, one, directory, minutes)
+            workloads(case, one, directory, minutes, f"127.0.0.1:{grpc}")
             groups(table, one)
             permissions(table, one, servers)
             kills(table, one, two, second)

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_632),
+    ("admin", 15_741),
     ("auth", 2651),
-    ("broker", 31_924),
+    ("broker", 31_942),
     ("client", 4773),
-    ("console", 7652),
+    ("console", 7743),
     ("controller", 1417),
     ("grpc", 974),
     ("host", 266),

@@ -145,8 +145,12 @@ fn groups_show_their_progress_and_are_reset() {
     for _ in 0..3 {
         connection.stored(&send_header("One", 0), b"body");
     }
+    let (_, why) = refused(&stage, "admin", "group lag G");
+    assert!(why.contains("the group G has no offsets"), "the group exists without a retry topic: {why}");
     connection.pull(&pull_header("G", "One", 0, 0));
     admin(&stage, "offset reset G One now --broker {b} --queue 0 --offset 1 --yes");
+    let lag = admin(&stage, "group lag G");
+    assert_eq!((&lag["diff_total"], &lag["causes"][0]["cause"]), (&2.into(), &"offline".into()), "{lag}");
     let progress = admin(&stage, "group progress G --topic One");
     assert_eq!((&progress["diff_total"], &progress["queues"][0]["consumer_offset"]), (&2.into(), &1.into()));
     let (code, why) =

@@ -12,7 +12,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("auth", 0),
     ("broker", 3),
     ("client", 0),
-    ("console", 17),
+    ("console", 0),
     ("controller", 0),
     ("grpc", 0),
     ("host", 0),

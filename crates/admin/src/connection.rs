@@ -58,8 +58,15 @@ impl From<Connection> for Member {
     }
 }
 
+impl From<&ProducerRow> for Member {
+    fn from(row: &ProducerRow) -> Self {
+        let ProducerRow { client_id, address, language, version, .. } = row.clone();
+        Self { client_id, address, language, version }
+    }
+}
+
 /// The members of a consumer group, and what the group wants.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Consumers {
     /// `CONSUME_ACTIVELY` for pull consumers, `CONSUME_PASSIVELY` for push consumers.
     pub consume_type: String,
@@ -176,7 +183,8 @@ pub struct ProducerRow {
     pub language: String,
     /// Version of the client.
     pub version: String,
-    pub(crate) last_heartbeat: String,
+    /// Time of the last heartbeat.
+    pub last_heartbeat: String,
     #[serde(skip)]
     pub(crate) numbers: (i32, i64),
 }

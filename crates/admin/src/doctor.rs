@@ -18,6 +18,7 @@ mod os_script;
 mod page;
 mod remedy;
 mod report;
+mod standstill;
 
 pub use bilingual::Text;
 pub use bundle::{Bundle, is_hidden, without_secrets};

@@ -7,8 +7,11 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, TopicList};
-use wire::codes::request;
+use wire::body::{
+    ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, SubscriptionGroupTable,
+    TopicList,
+};
+use wire::codes::{request, response};
 use wire::json;
 use wire::names::RETRY_PREFIX;
 
@@ -75,7 +78,7 @@ fn addresses(brokers: &[(String, String)]) -> Vec<&str> {
     brokers.iter().map(|(_, address)| address.as_str()).collect()
 }
 
-/// A broker of a group: the given one, otherwise one that has its retry topic.
+/// A broker of a group: the given broker, otherwise a broker that has the retry topic of the group.
 pub(crate) async fn broker_of_group(
     session: &Session,
     group: &str,
@@ -87,7 +90,7 @@ pub(crate) async fn broker_of_group(
     }
 }
 
-/// The members of a group, by the account of the given broker, otherwise of the first that has its retry topic and answers.
+/// The members of a group, by the account of the given broker, otherwise of the first of its brokers that answers.
 pub(crate) async fn consumer_connection(
     session: &Session,
     group: &str,
@@ -106,7 +109,7 @@ pub(crate) async fn connection_and_broker(
     let topic = format!("{RETRY_PREFIX}{group}");
     let brokers = match broker {
         Some(broker) => vec![(String::new(), session.broker(broker).await?)],
-        None => session.brokers_of(&topic).await?,
+        None => brokers_of_group(session, group, &Arguments::default()).await?,
     };
     let (reply, broker) = session.ask_in_turn(addresses(&brokers), &ask, no_broker(&topic)).await?;
     Ok((body(broker, &reply)?, broker.to_owned()))
@@ -154,8 +157,49 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Error> {
     Ok(std::fs::write(path, text)?)
 }
 
-/// The progress of a group in a topic, or in all of its topics, on all brokers that have its retry topic, or the topic
-/// if there is no retry topic (`DefaultMQAdminExtImpl.examineConsumeStats`).
+/// Name and address of each master of a group: those that have its retry topic, otherwise those that have its settings. The retry
+/// topic of a group exists from the first connection of a member on. RocketMQ's own tool knows no group without it.
+async fn brokers_of_group(
+    session: &Session,
+    group: &str,
+    arguments: &Arguments,
+) -> Result<Vec<(String, String)>, Error> {
+    let missing = match session.brokers_in(&format!("{RETRY_PREFIX}{group}"), arguments).await {
+        Err(why) if why.code() == Some(response::TOPIC_NOT_EXIST) && !session.is_mqadmin() => why,
+        found => return found,
+    };
+    let is_wanted = |cluster: &str| arguments.get("cluster").is_none_or(|wanted| wanted == cluster);
+    let tables = group_tables(session).await?.into_iter();
+    let tables = tables.filter(|it| is_wanted(&it.cluster));
+    let tables = tables.filter(|it| it.groups.subscription_group_table.contains_key(group));
+    let brokers: Vec<_> = tables.map(|it| (it.broker, it.address)).collect();
+    if brokers.is_empty() { Err(missing) } else { Ok(brokers) }
+}
+
+/// The groups of a master.
+pub(crate) struct GroupTable {
+    pub cluster: String,
+    /// Name of the broker set.
+    pub broker: String,
+    pub address: String,
+    pub groups: SubscriptionGroupTable,
+}
+
+/// The groups of all masters that answer.
+pub(crate) async fn group_tables(session: &Session) -> Result<Vec<GroupTable>, Error> {
+    // Not request 352, which may create a group that does not exist.
+    let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
+    let mut outcomes = Vec::new();
+    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
+        let (cluster, broker, address) = (member.cluster, member.name, member.address);
+        let groups = session.look(&address, &ask).await.and_then(|reply| body(&address, &reply));
+        outcomes.push(groups.map(|groups| GroupTable { cluster, broker, address, groups }));
+    }
+    session.answers(outcomes)
+}
+
+/// The progress of a group in a topic, or in all of its topics, on all brokers of the group, or of the topic if the group has none
+/// (`DefaultMQAdminExtImpl.examineConsumeStats`).
 pub(crate) async fn consume_stats(
     session: &Session,
     group: &str,
@@ -172,7 +216,7 @@ pub(crate) async fn consume_stats_in(
     (group, topic): (&str, Option<&str>),
     arguments: &Arguments,
 ) -> Result<(ConsumeStats, Vec<Error>), Error> {
-    let brokers = match (session.brokers_in(&format!("{RETRY_PREFIX}{group}"), arguments).await, topic) {
+    let brokers = match (brokers_of_group(session, group, arguments).await, topic) {
         (Err(_), Some(topic)) => session.brokers_in(topic, arguments).await,
         (found, _) => found,
     }?;

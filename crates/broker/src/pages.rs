@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use store::Queue;
 use wire::codes::response;
+use wire::names::LIGHT_PREFIX;
 
 use crate::Refusal;
 use crate::parts::{Figures, OperatorParts, Runtime, Sessions, Tables};
@@ -208,18 +209,36 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     }
 }
 
-/// Number of messages that a group has not consumed. Calls `behind` with each queue with unconsumed messages, the committed offset and
-/// the end of the queue.
-fn lag_of(tables: &Tables, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64, i64))) -> i64 {
+/// Number of messages that a group has not consumed, in the topics and queues of [`progress::consume_stats`] and in light queues.
+/// Calls `behind` with each queue with unconsumed messages, the committed offset and the end of the queue.
+fn lag_of(
+    tables: &Tables,
+    sessions: &Sessions,
+    group: &str,
+    mut behind: impl FnMut(&Arc<Queue>, (i64, i64)),
+) -> i64 {
     let mut sum = 0;
-    tables.offsets.each_committed(group, |topic, queue_id, offset| {
+    let mut add = |topic: &str, queue_id: i32, offset: i64| {
         let Some(queue) = tables.store.find_queue(topic, queue_id) else { return };
         let end = queue.max().to_i64();
         if end > offset {
             behind(&queue, (offset, end));
             sum += end - offset;
         }
-    });
+    };
+    for topic in tables.offsets.topics_of(group) {
+        match tables.topics.find(&topic) {
+            Some(found) if sessions.clients.is_current(group, &topic) => {
+                // A queue without an offset is consumed from its first message on.
+                for queue_id in 0..found.config.read_queue_nums {
+                    let offsets = tables.offsets.offsets_of(group, &topic, queue_id);
+                    add(&topic, queue_id, offsets.committed.max(0));
+                }
+            }
+            Some(_) => {}
+            None => tables.offsets.places(group, &topic).into_iter().for_each(|(id, at)| add(&topic, id, at)),
+        }
+    }
     sum
 }
 
@@ -227,7 +246,7 @@ fn lag_of(tables: &Tables, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64
 /// selects may be newer. `None` if no message waits, or if the time of a queue with messages is unknown. May read the disk.
 fn unconsumed(tables: &Tables, sessions: &Sessions, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
-    lag_of(tables, group, |queue, range| places.push((queue.clone(), range)));
+    lag_of(tables, sessions, group, |queue, range| places.push((queue.clone(), range)));
     let times = places.iter().map(|(queue, range)| {
         let (ms, is_bound) = sessions.unconsumed_time(&tables.store, group, queue, *range);
         (ms >= 0).then_some((ms, is_bound))
@@ -236,7 +255,7 @@ fn unconsumed(tables: &Tables, sessions: &Sessions, group: &str) -> Option<(i64,
 }
 
 fn groups(tables: &Tables, sessions: &Sessions, page: Page<'_>, by_lag: bool) -> Value {
-    let lag = |group: &str| lag_of(tables, group, |_, _| {});
+    let lag = |group: &str| lag_of(tables, sessions, group, |_, _| {});
     // The names are copied, so that the table is not locked while offsets are read.
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         let (names, last) = tables.groups.search(after, page.contains, count);
@@ -248,7 +267,8 @@ fn groups(tables: &Tables, sessions: &Sessions, page: Page<'_>, by_lag: bool) ->
         let mut row = json!({
             "group": group,
             "members": sessions.clients.client_ids(group).len(),
-            "topics": tables.offsets.topics_of(group).len(),
+            // Light queues, such as lite topics, are no topics of their own.
+            "topics": tables.offsets.topics_of(group).iter().filter(|it| !it.starts_with(LIGHT_PREFIX)).count(),
             "lag": lag(group),
         });
         if let Some((ms, is_bound)) = by_lag.then(|| unconsumed(tables, sessions, group)).flatten() {
@@ -356,6 +376,21 @@ mod tests {
         let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1,
             "messageType": "NORMAL", "inTps": 0.0, "outTps": 0.0});
         assert_eq!(found["rows"][0], audit);
+    }
+
+    #[test]
+    fn queues_without_an_offset_count_for_the_lag_of_a_group() {
+        let fixture = fixture();
+        (0..4).for_each(|_| fixture.put("Orders", 0, b"body", b""));
+        let wanted = Page { sort: "lag", limit: Some(1), ..ALL };
+        let row = || page(&fixture.broker.operator_parts(), "groups", wanted).unwrap()["rows"][0].clone();
+        assert_eq!(
+            (&row()["group"], &row()["lag"]),
+            (&"Slow".into(), &6.into()),
+            "two of queue 1, four of queue 0"
+        );
+        assert!(fixture.broker.tables.offsets.commit("Slow", "%LMQ%$Orders$x", 0, 0));
+        assert_eq!(row()["topics"], 1, "a lite topic is no topic");
     }
 
     #[test]

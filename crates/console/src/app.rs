@@ -216,7 +216,11 @@ impl App {
         }
         servers::check(self, who, arguments).await?;
         let session = self.cluster.session(is_dry_run);
-        let mut answer = operation.perform(&session, arguments).await?;
+        let refused = |error: admin::Error| {
+            let Refusal { status, text } = error.into();
+            Refusal { status, text: who.lang.error(&text) }
+        };
+        let mut answer = operation.perform(&session, arguments).await.map_err(refused)?;
         answer.redact(who.bodies);
         if operation.effect != Effect::Look && !is_dry_run {
             self.answers.lock().expect("short section").clear();
@@ -244,10 +248,10 @@ impl App {
         })
     }
 
-    /// Notes what somebody did and how it ended.
+    /// Writes an action of a visitor and its outcome to the audit log.
     ///
     /// # Errors
-    /// [`Refusal`] when the audit log cannot be written; then nothing is to be done.
+    /// [`Refusal`] if the audit log cannot be written. The caller then does not perform the action.
     pub fn note(&self, who: &Visitor, action: &str, outcome: &str) -> Result<(), Refusal> {
         let line = Line {
             time: admin::time(now_ms()),

@@ -38,7 +38,7 @@ impl Audit {
         Self { file, lines: last.collect() }
     }
 
-    /// Writes a line. What cannot be written must not be done.
+    /// Writes a line. An action whose line cannot be written must not be performed.
     pub fn write(&mut self, line: &Line) -> io::Result<()> {
         if let Some(directory) = self.file.parent() {
             std::fs::create_dir_all(directory)?;

@@ -23,7 +23,7 @@ const CONNECTIONS_PER_ADDRESS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Age at which a connection ends after its request, so that nobody holds one for ever.
+/// Age at which a connection ends after its request, so that no client holds a connection for ever.
 const LIFE: Duration = Duration::from_secs(600);
 /// Time that the last request of a connection then still has.
 const END_TIMEOUT: Duration = Duration::from_secs(60);

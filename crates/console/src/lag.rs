@@ -57,8 +57,8 @@ impl Lags {
         found.into_iter().collect()
     }
 
-    /// The groups that were furthest behind in time when they were last looked at. Those of which the time is not known come first:
-    /// they may have consumed nothing, or only what has expired.
+    /// The groups that were furthest behind in time at the last look. Groups with an unknown time come first: they may have consumed
+    /// nothing, or only messages that have expired.
     pub fn oldest_readers(&self, most: usize) -> Vec<(String, Lag)> {
         let groups = self.0.lock().expect("short section");
         let last = groups.iter().map(|(group, lag)| (group.clone(), *lag));

@@ -1,5 +1,5 @@
-//! Live figures: a sample of all brokers each second while somebody watches, every ten seconds otherwise; rates of topics a
-//! few at a time; the doctor's verdict.
+//! Live figures: a sample of all brokers each second while a page is open, every ten seconds otherwise; rates of topics a few at
+//! a time; the doctor's verdict.
 
 use crate::answers::now_ms;
 use crate::history::{History, Kind, Point};
@@ -25,7 +25,7 @@ const TOPIC_MS_MAX: i64 = 3_600_000;
 #[derive(Default)]
 pub(crate) struct Live {
     state: Mutex<State>,
-    /// When somebody last looked.
+    /// Time of the last look of a visitor, ms since the epoch.
     watched_ms: AtomicI64,
     /// Whether a visitor wants the doctor to look now.
     is_wanted: AtomicBool,
@@ -81,7 +81,7 @@ impl Sample {
 }
 
 impl Live {
-    /// The last figures. Who asks watches.
+    /// The last figures. The caller counts as a visitor that watches.
     pub fn sample(&self) -> Sample {
         self.watch();
         self.sample_unwatched()
@@ -163,7 +163,7 @@ impl Live {
         self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether somebody looks at the figures.
+    /// Whether a visitor looks at the figures.
     pub fn is_watched(&self) -> bool {
         now_ms() - self.watched_ms.load(Ordering::Relaxed) < WATCH_MS
     }

@@ -14,7 +14,7 @@ use admin::{Arguments, BrokerProgress, BrokerRow, GroupName, Memory, TopicRates,
 use std::any::Any;
 use std::time::Duration;
 
-/// Least time between samples while somebody watches, and while nobody does, ms.
+/// Least time between samples while a page is open, and while no page is open, ms.
 const LIVE_MS: i64 = 1000;
 const IDLE_MS: i64 = 10_000;
 /// Time between samples while a broker refuses the console, ms. A broker lets an address fail ten times a minute before it slows
@@ -61,8 +61,8 @@ pub(crate) async fn sample_brokers(app: &App) {
     }
 }
 
-/// The time that counts as the load of a sample, ms: what it took, or what the last one took if the console waited for a broker that
-/// does not answer, which costs nobody anything.
+/// The time that counts as the load of a sample, ms: the time of the sample. If the console waited for a broker that does not answer,
+/// which is no load, the time of the last sample counts.
 fn load_ms(brokers: Option<&[BrokerRow]>, took_ms: i64, last_ms: i64) -> i64 {
     let waited = brokers.is_none_or(|brokers| brokers.iter().any(is_silent));
     if waited && took_ms >= SILENT_MS { last_ms } else { took_ms }

@@ -26,7 +26,7 @@ type Response = http::Response<Full<Bytes>>;
 
 /// Most bytes of a form, enough for a message of 4 MiB in percent-encoding.
 const FORM_BYTES_MAX: usize = 13 << 20;
-/// Most bytes of the form of somebody who has not come in.
+/// Most bytes of a form of a visitor without a session.
 const LOGIN_BYTES_MAX: usize = 16 << 10;
 /// Time within which a form must have come.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);

@@ -80,7 +80,7 @@ impl Users {
         Ok(Self { users: users.map_err(named)?, file })
     }
 
-    /// Whether nobody has to log in.
+    /// Whether there are no logins, so that every visitor of this machine may do everything.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }

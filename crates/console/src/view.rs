@@ -7,7 +7,7 @@ mod table;
 pub(crate) use answer::{answer, cell_text, columns_table, columns_with_values, table};
 pub(crate) use parts::{
     ago, broker_link, bytes, card, counted, decimal, duration, empty, group_link, number, share, status,
-    topic_link,
+    topic_link, version,
 };
 pub(crate) use table::{Column, Table, labelled};
 
@@ -230,7 +230,7 @@ pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
         Level::Warning => lang.say("Warning"),
         Level::Critical => lang.say("Critical"),
     };
-    let critical = (health.critical, [lang.say("critical"); 2]);
+    let critical = (health.critical, [if lang == Lang::En { "critical" } else { "项严重" }; 2]);
     let warnings = (health.warnings, [lang.say("warning"), lang.say("warnings")]);
     let counts = [critical, warnings].into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, [one, many])| counted(lang, count, one, many)).collect();

@@ -61,6 +61,11 @@ impl Lang {
         admin::Lang::from(self).about(operation)
     }
 
+    /// The text of an error of an operation.
+    pub fn error(self, english: &str) -> String {
+        admin::Lang::from(self).error(english)
+    }
+
     /// The help of an argument of an operation.
     pub fn help(self, argument: &admin::Argument) -> &'static str {
         admin::Lang::from(self).help(argument)
@@ -168,7 +173,7 @@ mod tests {
         let sources = sources("console");
         let with_tables = sources.iter().filter(|it| it.contains("columns_table("));
         let named: Vec<&str> = with_tables.flat_map(|source| columns(source)).collect();
-        for column in ["id", "cells", "last_heartbeat", "client_id"] {
+        for column in ["id", "cells", "p99_ms", "scenario"] {
             assert!(named.contains(&column), "{column} is not among {named:?}");
         }
         for column in named.into_iter().chain(MEMBERS.split_whitespace()) {

@@ -397,6 +397,13 @@ pub(crate) struct Member {
     pub standing: Option<Vec<Standing>>,
 }
 
+impl Member {
+    /// Whether the member did not answer. Clients of gRPC cannot tell their state (`GrpcClientChannel`).
+    pub fn is_silent(&self) -> bool {
+        self.error.as_ref().is_some_and(|why| !why.contains("not supported by clients of gRPC"))
+    }
+}
+
 /// A thread that stood at the same place in two dumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

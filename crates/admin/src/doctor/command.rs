@@ -209,6 +209,7 @@ pub async fn diagnose(session: &Session, memory: &mut Memory) -> Diagnosis {
     };
     Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
     memory.note(&mut bundle);
+    memory.groups.compare(session, &mut bundle).await;
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
     Diagnosis::of(&bundle, judge(&bundle, checks::all()))
 }

@@ -26,8 +26,9 @@ use wire::body::{
 use wire::codes::request;
 use wire::json;
 
-pub(super) use groups::look_again;
+pub(super) use groups::{is_lagging, look_again};
 pub(super) use namesakes::Watch;
+pub(super) use stacks::{Dump, first as first_stacks, note_standing};
 
 /// Longest time for a TLS handshake with a server that answers requests.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);

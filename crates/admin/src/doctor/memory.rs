@@ -1,7 +1,8 @@
-//! Memory of servers between two looks: brokers and proxies that were there and are gone.
+//! Memory between two looks: brokers and proxies that were there and are gone, and groups that do not move.
 
 use super::bundle::{Bundle, Departed};
 use super::gather::masters;
+use super::standstill::Standstill;
 use std::collections::BTreeMap;
 
 /// Time for which servers are remembered.
@@ -19,6 +20,8 @@ pub struct Memory {
     servers: BTreeMap<(bool, String, String), (i64, Departed)>,
     /// Time of the last look.
     looked_ms: i64,
+    /// Groups with lag at earlier looks.
+    pub(super) groups: Standstill,
 }
 
 impl Memory {

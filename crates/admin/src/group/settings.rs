@@ -3,15 +3,12 @@
 use super::policy_text;
 use crate::operation::Typed;
 use crate::pages::Page;
-use crate::request::{Request, body};
-use crate::session::Member;
+use crate::stats::{GroupTable, group_tables};
 use crate::{Arguments, Error, Lag, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::SubscriptionGroupTable;
-use wire::codes::request;
 
 /// A setting of a group on a broker.
 #[derive(Serialize)]
@@ -144,25 +141,12 @@ pub(super) async fn names(session: &Session, arguments: &Arguments) -> Result<Ve
 /// The groups of all masters that answer.
 async fn all_names(session: &Session) -> Result<Vec<GroupName>, Error> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (member, table) in tables(session).await? {
+    for GroupTable { broker, groups: table, .. } in group_tables(session).await? {
         for group in table.subscription_group_table.into_keys() {
-            groups.entry(group).or_default().push(member.name.clone());
+            groups.entry(group).or_default().push(broker.clone());
         }
     }
     Ok(groups.into_iter().map(|(group, brokers)| GroupName { group, brokers, figures: None }).collect())
-}
-
-/// The tables of all masters that answer.
-async fn tables(session: &Session) -> Result<Vec<(Member, SubscriptionGroupTable)>, Error> {
-    // Not request 352, which may create a group that does not exist.
-    let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
-    let mut outcomes = Vec::new();
-    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
-        let reply = session.look(&member.address, &ask).await;
-        let table = reply.and_then(|reply| body(&member.address, &reply));
-        outcomes.push(table.map(|table| (member, table)));
-    }
-    session.answers(outcomes)
 }
 
 /// Whether a broker's settings of a group forbid it to consume.
@@ -173,12 +157,12 @@ pub(super) fn is_disabled(settings: &[GroupSetting]) -> bool {
 pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Vec<GroupSetting>, Error> {
     let group = arguments.need("group")?;
     let mut settings = Vec::new();
-    for (member, mut table) in tables(session).await? {
-        let Some(config) = table.subscription_group_table.remove(group) else { continue };
+    for GroupTable { cluster, broker, mut groups, .. } in group_tables(session).await? {
+        let Some(config) = groups.subscription_group_table.remove(group) else { continue };
         let Ok(Value::Object(values)) = serde_json::to_value(config) else { continue };
         settings.extend(values.into_iter().map(|(key, value)| GroupSetting {
-            cluster: member.cluster.clone(),
-            broker: member.name.clone(),
+            cluster: cluster.clone(),
+            broker: broker.clone(),
             key,
             value,
         }));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 const AGE_MS_MAX: i64 = 60_000;
 /// Most answers that are kept.
 const ANSWERS_MAX: usize = 1000;
-/// Values of all kept answers together, numbers and texts with the lists and objects around them, and one more for each 32 bytes of a
-/// text: some ten megabytes. What has more of its own is not kept, and where there is no room for an answer all others are dropped.
+/// Most values of all kept answers together, some ten megabytes: numbers, texts, lists and objects, and one more for each 32 bytes of
+/// a text. An answer with more values is not kept. If there is no room for an answer, all others are dropped.
 const VALUES_MAX: usize = 200_000;
 
 /// Answers by what was asked.

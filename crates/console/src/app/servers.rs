@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Time for which the settings of a broker are not asked for again, ms.
 const SETTINGS_MS: i64 = 30_000;
 
-/// Refuses servers that are not of the cluster, so that nobody makes the console connect to others. Controllers that no broker
-/// names, and containers of brokers, are an administrator's.
+/// Refuses servers that are not of the cluster, so that visitors do not make the console connect to other servers. Only an
+/// administrator may name containers of brokers, and controllers that no broker names.
 ///
 /// # Errors
 /// [`Refusal`] for a server that is not known, or when no name server tells which brokers there are.

@@ -17,6 +17,8 @@ struct Access {
     cluster: String,
     users: Option<Arc<Vec<UserRow>>>,
     acls: Option<Arc<AclEntries>>,
+    /// Whether the brokers keep users and acls.
+    keeps_users: bool,
     failures: Vec<String>,
 }
 
@@ -31,9 +33,12 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         let users = app.typed::<Vec<UserRow>>(who, ("user", "list"), &given, 0).await;
         let acls = app.typed::<AclEntries>(who, ("acl", "list"), &given, 0).await;
         let reasons = [("user list", users.as_ref().err()), ("acl list", acls.as_ref().err())];
-        let failures = reasons.iter().filter_map(|(what, why)| Some(format!("{what}: {}", (*why)?.text)));
+        let reasons = reasons.into_iter().filter_map(|(what, why)| Some((what, why?.text.as_str())));
+        let (without, failed): (Vec<_>, Vec<_>) = reasons.partition(|(_, why)| keeps_nothing(why));
+        let failures = failed.into_iter().map(|(what, why)| format!("{what}: {why}"));
         let (cluster, failures) = (cluster.to_owned(), failures.collect());
-        found.push(Access { cluster, failures, users: users.ok(), acls: acls.ok() });
+        let keeps_users = without.is_empty();
+        found.push(Access { cluster, failures, keeps_users, users: users.ok(), acls: acls.ok() });
     }
     let body = html! {
         (taken(who))
@@ -41,12 +46,16 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
             @let given = [("cluster", part.cluster.as_str())];
             h2 { (lang.say("Cluster")) " " (part.cluster) }
             (shown_failures(&part.failures))
-            h3 { (lang.say("Users of the brokers")) }
-            div.actions { (operation_link(who, lang.say("Create a user"), ("user", "create"), &given)) }
-            (user_table(who, part))
-            h3 { (lang.say("Acls")) }
-            div.actions { (operation_link(who, lang.say("Create an acl"), ("acl", "create"), &given)) }
-            (acl_table(who, part))
+            @if part.keeps_users {
+                h3 { (lang.say("Users of the brokers")) }
+                div.actions { (operation_link(who, lang.say("Create a user"), ("user", "create"), &given)) }
+                (user_table(who, part))
+                h3 { (lang.say("Acls")) }
+                div.actions { (operation_link(who, lang.say("Create an acl"), ("acl", "create"), &given)) }
+                (acl_table(who, part))
+            } @else {
+                (empty(lang, lang.say("The brokers keep no users: set authenticationMetadataProvider and authorizationMetadataProvider in their configuration files, and start them again")))
+            }
         }
     };
     let data: Vec<Value> = found
@@ -54,6 +63,11 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         .map(|part| json!({"cluster": part.cluster, "users": part.users.as_deref(), "acls": part.acls.as_deref(), "failures": part.failures}))
         .collect();
     Ok(Page::new(lang.say("Users and acls"), json!(data), body))
+}
+
+/// Whether a broker refused because it has no provider of users or acls (`AuthenticationFactory`, `AuthorizationFactory`).
+fn keeps_nothing(why: &str) -> bool {
+    why.contains("MetadataProvider is not ")
 }
 
 fn titles<const N: usize>(lang: Lang, titles: [&str; N]) -> [Column; N] {

@@ -5,13 +5,14 @@ use super::list::NAMES_MS;
 use super::replication::positions;
 use super::runtime::{Runtime, number as figure};
 use super::settings::{Item, items, table as settings_table};
+use super::storage::free_bytes;
 use crate::app::{App, Visitor};
 use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
     Column, Page, Table, ago, broker_link, bytes, card, decimal, duration, empty, number, operation_link,
-    share, status,
+    share, status, version,
 };
 use crate::words::Lang;
 use admin::{BrokerRow, Figure, Level, Replicas, Settings};
@@ -75,7 +76,7 @@ fn table(lang: Lang, brokers: &[BrokerRow]) -> Markup {
                 html! { @if row.hours > 0.0 { (duration((row.hours * 3_600_000.0) as i64)) } @else { "–" } },
             ),
             known(share(row.disk_ratio)),
-            html! { (row.version) },
+            html! { (version(&row.version)) },
         ]
     });
     let advice = lang.say("No broker is known; check that brokers register with the name servers");
@@ -150,20 +151,20 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
 
 /// The figures that the page of a broker is opened for.
 fn facts(lang: Lang, row: &BrokerRow, runtime: &Runtime) -> Markup {
-    let text = |name: &str| runtime.get(name).map(String::as_str).unwrap_or_default();
+    let free = runtime.get("commitLogDirCapacity").and_then(|text| free_bytes(text));
     let size = figure(runtime, "commitLogMaxOffset") - figure(runtime, "commitLogMinOffset");
     let (name, state) = broker_cells(lang, row);
     let since = html! { (lang.say("started")) " " (ago(lang, figure(runtime, "bootTimestamp"))) };
     let oldest =
         html! { (lang.say("oldest message")) " " (ago(lang, figure(runtime, "earliestMessageTimeStamp"))) };
     html! {
-        p { (name) " · " (row.cluster) " · " (row.address) " · " (row.version) }
+        p { (name) " · " (row.cluster) " · " (row.address) " · " (version(&row.version)) }
         div.cards {
             (card(lang.say("State"), state, since))
             (card(lang.say("Messages in"), html! { (decimal(row.in_tps)) span.unit { " /s" } }, html! { (number(row.in_today)) " " (lang.say("since midnight")) }))
             (card(lang.say("Messages out"), html! { (decimal(row.out_tps)) span.unit { " /s" } }, html! { (number(row.out_today)) " " (lang.say("since midnight")) }))
             (card(lang.say("Commit log"), bytes(size.max(0)), oldest))
-            (card(lang.say("Disk"), share(row.disk_ratio), text("commitLogDirCapacity")))
+            (card(lang.say("Disk"), share(row.disk_ratio), html! { @if let Some(free) = free { (lang.say("Free")) " " (bytes(free as i64)) } }))
         }
     }
 }

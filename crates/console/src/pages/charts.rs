@@ -131,6 +131,24 @@ fn opened(app: &App, kind: Kind, name: &str) -> Option<String> {
     Some(object)
 }
 
+/// Time that a sparkline shows, ms.
+const SPARK_MS: i64 = 30 * 60_000;
+
+/// The first figure of an object in the last half hour as a line for a row of a list; empty without two samples.
+pub(super) fn spark(app: &App, object: (Kind, &str)) -> Markup {
+    sparkline(&app.live.history(object, 1, crate::answers::now_ms() - SPARK_MS))
+}
+
+fn sparkline(past: &[Point]) -> Markup {
+    let known = past.iter().map(|point| point.values[0]).filter(|value| value.is_finite());
+    let (count, most) = known.fold((0, 0.0_f32), |(count, most), value| (count + 1, most.max(value)));
+    html! {
+        @if count > 1 {
+            svg.spark viewBox="0 0 800 160" preserveAspectRatio="none" aria-hidden="true" { polyline points=(line(past, 0, most)) {} } " "
+        }
+    }
+}
+
 /// The charts of an object, with its figures as a table.
 pub(super) fn charts(app: &App, lang: Lang, (kind, name): (Kind, &str)) -> Markup {
     let object = opened(app, kind, name).unwrap_or_default();
@@ -258,6 +276,14 @@ mod tests {
             }
         }
         assert!(SPANS.iter().all(|span| !Lang::Zh.say(span).is_ascii()));
+    }
+
+    #[test]
+    fn a_sparkline_needs_two_samples() {
+        let point = |at_ms, value| Point { at_ms, values: vec![value, f32::NAN] };
+        let text = sparkline(&[point(0, 5.0), point(10_000, 10.0), point(20_000, f32::NAN)]).into_string();
+        assert!(text.contains("points=\"0,81 400,6\""), "{text}");
+        assert_eq!(sparkline(&[point(0, 5.0), point(10_000, f32::NAN)]).into_string(), "");
     }
 
     #[test]

@@ -4,58 +4,77 @@ use super::list::part;
 use super::runtime::{masters, shown_failures, silent};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, field, taken};
+use crate::request::{Fields, query};
+use crate::view::{Column, Page, Table, ago, empty, field, taken, topic_link, version};
 use crate::words::Lang;
+use admin::{Consumers, ProducerRow};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
+use std::sync::Arc;
 
-/// The members with their group, by which their pages are found.
-fn of_group(mut consumers: Value, group: &str) -> Value {
-    for member in consumers["members"].as_array_mut().into_iter().flatten() {
-        member["group"] = group.into();
-    }
-    consumers
-}
-
-/// The members of a group, or why there are none: brokers refuse the question for a group of which nobody is online.
-fn consumers(lang: Lang, members: &Result<Value, Refusal>) -> Markup {
+/// The members of a group and their subscriptions, or the refusal of a broker that has no member of the group.
+fn consumers(lang: Lang, group: &str, found: &Result<Arc<Consumers>, Refusal>) -> Markup {
+    let columns = Column::all(lang, ["Client", "Address", "Language", "Version"]);
     html! {
         h2 { (lang.say("Consumers")) }
-        @match members {
-            Ok(members) => (answer(lang, members)),
+        @match found {
+            Ok(found) => {
+                @let members = found.members.iter().map(|row| {
+                    let page = format!("/client{}", query([("group", group), ("id", &row.client_id)]));
+                    vec![
+                        html! { a href=(page) { (row.client_id) } },
+                        html! { (row.address) },
+                        html! { (row.language) },
+                        html! { (version(&row.version)) },
+                    ]
+                });
+                @let wanted = found.subscriptions.iter().map(|row| vec![topic_link(&row.topic), html! { code { (row.expression) } }]);
+                (Table::new(columns).rows(members))
+                (Table::new(Column::all(lang, ["Topic", "Expression"])).rows(wanted).or(html! {}))
+            }
             Err(refusal) => p { (refusal.text) },
         }
     }
 }
 
+/// Producers, which have no page of their own.
+fn producers(lang: Lang, rows: &[ProducerRow]) -> Markup {
+    let columns =
+        Column::all(lang, ["Producer group", "Client", "Address", "Language", "Version", "Last heartbeat"]);
+    let rows = rows.iter().map(|row| {
+        vec![
+            html! { (row.group) },
+            html! { (row.client_id) },
+            html! { (row.address.trim_start_matches('/')) },
+            html! { (row.language) },
+            html! { (version(&row.version)) },
+            ago(lang, admin::parse_time(&row.last_heartbeat).unwrap_or_default()),
+        ]
+    });
+    Table::new(columns).rows(rows).or(empty(lang, lang.say("No producer of this group is connected; brokers forget a producer two minutes after its last heartbeat")))
+}
+
 /// Connected producers of all masters, and the members of a group that is named.
 pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let (lang, mut producers, mut failures) = (who.lang, Vec::new(), silent(app));
+    let (lang, mut found, mut failures) = (who.lang, Vec::new(), silent(app));
     for broker in masters(app, who).await? {
-        match app.look(who, ("client", "list-producers"), &[("broker", &broker)], 1000).await {
-            Ok(Value::Array(rows)) => producers.extend(rows),
-            Ok(_) => {}
+        let given = [("broker", broker.as_str())];
+        match app.typed::<Vec<ProducerRow>>(who, ("client", "list-producers"), &given, 1000).await {
+            Ok(rows) => found.extend(rows.iter().cloned()),
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
     }
     // A producer is connected to each broker.
-    producers.sort_by_key(|row| (row["group"].to_string(), row["client_id"].to_string()));
-    producers.dedup_by(|one, other| one["client_id"] == other["client_id"] && one["group"] == other["group"]);
-    for row in &mut producers {
-        // The name of a producer group leads to no page.
-        let group = row["group"].take();
-        row["producer_group"] = group;
-    }
+    let key = |row: &ProducerRow| (row.group.clone(), row.client_id.clone());
+    found.sort_by_key(key);
+    found.dedup_by_key(|row| key(row));
     let members = match fields.get("group") {
         Some(group) => {
-            let members = app.look(who, ("client", "consumers"), &[("group", group)], 1000).await;
-            Some(members.map(|members| of_group(members, group)))
+            Some(app.typed::<Consumers>(who, ("client", "consumers"), &[("group", group)], 1000).await)
         }
         None => None,
     };
-    let part = part(&producers, |row| row["producer_group"].as_str().unwrap_or_default(), fields, |_| true);
-    let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
+    let part = part(&found, |row| &row.group, fields, |_| true);
     let body = html! {
         (taken(who))
         form.row method="get" action="/clients" {
@@ -63,28 +82,30 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
             (field(lang.say("Producer group"), "q", fields.text("q")))
             button { (lang.say("Look")) }
         }
-        @if let Some(members) = &members { (consumers(lang, members)) }
+        @if let Some(members) = &members { (consumers(lang, fields.text("group"), members)) }
         h2 { (lang.say("Producers")) }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &columns))
+        (producers(lang, &part.rows))
         (part.links(lang, "/clients", fields))
     };
     let members = members.and_then(Result::ok);
-    let data =
-        json!({"found": part.found(), "producers": part.rows, "consumers": members, "failures": failures});
+    let data = json!({"found": part.found(), "producers": part.rows, "consumers": members.as_deref(), "failures": failures});
     Ok(Page::new(lang.say("Clients"), data, body))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use admin::Member;
 
     #[test]
     fn a_group_without_members_is_said_to_have_none() {
-        let text =
-            consumers(Lang::En, &Err(Refusal::missing("nobody of the group <g> is online"))).into_string();
+        let refused = Err(Refusal::missing("nobody of the group <g> is online"));
+        let text = consumers(Lang::En, "g", &refused).into_string();
         assert_eq!(text, "<h2>Consumers</h2><p>nobody of the group &lt;g&gt; is online</p>");
-        let members = json!({"members": [{"client_id": "c", "group": "g"}]});
-        assert!(consumers(Lang::En, &Ok(members)).into_string().contains("/client?group=g&amp;id=c"));
+        let member = Member { client_id: "c".to_owned(), version: "V5_5_0".to_owned(), ..Member::default() };
+        let found = Consumers { members: vec![member], ..Consumers::default() };
+        let text = consumers(Lang::En, "g", &Ok(Arc::new(found))).into_string();
+        assert!(text.contains("/client?group=g&amp;id=c") && text.contains(">5.5.0<"), "{text}");
     }
 }

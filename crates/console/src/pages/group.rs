@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
     Column, Page, Table, card, cell_text, decimal, duration, empty, number, operation_link, status,
-    topic_link,
+    topic_link, version,
 };
 use crate::words::Lang;
 use admin::{CauseKind, Consumers, GroupLag, GroupSetting, LagCause, LagMember, LagQueue, Level, QueueState};
@@ -316,7 +316,7 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
         |text: String, is_bad: bool| html! { @if is_bad { span.failure { (text) } } @else { (text) } };
     let rows = members.iter().map(|row| {
         vec![
-            html! { a href=(format!("/client{}", query([("group", group), ("id", &row.client_id)]))) { (row.client_id) } " " span.small { (row.language) " " (row.version) " · " (row.address) } },
+            html! { a href=(format!("/client{}", query([("group", group), ("id", &row.client_id)]))) { (row.client_id) } " " span.small { (row.language) " " (version(&row.version)) " · " (row.address) } },
             html! { @if row.answered { (row.topic) } @else { (status(Level::Warning, lang.say("does not answer"))) } },
             html! { (ms(row.listener_ms)) },
             html! { (ms(row.pull_ms)) },
@@ -329,7 +329,7 @@ fn times(lang: Lang, group: &str, members: &[LagMember]) -> Markup {
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No member is online")))
 }
 
-/// Model and subscriptions of a group; nothing while nobody is online.
+/// Model and subscriptions of a group; empty while no member is online.
 fn subscribed(lang: Lang, members: &Result<Arc<Consumers>, Refusal>) -> Markup {
     let Ok(members) = members else { return html! {} };
     let columns = Column::all(lang, ["Topic", "Expression"]);
@@ -340,7 +340,7 @@ fn subscribed(lang: Lang, members: &Result<Arc<Consumers>, Refusal>) -> Markup {
     html! {
         h2 { (lang.say("Subscriptions")) }
         p.small { (members.message_model) " · " (members.consume_type) " · " (members.consume_from_where) }
-        (Table::new(columns).rows(rows))
+        (Table::new(columns).rows(rows).or(html! {}))
     }
 }
 

@@ -1,9 +1,11 @@
 //! The list of consumer groups: those that are furthest behind in time first, without RocketMQ's own groups unless they are asked for.
 
+use super::charts::spark;
 use super::list::{List, Wanted};
 use super::names::is_system_group;
 use super::runtime::{masters, shown_failures, silent};
 use crate::app::{App, Visitor};
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Column, Page, Table, duration, empty, field, group_link, number, operation_link, status};
@@ -105,14 +107,14 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         (operation_link(who, lang.say("Create a group"), ("group", "create"), &[]))
         }
         (shown_failures(&failures))
-        (table(lang, &part.order(fields, "name"), &rows))
+        (table(app, lang, &part.order(fields, "name"), &rows))
         (part.links(lang, GROUPS.path, fields))
     };
     let data = json!({"found": part.found(), "groups": rows, "failures": failures});
     Ok(Page::new(lang.say("Groups"), data, body).live(10_000))
 }
 
-fn table(lang: Lang, fields: &Fields, rows: &[Row<'_>]) -> Markup {
+fn table(app: &App, lang: Lang, fields: &Fields, rows: &[Row<'_>]) -> Markup {
     let place = (GROUPS.path, fields);
     let columns = [
         Column::text(lang.say("Group")).sorted(place, "name", USUAL),
@@ -129,7 +131,7 @@ fn table(lang: Lang, fields: &Fields, rows: &[Row<'_>]) -> Markup {
             group_link(row.group),
             status(level, lang.say(word)),
             html! { (row.lag.map_or_else(|| "–".to_owned(), |lag| lag_text(lang, &lag))) },
-            count(row.diff),
+            html! { (spark(app, (Kind::Group, row.group))) (count(row.diff)) },
             count(row.members),
             count(row.topics),
         ]

@@ -5,8 +5,10 @@ use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{
-    Column, Page, Table, ago, broker_link, card, empty, group_link, number, operation_link, topic_link,
+    Column, Page, Table, ago, broker_link, card, duration, empty, group_link, number, operation_link,
+    topic_link,
 };
+use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -35,13 +37,13 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         }
         div.cards {
             (card(lang.say("Lite topics"), number(sum(&parents, "liteTopicCount")), ""))
-            (card(lang.say("Expire after minutes"), rows(&parents).next().map_or("–".to_owned(), |row| row["ttl"].to_string()), ""))
+            (card(lang.say("Expire after"), expiry(lang, rows(&parents).next()), ""))
             @if !group.is_empty() { (card(lang.say("Messages waiting"), number(sum(&progress, "totalLagCount")), group_link(group))) }
         }
         form.row method="get" action="/lite" role="search" {
             input type="hidden" name="parent" value=(parent);
-            label { (lang.say("Group")) select name="group" { @for name in &groups { option value=(name) selected[*name == group] { (name) } } } }
-            label { (lang.say("Lite topic")) input name="lite" value=(lite) maxlength="64"; }
+            label { span { (lang.say("Group")) } select name="group" { @for name in &groups { option value=(name) selected[*name == group] { (name) } } } }
+            label { span { (lang.say("Lite topic")) } input name="lite" value=(lite) maxlength="64"; }
             button { (lang.say("Search")) }
         }
         @if !lite.is_empty() { h2 { (lang.say("Lite topic")) " " (lite) } (topic_table(who, &topic)) }
@@ -64,6 +66,15 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
 /// The sum of a figure over the brokers.
 fn sum(answer: &Value, member: &str) -> i64 {
     rows(answer).filter_map(|row| row[member].as_i64()).sum()
+}
+
+/// The time in minutes after which lite topics without new messages expire (`lite.topic.expiration`).
+fn expiry(lang: Lang, row: Option<&Value>) -> String {
+    match row.and_then(|row| row["ttl"].as_i64()) {
+        Some(minutes @ 1..) => duration(minutes.saturating_mul(60_000)),
+        Some(_) => lang.say("never").to_owned(),
+        None => "–".to_owned(),
+    }
 }
 
 fn time(who: &Visitor, ms: &Value) -> Markup {
@@ -119,4 +130,15 @@ fn lag_table(who: &Visitor, (parent, group): (&str, &str), answer: &Value) -> Ma
         ]
     });
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No message of the group waits in a lite topic")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lite_topics_expire_after_a_time_or_never() {
+        let shown = |ttl: i64| expiry(Lang::En, Some(&json!({ "ttl": ttl })));
+        assert_eq!([shown(-1), shown(90), expiry(Lang::Zh, None)], ["never", "1 h 30 min", "–"]);
+    }
 }

@@ -279,7 +279,7 @@ fn outcome(lang: Lang, track: &Track, event: Option<&TraceEvent>) -> Markup {
     html! {
         (word)
         @if is_offline { " " span.small { (lang.say("the group is offline now")) } }
-        @if event.is_none() && !track.reason.is_empty() && !is_offline { " " span.small { (track.reason) } }
+        @if event.is_none() && track.passed.is_none() && !track.reason.is_empty() && !is_offline { " " span.small { (track.reason) } }
     }
 }
 
@@ -387,6 +387,8 @@ mod tests {
         check(track("CONSUMED", Some(true)), Some(event("failed")), "the listener failed");
         check(track("CONSUMED_BUT_FILTERED", Some(true)), None, "left out by the group's filter");
         check(track("UNKNOWN", None), None, "CODE:206 DESC:x");
+        let text = check(track("UNKNOWN", Some(true)), None, ">consumed</span>");
+        assert!(!text.contains("CODE:206"), "the state is known by the offset: {text}");
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use super::runtime::{masters, shown_failures, silent};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::view::{Column, Page, Table, broker_link, empty, taken};
+use crate::view::{Column, Page, Table, broker_link, empty, taken, version};
 use admin::{Consumers, Member, ProducerRow};
 use maud::html;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Group in which proxies of RocketMQ in cluster mode tell each other of their clients (`HeartbeatSyncer`).
+/// Groups in which proxies in cluster mode hear of each other's clients and tell of their own (`HeartbeatSyncer`).
 const SYNCER: &str = "CID_DefaultHeartBeatSyncerTopic";
+const TELLER: &str = "PID_DefaultHeartBeatSyncerTopic";
 /// Name under which brokers know the producers of transactions of all proxies (`ClusterTransactionService`).
 const PRODUCER: &str = "rmq-proxy-producer-client";
 
@@ -19,7 +20,8 @@ pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let (lang, mut failures) = (who.lang, silent(app));
     // Refused where nobody of the group is online, or no proxy ever made its topic.
     let consumers = app.typed::<Consumers>(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
-    let members: &[Member] = consumers.as_ref().map_or(&[], |consumers| &consumers.members);
+    let mut members: Vec<Member> =
+        consumers.map_or_else(|_| Vec::new(), |consumers| consumers.members.clone());
     // Groups by address and broker.
     let mut found: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for broker in masters(app, who).await? {
@@ -29,13 +31,20 @@ pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
                 for row in producers.iter().filter(|row| row.client_id == PRODUCER) {
                     found.entry((row.address.clone(), broker.clone())).or_default().insert(row.group.clone());
                 }
+                for row in producers.iter().filter(|row| row.group == TELLER) {
+                    if !members.iter().any(|member| member.client_id == row.client_id) {
+                        members.push(row.into());
+                    }
+                }
             }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
     }
     let columns = ["Client", "Address", "Language", "Version"].map(|title| Column::text(lang.say(title)));
     let member = |row: &Member| {
-        [&row.client_id, &row.address, &row.language, &row.version].map(|it| html! { (it) }).to_vec()
+        let texts =
+            [&row.client_id, row.address.trim_start_matches('/'), &row.language, &version(&row.version)];
+        texts.map(|it| html! { (it) }).to_vec()
     };
     let members_table = Table::new(columns).rows(members.iter().map(member));
     let columns = ["Address", "Broker", "Producer groups"].map(|title| Column::text(lang.say(title)));
@@ -48,7 +57,7 @@ pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         (taken(who))
         p.small { (lang.say("No server lists proxies. Known are those in cluster mode that a broker hears of; no request tells of the gRPC port of a broker's own process")) }
         (shown_failures(&failures))
-        h2 { (lang.say("Proxies of RocketMQ that tell each other of their clients")) }
+        h2 { (lang.say("Proxies that tell each other of their clients")) }
         (members_table.or(empty(lang, advice)))
         h2 { (lang.say("Connections of proxies with producers of transactions")) }
         (Table::new(columns).rows(producers).or(empty(lang, lang.say("No producer of transactions is connected by way of a proxy"))))

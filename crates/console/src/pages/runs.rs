@@ -6,7 +6,7 @@ use crate::lab::{self, FIGURES, KINDS};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::users::Role;
-use crate::view::{Page, cell_text, columns_table, columns_with_values, table, token};
+use crate::view::{Page, cell_text, columns_table, columns_with_values, empty, table, token};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -74,8 +74,8 @@ pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Re
     let columns = ["run", "scenario", "target", "cells", "started", "ended"];
     let started = app.lab.state();
     let body = html! {
-        (columns_table(lang, &part.rows, &columns))
-        (part.links(lang, "/runs", fields))
+        @if part.rows.is_empty() { (empty(lang, lang.say("Start a run below, or give vostok lab a directory here as --out"))) }
+        @else { (columns_table(lang, &part.rows, &columns)) (part.links(lang, "/runs", fields)) }
         @if !started.is_null() { (last_started(who, &started)) }
         @if who.role == Role::Admin { (start_form(who)) }
     };

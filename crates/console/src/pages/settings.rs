@@ -3,7 +3,7 @@
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Column, Page, Table, empty, field, operation_link};
+use crate::view::{Column, Page, Table, bytes, duration, empty, field, operation_link};
 use crate::words::Lang;
 use admin::{Setting, Settings};
 use maud::{Markup, html};
@@ -97,6 +97,18 @@ impl Item {
     /// Present value.
     pub fn value(&self) -> &str {
         &self.value
+    }
+
+    /// A large value in a larger unit, if the value is a number of bytes or milliseconds.
+    fn with_unit(&self) -> Option<String> {
+        let count: i64 = self.value.parse().ok()?;
+        let is_in =
+            |units: [&str; 2]| units.iter().any(|unit| self.entry.is_some_and(|it| it.text.contains(unit)));
+        match count {
+            10_000.. if is_in(["bytes", "字节"]) => Some(bytes(count)),
+            10_000.. if is_in(["milliseconds", "毫秒"]) => Some(duration(count)),
+            _ => None,
+        }
     }
 
     /// Whether the value is not the default.
@@ -199,9 +211,10 @@ pub(super) fn table(who: &Visitor, broker: &str, items: &[Item]) -> Markup {
         let value = if admin::is_hidden(&item.value) { "" } else { &item.value };
         let given = [("broker", broker), ("key", &item.key), ("value", value)];
         vec![
-            html! { code.name { (item.key) } @if let Some(entry) = item.entry { p.small { (entry.text) } } },
+            html! { code.name { (item.key) } @if let Some(entry) = item.entry { p.small { (entry.text.replace('`', "")) } } },
             html! {
                 @if item.is_changed() { strong { (item.value) } } @else { (item.value) }
+                @if let Some(text) = item.with_unit() { p.small { (text) } }
                 @if item.is_planned { p.small { (lang.say("counts after the next start")) } }
             },
             html! { (item.default.unwrap_or("–")) },
@@ -285,6 +298,20 @@ mod tests {
             "<strong>24</strong>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_bytes_and_milliseconds_have_larger_units() {
+        let rows = [
+            ("mappedFileSizeCommitLog", "1073741824"),
+            ("transactionTimeOut", "60000"),
+            ("listenPort", "10911"),
+        ];
+        let rows = rows.map(|(key, value)| setting(key, value, Some("file")));
+        for lang in [Lang::En, Lang::Zh] {
+            let found: Vec<_> = items(lang, &rows).iter().map(Item::with_unit).collect();
+            assert_eq!(found, [Some("1.0 GiB".to_owned()), Some("1 min".to_owned()), None]);
         }
     }
 

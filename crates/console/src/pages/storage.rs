@@ -78,7 +78,7 @@ impl Space {
 }
 
 /// The free space of `Total : 252.0 GiB, Free : 39.6 GiB.` (`BrokerController.getDiskSpace`).
-fn free_bytes(text: &str) -> Option<f64> {
+pub(super) fn free_bytes(text: &str) -> Option<f64> {
     let (count, unit) = text.split("Free : ").nth(1)?.trim_end_matches('.').split_once(' ')?;
     let power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter().position(|name| name == unit)?;
     let factor = 1024_f64.powi(i32::try_from(power).ok()?);

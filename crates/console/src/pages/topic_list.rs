@@ -1,9 +1,11 @@
 //! The list of topics: searched, sorted and in pages, without RocketMQ's own topics unless they are asked for.
 
+use super::charts::spark;
 use super::list::{List, Wanted};
 use super::names::{Names, Owner};
 use super::runtime::{shown_failures, silent};
 use crate::app::{App, Visitor};
+use crate::history::Kind;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Column, Page, Table, decimal, empty, field, number, operation_link, topic_link};
@@ -109,7 +111,7 @@ fn table(app: &App, lang: Lang, fields: &Fields, rows: &[TopicRow]) -> Markup {
         vec![
             topic_link(&row.topic),
             html! { (word) },
-            rate(in_rate(app, row)),
+            html! { (spark(app, (Kind::Topic, &row.topic))) (rate(in_rate(app, row))) },
             rate(figures.out_tps),
             count(figures.messages),
             queues(&figures),

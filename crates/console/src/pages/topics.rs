@@ -87,6 +87,13 @@ fn groups(lang: Lang, rates: &[TopicRates]) -> Markup {
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No group consumes the topic; start a consumer")))
 }
 
+/// An address of a broker of a route, `ID=ADDRESS`, with the role of the broker.
+fn address(lang: Lang, text: &str) -> Markup {
+    let (id, address) = text.split_once('=').unwrap_or(("", text));
+    let role = if id == "0" { lang.say("master").to_owned() } else { format!("{} {id}", lang.say("slave")) };
+    html! { (address) " " span.soft { (role) } }
+}
+
 fn route_table(lang: Lang, route: &[RouteRow]) -> Markup {
     let columns =
         Column::all(lang, ["Broker", "Cluster", "Addresses", "#Read queues", "#Write queues", "Permission"]);
@@ -94,7 +101,7 @@ fn route_table(lang: Lang, route: &[RouteRow]) -> Markup {
         vec![
             broker_link(&row.broker, 0, ""),
             html! { (row.cluster) },
-            html! { (row.addresses) },
+            html! { @for text in row.addresses.split(", ") { div { (address(lang, text)) } } },
             html! { (row.read_queues) },
             html! { (row.write_queues) },
             html! { (permission(lang, &row.perm)) },

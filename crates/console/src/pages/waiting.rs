@@ -77,7 +77,7 @@ fn plot(lang: Lang, spans: &BTreeMap<i64, i64>) -> Markup {
         ul.bars { @for (within_ms, messages) in spans {
             @let span = match within_ms {
                 within_ms if *within_ms > 365 * 86_400_000 => lang.say("later").to_owned(),
-                within_ms => format!("{} {}", lang.say("within"), duration(*within_ms)),
+                within_ms => lang.say("within {}").replace("{}", &duration(*within_ms)),
             };
             li {
                 span { (span) }
@@ -213,8 +213,7 @@ pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         h2 { (lang.say("Revive: bringing back what was not acknowledged")) }
         (revive_table(lang, &queues))
         p.small { (lang.say("What a member has popped and not acknowledged stands on the member's page")) }
-        h2 { (lang.say("Figures of the brokers")) }
-        (figure_table(lang, &figures))
+        @if !figures.is_empty() { h2 { (lang.say("Figures of the brokers")) } (figure_table(lang, &figures)) }
     };
     let named =
         figures.iter().map(|(broker, name, value)| json!({"broker": broker, "name": name, "value": value}));
@@ -245,7 +244,7 @@ fn figure_table(lang: Lang, figures: &[(&str, &str, &str)]) -> Markup {
         let shown = value.parse().map_or_else(|_| (*value).to_owned(), number);
         vec![broker_link(broker, 0, ""), html! { code { (name) } }, html! { (shown) }]
     });
-    Table::new(columns).rows(rows).or(html! { p.small { (lang.say("The brokers tell no figures of pops")) } })
+    html! { (Table::new(columns).rows(rows)) }
 }
 
 #[cfg(test)]

@@ -108,6 +108,11 @@ pub(crate) fn empty(lang: Lang, advice: &str) -> Markup {
     html! { div.empty { p.title { (lang.say("Nothing to show")) } p { (advice) } } }
 }
 
+/// A version such as `V5_5_0` (`MQVersion.Version`) without its letter and underscores.
+pub(crate) fn version(text: &str) -> String {
+    text.trim_start_matches('V').replace('_', ".")
+}
+
 /// A link to the page of a topic.
 pub(crate) fn topic_link(name: &str) -> Markup {
     html! { a href=(format!("/topic{}", query([("name", name)]))) { (name) } }
@@ -139,6 +144,7 @@ mod tests {
         let decimals = [0.0, 0.04, 99.94, 99.96, 1_118_372.4].map(decimal);
         assert_eq!(decimals, ["0.0", "0.0", "99.9", "100", "1,118,372"]);
         let sizes = [0, 999, 1536, 1 << 30, 51 << 30, 5 << 50].map(bytes);
+        assert_eq!(["V5_5_0", "V4_9_8"].map(version), ["5.5.0", "4.9.8"]);
         assert_eq!(sizes, ["0 B", "999 B", "1.5 KiB", "1.0 GiB", "51.0 GiB", "5,120 TiB"]);
     }
 

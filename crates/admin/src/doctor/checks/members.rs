@@ -112,7 +112,7 @@ fn stack_fix(group: &Group, client: &str) -> Fix {
 fn silent(bundle: &Bundle) -> Look {
     let all = bundle.groups.iter().flat_map(|group| group.members.iter().map(move |member| (group, member)));
     Look::each(all, |(group, member)| {
-        Found::when(member.error.is_some(), || {
+        Found::when(member.is_silent(), || {
             let why = member.error.clone().unwrap_or_default();
             let advice = text!(
                 "look at its process; a client that cannot be asked often cannot consume either",

@@ -911,6 +911,14 @@ fn members_far_from_a_broker_are_not_taken_for_hidden_ones() {
 }
 
 #[test]
+fn clients_of_grpc_that_cannot_tell_their_state_are_not_silent() {
+    let mut bundle = with_data("member-silent");
+    let why = "b:10911 answered SYSTEM_ERROR (1): not supported by clients of gRPC";
+    bundle.groups[0].members[1].error = Some(why.to_owned());
+    assert_eq!(verdict_of(&bundle, "member-silent").state, State::Pass);
+}
+
+#[test]
 fn a_group_that_goes_on_is_not_stuck() {
     let mut bundle = healthy();
     stuck(&mut bundle);

@@ -5,11 +5,15 @@ use crate::Session;
 use crate::doctor::bundle::{Bundle, Departed, Proxy};
 use crate::request::{Request, body};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::body::{ConsumerConnection, DepartedBroker};
+use wire::body::{DepartedBroker, ProducerConnection};
 use wire::codes::request;
 
-/// Group in which proxies in cluster mode tell each other of their clients (`HeartbeatSyncer`).
-const PROXIES: &str = "CID_DefaultHeartBeatSyncerTopic";
+/// Requests for the members of the groups in which proxies in cluster mode hear of each other's clients and tell of their own
+/// (`HeartbeatSyncer`). Proxies of Vostok are members of the second group alone.
+const PROXIES: [(i32, &str, &str); 2] = [
+    (request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "CID_DefaultHeartBeatSyncerTopic"),
+    (request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "PID_DefaultHeartBeatSyncerTopic"),
+];
 
 /// Brokers that left name servers, and are registered at no name server; `None` if no name server tells.
 pub(super) fn brokers(bundle: &Bundle) -> Option<Vec<Departed>> {
@@ -42,16 +46,22 @@ pub(super) fn brokers(bundle: &Bundle) -> Option<Vec<Departed>> {
 
 /// The proxies in cluster mode that masters know.
 pub(super) async fn proxies(session: &Session, bundle: &Bundle) -> Vec<Proxy> {
-    let mut found = BTreeSet::new();
-    for master in masters(bundle) {
-        let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", PROXIES);
-        // Brokers without a proxy refuse, because the group has no member.
-        let Ok(reply) = session.look(&master.address, &ask).await else { continue };
-        let members: ConsumerConnection = body(&master.address, &reply).unwrap_or_default();
-        found.extend(members.connection_set.into_iter().map(|member| Proxy {
-            host: member.client_addr.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
-            client_id: member.client_id,
-        }));
+    let mut found: BTreeSet<Proxy> = BTreeSet::new();
+    for (code, field, group) in PROXIES {
+        let mut of_group = BTreeSet::new();
+        for master in masters(bundle) {
+            let ask = Request::new(code).with(field, group);
+            // Brokers without a proxy refuse, because the group has no member.
+            let Ok(reply) = session.look(&master.address, &ask).await else { continue };
+            let members: ProducerConnection = body(&master.address, &reply).unwrap_or_default();
+            of_group.extend(members.connection_set.into_iter().map(|member| Proxy {
+                host: member.client_addr.rsplit_once(':').map_or("", |(host, _)| host).to_owned(),
+                client_id: member.client_id,
+            }));
+        }
+        // A proxy of RocketMQ has another id in each group.
+        of_group.retain(|proxy| !found.iter().any(|known| known.host == proxy.host));
+        found.extend(of_group);
     }
     found.into_iter().collect()
 }

@@ -199,13 +199,12 @@ async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
         let client_id = connection.client_id.clone();
         let of = (group.name.as_str(), client_id.as_str());
         let info = stats::brief_running_info(session, &connection.broker, of).await;
-        group.members.push(match info {
+        let member = match info {
             Ok(info) => member(client_id, info),
-            Err(why) => {
-                *silent += 1;
-                Member { client_id, error: Some(why.to_string()), ..Member::default() }
-            }
-        });
+            Err(why) => Member { client_id, error: Some(why.to_string()), ..Member::default() },
+        };
+        *silent += usize::from(member.is_silent());
+        group.members.push(member);
     }
 }
 
@@ -245,7 +244,7 @@ fn member(client_id: String, info: ConsumerRunningInfo) -> Member {
 }
 
 /// Whether a second look would tell anything: somebody is online, and messages wait.
-pub(super) fn is_lagging(group: &Group) -> bool {
+pub(in crate::doctor) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }
 
@@ -256,7 +255,7 @@ pub(crate) async fn look_again(session: &Session, bundle: &mut Bundle, watch: &m
         return;
     }
     let after_ms = i64::from(seconds) * 1000;
-    let dumps = super::stacks::first(session, bundle).await;
+    let dumps = super::stacks::first(session, bundle, &|_| true).await;
     watch.pass(session, seconds).await;
     super::stacks::compare(session, bundle, dumps).await;
     let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();

@@ -13,19 +13,26 @@ const LISTENER: &str = "ConsumeMessageThread_";
 /// Frame of a thread that waits for work.
 const IDLE: &str = "ThreadPoolExecutor.getTask";
 
-/// The first dump of a member.
-pub(super) struct Dump {
+/// A thread dump of a member.
+pub(in crate::doctor) struct Dump {
     /// Places of the group and of the member in the bundle.
-    at: (usize, usize),
+    pub at: (usize, usize),
     broker: String,
-    text: String,
+    pub text: String,
 }
 
-/// The first dumps of members that hold messages of a group with lag.
-pub(super) async fn first(session: &Session, bundle: &Bundle) -> Vec<Dump> {
+/// The first dumps of members that hold messages of a group with lag, of those groups (by their places) that `is_wanted` accepts.
+pub(in crate::doctor) async fn first(
+    session: &Session,
+    bundle: &Bundle,
+    is_wanted: &(dyn Fn(usize) -> bool + Sync),
+) -> Vec<Dump> {
     let mut dumps = Vec::new();
-    for (group_at, group) in
-        bundle.groups.iter().enumerate().filter(|(_, group)| super::groups::is_lagging(group))
+    for (group_at, group) in bundle
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(at, group)| super::groups::is_lagging(group) && is_wanted(*at))
     {
         for (member_at, member) in group.members.iter().enumerate() {
             let holds = member.queues.iter().any(|queue| queue.cached > 0);
@@ -45,16 +52,26 @@ pub(super) async fn first(session: &Session, bundle: &Bundle) -> Vec<Dump> {
 
 /// Makes the second dumps and notes which threads of listeners stand where they stood.
 pub(super) async fn compare(session: &Session, bundle: &mut Bundle, first: Vec<Dump>) {
-    for Dump { at: (group, member), broker, text } in first {
-        let client_id = &bundle.groups[group].members[member].client_id;
-        let has_member = |group: &&Group| group.connections.iter().any(|it| it.client_id == *client_id);
-        let is_alone = bundle.groups.iter().filter(has_member).count() == 1;
-        let group = &mut bundle.groups[group];
-        let (name, member) = (&group.name, &mut group.members[member]);
-        let second = dump(session, &broker, (name, &member.client_id)).await;
-        let standing = second.map(|second| standing(&text, &second, (name, is_alone)));
-        member.standing = standing;
+    for Dump { at, broker, text } in first {
+        let group = &bundle.groups[at.0];
+        if let Some(second) = dump(session, &broker, (&group.name, &group.members[at.1].client_id)).await {
+            note_standing(bundle, at, &text, &second);
+        }
     }
+}
+
+/// Notes which threads of a member's listener stand at the same place in two dumps.
+pub(in crate::doctor) fn note_standing(
+    bundle: &mut Bundle,
+    (group, member): (usize, usize),
+    first: &str,
+    second: &str,
+) {
+    let client_id = &bundle.groups[group].members[member].client_id;
+    let has_member = |group: &&Group| group.connections.iter().any(|it| it.client_id == *client_id);
+    let is_alone = bundle.groups.iter().filter(has_member).count() == 1;
+    let group = &mut bundle.groups[group];
+    group.members[member].standing = Some(standing(first, second, (&group.name, is_alone)));
 }
 
 async fn dump(session: &Session, broker: &str, of: (&str, &str)) -> Option<String> {
