@@ -109,8 +109,7 @@ impl<'a> Timeline<'a> {
                     _ => "idle",
                 };
                 let name = phase_text(&phase.name);
-                let (en, zh) = (&name.en, &name.zh);
-                let name = if self.parts.len() > 1 { both!("timeline.number", en, number, zh) } else { name };
+                let name = if self.parts.len() > 1 { both!("timeline.number", name, number) } else { name };
                 bands.push(Band { from, to, class, name });
             }
         }
@@ -134,10 +133,7 @@ impl<'a> Timeline<'a> {
         let parts: Vec<Text> = self
             .happened
             .iter()
-            .map(|(kind, times)| {
-                let Text { en, zh } = event_text(kind);
-                both!("timeline.times", en, times, zh)
-            })
+            .map(|(kind, times)| both!("timeline.times", text = event_text(kind), times))
             .collect();
         Text::joined(&parts)
     }
