@@ -67,9 +67,14 @@ impl Text {
         (!parts.is_empty()).then_some(Self { en, zh })
     }
 
+    /// The English and the Chinese template with a key; `None` if there is no such row.
+    pub(crate) fn known(key: &str) -> Option<[&'static str; 2]> {
+        TEXTS.get(key).copied()
+    }
+
     /// The text with a key; `{name}` stands for the value of that name. A test proves that all keys and names exist.
     pub(crate) fn filled(key: &str, values: &[(&str, &dyn Value)]) -> Self {
-        let [en, zh] = TEXTS.get(key).copied().unwrap_or([key; 2]);
+        let [en, zh] = Self::known(key).unwrap_or([key; 2]);
         Self { en: fill(en, Language::En, values), zh: fill(zh, Language::Zh, values) }
     }
 

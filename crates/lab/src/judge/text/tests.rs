@@ -58,7 +58,9 @@ fn every_text_is_there_and_gets_the_values_that_it_names() {
         assert_eq!(given.collect::<BTreeSet<_>>(), named, "{key}");
         used.insert(key);
     }
-    let left_over: Vec<_> = TEXTS.keys().filter(|key| !used.contains(*key)).collect();
+    // Names of causes are looked up by the kind of an event.
+    let is_left_over = |key: &&&str| !used.contains(**key) && !key.starts_with("cause.");
+    let left_over: Vec<_> = TEXTS.keys().filter(is_left_over).collect();
     assert!(left_over.is_empty() && used.len() > 300, "{left_over:?}");
 }
 
