@@ -21,7 +21,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("replica", 4082),
     ("sim", 3320),
     ("store", 17_089),
-    ("vostok", 3360),
+    ("vostok", 3361),
     ("wire", 5614),
 ];
 
