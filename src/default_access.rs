@@ -1,5 +1,6 @@
-//! Default access: whom a start without authentication serves. A start without a RocketMQ file and without a RocketMQ store serves
-//! this machine only, so that nobody publishes a broker to a network by accident; with either it is as open as RocketMQ.
+//! Default access: clients that a start without authentication serves. A start without a RocketMQ file and without a RocketMQ
+//! store serves this machine only, so that no broker is published to a network by accident. With either, the start is as
+//! open as RocketMQ.
 
 use std::path::Path;
 

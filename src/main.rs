@@ -16,6 +16,7 @@ mod proxy_role;
 mod roles;
 mod security;
 mod serve;
+mod settings;
 mod store_command;
 mod words;
 
@@ -192,7 +193,7 @@ fn mqadmin(words: &[String]) -> ExitCode {
     }
 }
 
-/// Says on standard error why a command ended, where somebody reads that.
+/// Prints the reason why a command ended to standard error.
 fn complain(why: &dyn std::fmt::Display) {
     // There is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "vostok: {why}");

@@ -9,7 +9,7 @@ pub const READY: &str = "READY=1";
 /// The process ends.
 pub const STOPPING: &str = "STOPPING=1";
 
-/// Sends a state to the socket that the environment names; without one nobody wants to know.
+/// Sends a state to the socket that the environment names; without a socket no state is sent.
 pub fn notify(state: &str) {
     let Some(socket) = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()) else { return };
     if let Err(error) = send(&socket, state) {

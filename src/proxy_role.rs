@@ -8,7 +8,8 @@ use net::tls::Security;
 use net::{Budget, Limits, Workers};
 use proxy::{Brokers, RunningProxy};
 
-use crate::roles::{Error, Role, Settings, of_environment, unreadable};
+use crate::roles::{Error, of_environment, unreadable};
+use crate::settings::{Role, Settings};
 
 /// A proxy, with the threads it has for itself.
 pub struct Running {

@@ -2,10 +2,9 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use broker::RunningBroker;
-use clap::ValueEnum;
 use console::RunningConsole;
 use controller::Controller;
 use namesrv::NameServer;
@@ -15,50 +14,8 @@ use wire::body::{format_key_values, line_of_key, parse_key_values};
 use wire::settings::FileSettings as _;
 
 use crate::address::reached_at;
+use crate::settings::{Role, Settings};
 use crate::{address, console_role, default_access, namesake, proxy_role, security};
-
-/// Role of a process.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Role {
-    /// Name server.
-    Namesrv,
-    /// Controller: elects the masters of broker sets.
-    Controller,
-    /// Broker.
-    Broker,
-    /// gRPC for 5.x clients, on the broker of this process or, without one, before the brokers that the name servers of -n know.
-    Proxy,
-    /// The web console, of the cluster of this process or that of -n.
-    Console,
-}
-
-impl Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Namesrv => "namesrv",
-            Self::Controller => "controller",
-            Self::Broker => "broker",
-            Self::Proxy => "proxy",
-            Self::Console => "console",
-        })
-    }
-}
-
-/// Arguments of the command line.
-pub struct Settings {
-    pub roles: Vec<Role>,
-    pub data: Option<PathBuf>,
-    pub namesrv_port: Option<u16>,
-    pub broker_port: Option<u16>,
-    pub controller_port: Option<u16>,
-    pub grpc_port: Option<u16>,
-    pub proxy_port: Option<u16>,
-    pub proxy_config: Option<PathBuf>,
-    pub console: console_role::Settings,
-    pub name_servers: Option<String>,
-    pub config: Option<PathBuf>,
-    pub open: bool,
-}
 
 /// Why the process does not run; nothing is left running.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +91,7 @@ impl RunningRoles {
         Ok(running)
     }
 
-    /// Starts one role after the other. Those that run when one fails are still running afterwards.
+    /// Starts one role after the other. Roles that run when another role fails are still running afterwards.
     async fn start_each(
         &mut self,
         settings: &Settings,
@@ -254,25 +211,6 @@ impl RunningRoles {
             name_server.shutdown();
         }
         stopped.map_err(|error| Error::new("the store could not be closed cleanly", error))
-    }
-}
-
-impl Settings {
-    pub fn has(&self, role: Role) -> bool {
-        self.roles.contains(&role)
-    }
-
-    fn has_file(&self) -> bool {
-        self.config.is_some() || self.proxy_config.is_some()
-    }
-
-    /// Whether the command line asks for gRPC by more than a role.
-    pub fn wants_grpc(&self) -> bool {
-        self.grpc_port.is_some() || self.proxy_port.is_some() || self.proxy_config.is_some()
-    }
-
-    fn home(&self) -> &Path {
-        self.data.as_deref().unwrap_or(Path::new("./data"))
     }
 }
 

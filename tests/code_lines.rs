@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_741),
+    ("admin", 15_510),
     ("auth", 2651),
     ("broker", 31_942),
     ("client", 4773),
@@ -14,14 +14,14 @@ const RATCHET: [(&str, usize); 17] = [
     ("controller", 1417),
     ("grpc", 974),
     ("host", 266),
-    ("lab", 20_997),
+    ("lab", 20_865),
     ("namesrv", 2468),
-    ("net", 2724),
+    ("net", 2781),
     ("proxy", 6557),
     ("replica", 4082),
     ("sim", 3335),
     ("store", 17_089),
-    ("vostok", 3523),
+    ("vostok", 3361),
     ("wire", 5614),
 ];
 

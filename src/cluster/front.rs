@@ -3,29 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::members::Member;
 use crate::address::reached_at;
-use crate::console_role;
+use crate::settings::Settings;
 
 /// Port of gRPC (`rmq-proxy.json`, `grpcServerPort`).
 const GRPC_PORT: u16 = 8081;
 /// Longest wait for a connection to a port of this machine.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Arguments of the command line about gRPC and the console.
-pub struct Settings {
-    /// Port of gRPC; else 8081 if it is free.
-    pub grpc_port: Option<u16>,
-    /// Port for remoting clients of a proxy.
-    pub proxy_port: Option<u16>,
-    /// File like `rmq-proxy.json`.
-    pub proxy_config: Option<PathBuf>,
-    /// Address and files of the console; its port is 8082 if it is free.
-    pub console: console_role::Settings,
-}
 
 /// The process, its arguments, and lines about what it serves and what it does not serve.
 #[derive(Default)]
@@ -51,17 +38,10 @@ impl Front {
     ) -> Self {
         let ip = host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let mut front = Self { arguments: vec!["-n".into(), name_server.into()], ..Self::default() };
-        front.is_required = settings.grpc_port.is_some()
-            || settings.proxy_config.is_some()
-            || settings.proxy_port.is_some()
-            || settings.console.address.is_some();
+        front.is_required = settings.wants_grpc() || settings.console.address.is_some();
         let mut roles = Vec::new();
         let grpc = SocketAddr::new(ip, settings.grpc_port.unwrap_or(GRPC_PORT));
-        if settings.grpc_port.is_some()
-            || settings.proxy_port.is_some()
-            || settings.proxy_config.is_some()
-            || is_free(grpc)
-        {
+        if settings.wants_grpc() || is_free(grpc) {
             roles.push("proxy");
             front.serve_grpc(settings, grpc);
         } else {
@@ -148,11 +128,12 @@ fn is_free(address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console_role;
 
     fn front(grpc: u16, console: u16) -> Front {
         let console = Some(SocketAddr::from(([127, 0, 0, 1], console)));
         let console = console_role::Settings { address: console, ..console_role::Settings::default() };
-        let settings = Settings { grpc_port: Some(grpc), proxy_port: None, proxy_config: None, console };
+        let settings = Settings { grpc_port: Some(grpc), console, ..Settings::default() };
         Front::new(&settings, ("127.0.0.1", "127.0.0.1:9876"), BTreeMap::new())
     }
 
@@ -171,12 +152,7 @@ mod tests {
 
     #[test]
     fn a_proxy_with_a_file_alone_has_a_port() {
-        let settings = Settings {
-            grpc_port: None,
-            proxy_port: None,
-            proxy_config: Some("rmq-proxy.json".into()),
-            console: console_role::Settings::default(),
-        };
+        let settings = Settings { proxy_config: Some("rmq-proxy.json".into()), ..Settings::default() };
         let mut front = Front::default();
         front.serve_grpc(&settings, SocketAddr::from(([127, 0, 0, 1], GRPC_PORT)));
         assert_eq!((front.probes.len(), front.port()), (0, GRPC_PORT));

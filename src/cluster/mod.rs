@@ -1,8 +1,8 @@
 //! `vostok serve --cluster`: a whole cluster on one machine, for trying out and for the lab.
 //!
 //! Every member is a process of its own, so that one of them can be killed or paused as in production. This process starts
-//! them, prints who they are, says which of them end, and stops all of them. It restarts none: whoever kills a member decides
-//! when it comes back.
+//! the members, prints their addresses, reports members that end, and stops all members. The process restarts no member:
+//! the user who kills a member decides when the member comes back.
 
 mod front;
 mod members;
@@ -20,10 +20,9 @@ use client::Client;
 use net::tls::Security;
 use wire::body::parse_key_values;
 
-use crate::roles::Error;
-use crate::{address, logs, notify, security};
+use crate::roles::{Error, unreadable};
+use crate::{address, logs, notify, security, settings};
 use front::Front;
-pub use front::Settings as FrontSettings;
 pub use members::Kind;
 use members::{Member, Members, Ports};
 use network::Network;
@@ -40,36 +39,24 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 const WATCH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Arguments of the command line about a local cluster.
-pub struct Settings {
-    /// Which brokers there are.
+pub struct Settings<'a> {
+    /// Brokers of the cluster.
     pub kind: Kind,
-    /// Directory of all members' data; `./data` when not given.
-    pub data: Option<PathBuf>,
-    /// Port of the name server, else 9876.
-    pub namesrv_port: Option<u16>,
-    /// Port of the controller, else the one two above the name server's.
-    pub controller_port: Option<u16>,
-    /// Port of the first broker, else 10911.
-    pub broker_port: Option<u16>,
-    /// File with the settings of all brokers.
-    pub config: Option<PathBuf>,
-    /// Whether other machines are served although there is no file.
-    pub open: bool,
     /// Whether each broker is behind a network link of its own.
     pub links: bool,
-    /// gRPC and console.
-    pub front: FrontSettings,
+    /// Ports, files, gRPC and console. The file has the settings of all brokers.
+    pub shared: &'a settings::Settings,
     /// The log of this process and of all members.
-    pub log: logs::Settings,
+    pub log: &'a logs::Settings,
 }
 
-impl Settings {
+impl Settings<'_> {
     fn ports(&self) -> Ports {
-        let namesrv = self.namesrv_port.unwrap_or(9876);
+        let namesrv = self.shared.namesrv_port.unwrap_or(9876);
         Ports {
             namesrv,
-            controller: self.controller_port.unwrap_or(namesrv.wrapping_add(2)),
-            broker: self.broker_port.unwrap_or(10911),
+            controller: self.shared.controller_port.unwrap_or(namesrv.wrapping_add(2)),
+            broker: self.shared.broker_port.unwrap_or(10911),
         }
     }
 }
@@ -78,7 +65,7 @@ impl Settings {
 ///
 /// # Errors
 /// A setting cannot be used, a member ends before all serve, or all members have ended. No member is left running.
-pub fn run(settings: &Settings) -> Result<(), Error> {
+pub fn run(settings: &Settings<'_>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -86,7 +73,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     runtime.block_on(async {
         // Before the members, so that no signal is lost.
         let mut signals = Signals::receive()?;
-        let home = settings.data.clone().unwrap_or_else(|| "./data".into());
+        let home = settings.shared.home().to_path_buf();
         let front = Front::default();
         let mut cluster = Cluster { home, processes: Vec::new(), network: None, front };
         let outcome = cluster.run(settings, &mut signals).await;
@@ -107,16 +94,15 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn run(&mut self, settings: &Settings, signals: &mut Signals) -> Result<(), Error> {
-        let text = match &settings.config {
-            Some(path) => std::fs::read(path)
-                .map_err(|error| Error::new(format!("the configuration file {}", path.display()), error))?,
+    async fn run(&mut self, settings: &Settings<'_>, signals: &mut Signals) -> Result<(), Error> {
+        let text = match &settings.shared.config {
+            Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
             None => Vec::new(),
         };
         let (_, security) = security::take(&text)?;
         let mut given =
             parse_key_values(&text).map_err(|error| Error::new("the configuration file", error))?;
-        if settings.config.is_none() && !settings.open && !settings.links {
+        if settings.shared.config.is_none() && !settings.shared.open && !settings.links {
             // The members are started with files, which would open them to other machines.
             given.insert("bindAddress".to_owned(), "127.0.0.1".to_owned());
         }
@@ -133,7 +119,7 @@ impl Cluster {
         self.front = match &self.network {
             Some(network) => Front::within_links(network.hub(), &name_server),
             None => Front::new(
-                &settings.front,
+                settings.shared,
                 (&stages[0][0].host, &name_server),
                 members::shared(&given).collect(),
             ),
@@ -161,7 +147,7 @@ impl Cluster {
     async fn start(
         &mut self,
         stages: Vec<Vec<Member>>,
-        settings: &Settings,
+        settings: &Settings<'_>,
         (client, name_server): (&Client, &str),
         signals: &mut Signals,
     ) -> Result<Option<Registered>, Error> {
@@ -268,7 +254,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops the brokers, then the name server. What does not stop in time, or when another signal comes, is killed.
+    /// Stops the brokers, then the name server. A process that does not stop in time, or before another signal, is killed.
     async fn stop(&mut self, signals: &mut Signals) {
         self.network.iter().for_each(Network::mend);
         for is_broker in [true, false] {
@@ -316,7 +302,7 @@ fn line(fields: [&str; 5]) -> String {
     format!("{member:<12} {role:<18} {address:<22} {id:<8} {data}")
 }
 
-/// Prints a line at once; nobody may be reading.
+/// Prints a line at once. The output may be closed.
 fn say(text: &str) {
     let mut output = std::io::stdout();
     let _ = writeln!(output, "{text}").and_then(|()| output.flush());

@@ -6,8 +6,8 @@
 //! namespace of a broker   eth0 --- NAME |
 //! ```
 //!
-//! A pair of virtual interfaces leads from each broker to the bridge. The end at the bridge has the broker's name, and whoever
-//! takes it down cuts the broker off: packets are lost from then on, and no connection is closed. The bridge has a namespace of
+//! A pair of virtual interfaces leads from each broker to the bridge. The end at the bridge has the broker's name. Taking
+//! that end down cuts the broker off: packets are lost from then on, and no connection is closed. The bridge has a namespace of
 //! its own, so that no packet filter of this machine is between two members. This machine only opens connections to the members,
 //! none of them opens one to it, and no other machine has a route to any of them.
 //!

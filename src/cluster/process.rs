@@ -26,7 +26,7 @@ pub struct Process {
 
 impl Process {
     /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it with these further arguments,
-    /// by the words of `launcher` if there are any. What it prints goes to `NAME.log` there.
+    /// by the words of `launcher` if there are any. The member's output goes to `NAME.log` there.
     ///
     /// # Errors
     /// A file cannot be written, or the program cannot be started.

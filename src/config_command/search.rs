@@ -2,88 +2,15 @@
 
 use broker::{Setting, Treatment};
 
-/// Words for a subject, and settings about the subject whose names and meanings have other words.
-const SUBJECTS: &[(&[&str], &[&str])] = &[
-    (
-        &["retention", "retain", "expire", "expiry", "expiration", "ttl", "cleanup", "保留", "过期", "清理"],
-        &[
-            "fileReservedTime",
-            "deleteWhen",
-            "commitLogRetentionBytes",
-            "cleanFileForciblyEnable",
-            "cleanResourceInterval",
-            "deleteFileBatchMax",
-            "deleteCommitLogFilesInterval",
-            "diskMaxUsedSpaceRatio",
-            "diskSpaceCleanForciblyRatio",
-            "unconsumedDataPolicy",
-        ],
-    ),
-    (
-        &["disk space", "full", "storage", "磁盘"],
-        &[
-            "diskMaxUsedSpaceRatio",
-            "diskSpaceCleanForciblyRatio",
-            "diskSpaceWarningLevelRatio",
-            "storePathRootDir",
-        ],
-    ),
-    (
-        &["durability", "durable", "fsync", "sync", "刷盘", "持久"],
-        &[
-            "flushDiskType",
-            "flushIntervalCommitLog",
-            "syncFlushTimeout",
-            "inSyncReplicas",
-            "minInSyncReplicas",
-        ],
-    ),
-    (
-        &["replication", "replica", "slave", "standby", "failover", "复制", "主从", "副本", "切换"],
-        &[
-            "brokerRole",
-            "inSyncReplicas",
-            "minInSyncReplicas",
-            "allAckInSyncStateSet",
-            "enableControllerMode",
-            "controllerAddr",
-            "enableSlaveActingMaster",
-            "haListenPort",
-            "haMasterAddress",
-        ],
-    ),
-    (
-        &["retry", "redelivery", "dlq", "dead letter", "重试", "死信"],
-        &["messageDelayLevel", "enableRetryTopicV2", "autoCreateSubscriptionGroup"],
-    ),
-    (
-        &["delay", "scheduled", "timer", "延迟", "延时", "定时"],
-        &["messageDelayLevel", "timerMaxDelaySec", "timerPrecisionMs", "timerWheelEnable"],
-    ),
-    (&["message size", "payload", "消息大小"], &["maxMessageSize"]),
-    (&["port", "listen", "端口"], &["listenPort", "haListenPort", "metricsPromExporterPort", "bindAddress"]),
-    (&["address", "ip", "advertise", "地址"], &["brokerIP1", "brokerIP2", "bindAddress", "namesrvAddr"]),
-    (
-        &["security", "acl", "auth", "password", "user", "permission", "安全", "权限", "认证", "鉴权"],
-        &["authenticationEnabled", "authorizationEnabled", "aclEnable", "initAuthenticationUser"],
-    ),
-    (&["queue", "partition", "队列", "分区"], &["defaultTopicQueueNums"]),
-    (&["auto create", "autocreate", "自动创建"], &["autoCreateTopicEnable", "autoCreateSubscriptionGroup"]),
-    (
-        &["monitoring", "prometheus", "metrics", "监控", "指标"],
-        &["metricsExporterType", "metricsPromExporterPort"],
-    ),
-    (
-        &["transaction", "half", "事务"],
-        &["transactionCheckInterval", "transactionCheckMax", "transactionTimeOut"],
-    ),
-];
+/// Subjects of settings: words of a search, a tab, and names of settings, each separated by commas.
+const SUBJECTS: &str = include_str!("subjects.tsv");
 
 /// The settings with a word in their names or meanings, or about the subject of that word; settings with an effect first.
 pub fn search(word: &str) -> Vec<Setting> {
     let word = word.trim().to_lowercase();
-    let about = SUBJECTS.iter().filter(|(words, _)| words.contains(&word.as_str()));
-    let about: Vec<&str> = about.flat_map(|(_, keys)| *keys).copied().collect();
+    let subjects = SUBJECTS.lines().filter_map(|line| line.split_once('\t'));
+    let about = subjects.filter(|(words, _)| words.split(", ").any(|it| it == word));
+    let about: Vec<&str> = about.flat_map(|(_, keys)| keys.split(", ")).collect();
     let is_meant = |it: &Setting| {
         let has_word = it.name.to_lowercase().contains(&word) || it.text.to_lowercase().contains(&word);
         has_word || about.contains(&it.name)
@@ -105,8 +32,10 @@ mod tests {
 
     #[test]
     fn settings_of_the_subjects_exist() {
-        for key in SUBJECTS.iter().flat_map(|(_, keys)| *keys) {
-            assert!(broker::setting(key).is_ok_and(|it| it.name == *key), "{key}");
+        for line in SUBJECTS.lines() {
+            let (_, keys) = line.split_once('\t').expect("words and settings");
+            keys.split(", ")
+                .for_each(|key| assert!(broker::setting(key).is_ok_and(|it| it.name == key), "{key}"));
         }
     }
 

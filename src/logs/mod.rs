@@ -16,7 +16,8 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::prelude::*;
 
-use crate::roles::{Error, Role};
+use crate::roles::Error;
+use crate::settings::Role;
 use rotation::RotatedFile;
 
 /// Arguments of the command line about the log.

@@ -15,7 +15,7 @@ use wire::frame::{Command, Encoding};
 use crate::common::PATIENCE;
 use crate::common::server::{Setup, free_ports};
 use crate::common::wire_client::send_header;
-use crate::stage::{eventually, open, setup};
+use crate::stage::{eventually, open, output, setup};
 
 /// A client that is asked nothing.
 struct Silent;
@@ -126,6 +126,51 @@ fn a60_ports_that_require_certificates_serve_nobody_without_one() {
         assert_eq!(ask(address, &stranger, code), None, "{address} without a certificate");
         assert_eq!(ask(address, &[], code), None, "{address} without TLS");
     }
+    assert!(server.terminate().success());
+}
+
+/// The output of a command of operators at a server, with TLS settings in the environment.
+fn operate(setup: &Setup, words: &[&str], settings: &[(&str, String)]) -> std::process::Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vostok"));
+    command.args(words).args(["-n", &setup.namesrv().to_string()]).env("LC_ALL", "C");
+    command.env_remove("NAMESRV_ADDR").env_remove("ROCKETMQ_HOME");
+    let name = |key: &str| format!("ROCKETMQ_{}", key.replace('.', "_").to_uppercase());
+    output(command.envs(settings.iter().map(|(key, value)| (name(key), value))))
+}
+
+/// The environment of `mqadmin` has the `tls.*` settings of RocketMQ's clients (`TlsSystemConfig`).
+#[test]
+fn operators_reach_servers_that_require_tls_with_the_settings_of_clients() {
+    let (setup, home) = prepared(&lines("tls.server.mode=enforcing", &["brokerName=broker-a"]));
+    let server = setup.spawn().expect("it can be started");
+    let known = client();
+    eventually("it is registered", || {
+        let found = ask(setup.namesrv(), &known, request::GET_BROKER_CLUSTER_INFO)?;
+        found.contains("brokerAddrs").then_some(())
+    });
+    let commands: [(&[&str], &str); 3] = [
+        (&["admin", "cluster", "list"], "broker-a"),
+        (&["mqadmin", "clusterList"], "broker-a"),
+        (&["doctor"], "1 brokers"),
+    ];
+    for (words, expected) in commands {
+        let shows = |settings: &[_]| {
+            let text = operate(&setup, words, settings).stdout;
+            String::from_utf8_lossy(&text).contains(expected)
+        };
+        assert!(shows(&known), "{words:?}");
+        assert!(!shows(&known[..1]), "{words:?} without the certificate of a client");
+        assert!(!shows(&[]), "{words:?} without TLS");
+    }
+    let file = home.path().join("tls.properties");
+    let text: String = known.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    fs::write(&file, text).unwrap();
+    let of_file = [("tls.config.file", file.display().to_string())];
+    let found = operate(&setup, commands[0].0, &of_file);
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let absent = [("tls.config.file", "/absent/tls.properties".to_owned())];
+    let refused = String::from_utf8_lossy(&operate(&setup, commands[0].0, &absent).stderr).into_owned();
+    assert!(refused.contains("/absent/tls.properties"), "{refused}");
     assert!(server.terminate().success());
 }
 

@@ -18,10 +18,11 @@ mod os_script;
 mod page;
 mod remedy;
 mod report;
+mod secrets;
 mod standstill;
 
 pub use bilingual::Text;
-pub use bundle::{Bundle, is_hidden, without_secrets};
+pub use bundle::Bundle;
 pub use command::{DoctorCommand, diagnose};
 pub use finding::{Finding, Severity, State, Things, Verdict};
 pub use health::{Health, Level};
@@ -29,3 +30,4 @@ pub use memory::Memory;
 pub use page::page;
 pub use remedy::Fix;
 pub use report::Diagnosis;
+pub use secrets::{is_hidden, without_secrets};

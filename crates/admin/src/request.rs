@@ -57,8 +57,8 @@ impl Request {
         Self { body: body.into(), shown: Shown::Nothing, ..self }
     }
 
-    /// Sets the body to that of a message. Only its length is shown, because not everybody who may send a message may read
-    /// stored ones.
+    /// Sets the body to that of a message. Only its length is shown, because a user with permission to send may
+    /// lack the permission to read.
     pub fn message(self, body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), shown: Shown::Length, ..self }
     }

@@ -2,7 +2,7 @@
 
 use crate::operation::{Answer, Operation};
 use crate::{Arguments, Error, Lang, Planned, Session};
-use client::{Client, Config, Credentials};
+use client::{Client, Config, Credentials, TlsSources};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,10 +34,10 @@ pub(crate) struct Outcome {
     pub planned: Option<Vec<Planned>>,
 }
 
-/// Performs an operation, once or again after each pause, and shows what it led to, until nobody looks any more.
+/// Performs an operation, once or again after each pause, and shows each outcome until the output is closed.
 ///
 /// # Errors
-/// Those of the operation; [`Error::Incomplete`] when its only answer was shown and is not complete.
+/// The errors of the operation; [`Error::Incomplete`] when its only answer was shown and is not complete.
 #[expect(clippy::disallowed_methods, reason = "the shell of a command that repeats itself")]
 pub(crate) fn perform(
     operation: &Operation,
@@ -55,7 +55,7 @@ pub(crate) fn perform(
             let failures = session.take_failures();
             match pause {
                 Some(pause) if is_seen => {
-                    // Nobody may be there to read it.
+                    // Standard error may be closed.
                     failures.iter().for_each(|why| _ = writeln!(std::io::stderr(), "{why}"));
                     tokio::time::sleep(pause).await;
                 }
@@ -85,10 +85,13 @@ fn with_cluster<T>(
     done
 }
 
-/// Connects to the cluster of `access`.
+/// Connects to the cluster of `access`, encrypted as the `tls.*` settings of RocketMQ's clients demand.
 pub(crate) fn connect(access: &Access) -> Result<Cluster, Error> {
-    let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
-    let config = Config::new(given.as_deref().unwrap_or(LOCAL));
+    let variable = |name: &str| std::env::var(name).ok();
+    let given = access.name_servers.clone().or_else(|| variable("NAMESRV_ADDR"));
+    let mut config = Config::new(given.as_deref().unwrap_or(LOCAL));
+    let security = TlsSources::of_environment(variable).and_then(TlsSources::of_tool);
+    config.security = security.map_err(|why| Error::Usage(format!("TLS: {why}")))?;
     Cluster::connect(config, access.credentials.as_deref())
 }
 

@@ -50,7 +50,7 @@ pub use config::Config;
 pub use error::Error;
 pub use message::{Message, Properties, Received};
 pub use net::Reply;
-pub use net::tls::certificate_ends_ms;
+pub use net::tls::{TlsSources, certificate_ends_ms};
 pub use pop::{PopConfig, PopConsumer, Popped};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};

@@ -119,8 +119,7 @@ impl Comparison {
         lines.extend(self.summary());
         lines.extend(self.versus.pairings.iter().map(pairing_line));
         for (factors, why) in &self.versus.left_out {
-            let (cell, Text { en, zh }) = (cell_name(factors), why.sentence());
-            lines.push(both!("compare.cell-left-out", cell, en, zh));
+            lines.push(both!("compare.cell-left-out", cell = cell_name(factors), text = why.sentence()));
         }
         lines
     }
@@ -134,8 +133,8 @@ impl Comparison {
             [Verdict::Better, Verdict::Equal, Verdict::Worse, Verdict::Undecided].map(count);
         let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
         if let Some(why) = joined(&self.versus.apart) {
-            let (en, zh, cells) = (why.en, why.zh, self.versus.pairings.len());
-            lines.push(both!("compare.not-comparable-run-both", en, zh));
+            let cells = self.versus.pairings.len();
+            lines.push(both!("compare.not-comparable-run-both", why));
             lines.push(both!("compare.cells-cells-both-none", cells, out, unmatched));
             return lines;
         }
@@ -154,8 +153,7 @@ impl Comparison {
             None => lines.push(both!("compare.latency-equal-rate-not")),
         }
         if let Some(cpu) = self.versus.cpu {
-            let times = numbers::short(cpu);
-            lines.push(both!("compare.broker-cpu-per-message", times));
+            lines.push(both!("compare.broker-cpu-per-message", times = numbers::short(cpu)));
         }
         lines.extend(self.scale_out.iter().map(|scale| scale.says.sentence()));
         lines.extend(self.prices.iter().cloned());
@@ -246,11 +244,10 @@ fn pairing_line(pairing: &Pairing) -> Text {
     let (cell, ratio) = (cell_name(&pairing.factors), ratio_text(&pairing.ratio));
     let (one, other) = (figure(pairing.aspect, pairing.first), figure(pairing.aspect, pairing.second));
     let (verdict, aspect) = (verdict(pairing), aspect_name(pairing));
-    let (en, zh, what, what_zh) = (verdict.en, verdict.zh, aspect.en, aspect.zh);
     if pairing.verdict == Verdict::Undecided {
-        return both!("compare.cell-what-one-other-ratio", cell, what, one, other, ratio, en, what_zh, zh);
+        return both!("compare.cell-what-one-other-ratio", cell, aspect, one, other, ratio, verdict);
     }
-    both!("compare.cell-what-one-other", cell, en, what, one, other, ratio, what_zh, zh)
+    both!("compare.cell-what-one-other", cell, verdict, aspect, one, other, ratio)
 }
 
 #[cfg(test)]

@@ -30,5 +30,5 @@ pub mod validity;
 pub mod versus;
 
 pub use judged::{Judged, judged};
-pub(crate) use text::both;
 pub use text::{Language, RecordedVerdict, Text};
+pub(crate) use text::{Value, both};

@@ -3,6 +3,7 @@
 
 mod files;
 mod settings;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -23,6 +24,7 @@ use crate::stream::Stream;
 use crate::{ConnectionPermit, TrustedProxies};
 
 pub use settings::{ClientAuth, KeyPair, TlsError, TlsMode, TlsSettings};
+pub use sources::TlsSources;
 
 /// Longest duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });

@@ -189,7 +189,7 @@ fn pulled(bundle: &Bundle, owner: Option<(&Member, &Owned)>, progress: Option<&P
     step("pull", is_recent || owned.cached > 0, figure)
 }
 
-/// Whether the committed offset moved between two looks; `None` when nobody looked twice.
+/// Whether the committed offset moved between two looks; `None` without a second look.
 fn is_moving(row: &Progress) -> Option<bool> {
     row.later.map(|later| later.committed > row.committed)
 }

@@ -13,29 +13,29 @@ mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::bilingual::Both;
+use super::bilingual::Phrase;
 use super::finding::Check;
 use super::machine;
 
 /// A part of the table with its title.
 pub(crate) struct Part {
-    pub title: Both,
+    pub title: Phrase,
     pub checks: &'static [Check],
 }
 
 /// All checks.
 pub(crate) const PARTS: [Part; 11] = [
-    Part { title: ("Reach", "可达性"), checks: reach::CHECKS },
-    Part { title: ("Lost servers", "离线的服务器"), checks: lost::CHECKS },
-    Part { title: ("Consumer groups", "消费组"), checks: groups::CHECKS },
-    Part { title: ("Lite topics", "lite topic"), checks: lite::CHECKS },
-    Part { title: ("Members of consumer groups", "消费组成员"), checks: members::CHECKS },
-    Part { title: ("Refused requests", "被拒绝的请求"), checks: refusals::CHECKS },
-    Part { title: ("Store", "存储"), checks: store::CHECKS },
-    Part { title: ("Replicas", "副本"), checks: replicas::CHECKS },
-    Part { title: ("Settings", "配置"), checks: settings::CHECKS },
-    Part { title: ("Certificates", "证书"), checks: certificates::CHECKS },
-    Part { title: ("Machine", "机器"), checks: machine::CHECKS },
+    Part { title: Phrase("Reach"), checks: reach::CHECKS },
+    Part { title: Phrase("Lost servers"), checks: lost::CHECKS },
+    Part { title: Phrase("Consumer groups"), checks: groups::CHECKS },
+    Part { title: Phrase("Lite topics"), checks: lite::CHECKS },
+    Part { title: Phrase("Members of consumer groups"), checks: members::CHECKS },
+    Part { title: Phrase("Refused requests"), checks: refusals::CHECKS },
+    Part { title: Phrase("Store"), checks: store::CHECKS },
+    Part { title: Phrase("Replicas"), checks: replicas::CHECKS },
+    Part { title: Phrase("Settings"), checks: settings::CHECKS },
+    Part { title: Phrase("Certificates"), checks: certificates::CHECKS },
+    Part { title: Phrase("Machine"), checks: machine::CHECKS },
 ];
 
 /// All checks, in the order of the table.

@@ -1,6 +1,6 @@
 //! Checks, their findings, and the verdict of all checks over a bundle.
 
-use super::bilingual::{Both, Text};
+use super::bilingual::{Phrase, Text};
 use super::bundle::{Broker, Bundle};
 use super::remedy::{Fix, Remedy};
 use crate::Lang;
@@ -48,20 +48,20 @@ pub(crate) struct Check {
     pub code: &'static str,
     pub severity: Severity,
     /// The fault, in one sentence.
-    pub about: Both,
+    pub about: Phrase,
     /// Parts of the bundle that the check reads.
-    pub needs: Both,
+    pub needs: Phrase,
     /// Looks at the bundle.
     pub look: fn(&Bundle) -> Look,
 }
 
-/// Rows of the table of checks: code, severity, function, the fault in both languages, what the check needs.
+/// Rows of the table of checks: code, severity, function, the fault, parts of the bundle that the check needs.
 macro_rules! checks {
-    ($($code:literal, $severity:ident, $look:expr, $about:literal, $zh:literal, $needs:expr;)*) => {
+    ($($code:literal, $severity:ident, $look:expr, $about:literal, $needs:expr;)*) => {
         &[$($crate::doctor::finding::Check {
             code: $code,
             severity: $crate::doctor::finding::Severity::$severity,
-            about: ($about, $zh),
+            about: $crate::doctor::bilingual::Phrase($about),
             needs: $needs,
             look: $look,
         }),*]

@@ -11,8 +11,8 @@ mod stacks;
 
 use super::bundle::{
     Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, ip,
-    without_secrets,
 };
+use super::secrets::without_secrets;
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
 use serde::Deserialize;

@@ -71,8 +71,8 @@ impl Health {
         let plural = if self.warnings == 1 { "" } else { "s" };
         let (critical, warnings) = (self.critical, self.warnings);
         let counts = [
-            (critical, text!("{critical} critical", "{critical} 项严重")),
-            (warnings, text!("{warnings} warning{plural}", "{warnings} 项警告")),
+            (critical, text!("{critical} critical", critical)),
+            (warnings, text!("{warnings} warning{plural}", warnings, plural)),
         ];
         let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(_, words)| words.of(lang));
         let counts: Vec<_> = counts.collect();

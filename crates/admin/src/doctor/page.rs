@@ -1,6 +1,6 @@
 //! `docs/doctor.md` and `docs/doctor.zh-CN.md`, whose lists of checks are made from the table of checks.
 
-use super::bilingual::Both;
+use super::bilingual::Phrase;
 use super::checks::PARTS;
 use crate::Lang;
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ pub fn page(lang: Lang) -> String {
     let introduction =
         lang.pick(include_str!("page_introduction.md"), include_str!("page_introduction.zh-CN.md"));
     let mut out = introduction.to_owned();
-    let text = |(en, zh)| lang.pick(en, zh);
-    let heads: Both = ("check | severity | what is wrong | needs", "检查 | 级别 | 问题 | 所需数据");
+    let text = |phrase: Phrase| phrase.of(lang);
+    let heads = Phrase("check | severity | what is wrong | needs");
     for part in PARTS {
         let _ = writeln!(out, "\n### {}\n\n| {} |\n|---|---|---|---|", text(part.title), text(heads));
         for check in part.checks {

@@ -88,18 +88,19 @@ impl Diagnosis {
         let mut line = |words: Text| {
             let _ = writeln!(out, "{}", words.of(lang));
         };
-        let health = self.health.words(lang);
-        line(text!("Health: {health}", "健康状况：{health}"));
+        line(text!("Health: {health}", health = self.health.words(lang)));
         let (Self { brokers, topics, groups, .. }, at) = (self, time(self.health.taken_at_ms));
         line(text!(
             "{brokers} brokers, {topics} topics, {groups} groups, gathered at {at}",
-            "{brokers} 个 broker，{topics} 个主题，{groups} 个消费组，收集于 {at}"
+            brokers,
+            topics,
+            groups,
+            at
         ));
         if self.topics_left_out > 0 {
-            let left_out = self.topics_left_out;
             line(text!(
                 "{left_out} further topics were not looked at; follow one with: vostok doctor queue TOPIC/QUEUE -g GROUP",
-                "另有 {left_out} 个主题没有查看；跟踪其中一个：vostok doctor queue TOPIC/QUEUE -g GROUP"
+                left_out = self.topics_left_out
             ));
         }
         for (at, finding) in self.causes() {
@@ -124,8 +125,7 @@ impl Diagnosis {
             let _ = writeln!(out, "           {severity} {code}  {subject}{colon}{figure}");
         }
         if let Some(more @ 1..) = count.checked_sub(CONSEQUENCES_MAX) {
-            let words =
-                text!("and {more} more (-o json lists all)", "以及另外 {more} 项（-o json 列出全部）");
+            let words = text!("and {more} more (-o json lists all)", more);
             let _ = writeln!(out, "           {}", words.of(lang));
         }
     }
@@ -141,12 +141,14 @@ impl Diagnosis {
             }
         }
         let causes = self.causes().count();
-        let consequences = self.findings.len() - causes;
-        let grave = self.health.critical;
-        let (checks, passed, skipped) = (self.checks.len(), self.count(State::Pass), skipped.len());
         let words = text!(
             "{causes} findings ({grave} critical) with {consequences} consequences of {checks} checks; {passed} passed, {skipped} skipped",
-            "{checks} 项检查：{causes} 个问题（{grave} 个严重），{consequences} 个由此引起；{passed} 项通过，{skipped} 项跳过"
+            causes,
+            grave = self.health.critical,
+            consequences = self.findings.len() - causes,
+            checks = self.checks.len(),
+            passed = self.count(State::Pass),
+            skipped = skipped.len()
         );
         let _ = writeln!(out, "\n{}", words.of(lang));
     }

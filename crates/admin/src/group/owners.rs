@@ -12,7 +12,7 @@ use wire::codes::response;
 /// Queue id that stands for all queues of a topic on a broker, in what members say that pop (`QueryAssignmentProcessor`).
 const ALL_QUEUES: i32 = -1;
 
-/// The member that has a queue; without an id nobody has the queue, or it is unknown who.
+/// The member that has a queue. Without an id no member has the queue, or the owner is unknown.
 #[derive(Serialize, Clone, Default, Debug, PartialEq, Eq)]
 pub struct QueueOwner {
     /// Address of the member without its port.

@@ -124,7 +124,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
 pub(super) struct GroupRow {
     group: String,
     members: usize,
-    /// Oldest version of a member; empty when nobody is online.
+    /// Oldest version of a member; empty when no member is online.
     version: String,
     #[serde(rename = "type")]
     kind: &'static str,

@@ -19,7 +19,7 @@ fn options(load: bool) -> AgentOptions {
     AgentOptions { name: Some("far".to_owned()), load, ..AgentOptions::default() }
 }
 
-/// An address at which nobody listens.
+/// An address without a listening process.
 const NOBODY: &str = "127.0.0.1:1";
 
 /// An agent on a free port.

@@ -415,8 +415,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     write_whole(path, &text)
 }
 
-/// Writes a file atomically: the text goes to a second file, which is renamed to `path` once it is on disk. What is not
-/// a regular file, such as `/dev/stdout`, is written directly.
+/// Writes a file atomically: the text goes to a second file, which is renamed to `path` once it is on disk. A path that
+/// is no regular file, such as `/dev/stdout`, is written directly.
 ///
 /// # Errors
 /// [`Error::File`] when the file cannot be written.

@@ -69,7 +69,7 @@ impl Factors {
         self.more.contains_key("delay")
     }
 
-    /// Whether messages are sent one way, so that nobody answers them.
+    /// Whether messages are sent one way, so that no server answers them.
     pub fn is_one_way(&self) -> bool {
         self.more.get("send").is_some_and(|send| send == "oneway")
     }

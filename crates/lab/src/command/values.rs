@@ -105,7 +105,7 @@ pub fn payload(text: &str) -> Result<Payload, String> {
 /// Parses one size, or several with weights: `1k`, `512:9/10k:1`.
 ///
 /// # Errors
-/// What was expected and what was found, for any other text.
+/// The expected form and the text that was found, for any other text.
 pub fn mix(text: &str) -> Result<Sizes, String> {
     let one = |part: &str| match part.split_once(':') {
         None => Ok((bytes(part)?, 1)),
@@ -120,7 +120,7 @@ pub fn mix(text: &str) -> Result<Sizes, String> {
 /// Parses a number of bytes: `512`, `1k`, `10K`, `1m`, `2g`, where `k` is 1,024.
 ///
 /// # Errors
-/// What was expected and what was found, for any other text.
+/// The expected form and the text that was found, for any other text.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("expected a size like 512, 1k, 4m or 2g, found {text:?}");

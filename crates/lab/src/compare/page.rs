@@ -85,10 +85,9 @@ fn tiles(comparison: &Comparison) -> [Tile; 3] {
     let count = |verdict| versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
     let [better, equal, worse, open] =
         [Verdict::Better, Verdict::Equal, Verdict::Worse, Verdict::Undecided].map(count);
-    let (out, unmatched) = (versus.left_out.len(), versus.unmatched);
     let notes = vec![
         both!("page.better-equal-worse-cannot"),
-        both!("page.out-invalid-one-unmatched", out, unmatched),
+        both!("page.out-invalid-one-unmatched", out = versus.left_out.len(), unmatched = versus.unmatched),
     ];
     let cells = Tile {
         name: both!("page.cells"),

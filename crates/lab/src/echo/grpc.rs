@@ -72,7 +72,7 @@ fn sent(request: SendMessageRequest) -> SendMessageResponse {
     SendMessageResponse { status: Some(Status::ok()), entries: entries.collect() }
 }
 
-/// The route of any topic: so many queues on one broker, which has no address because nobody asks for it.
+/// The route of any topic: so many queues on one broker, which has no address because no client asks for the address.
 fn route(request: QueryRouteRequest, queues: u32) -> QueryRouteResponse {
     let queue = |id| MessageQueue {
         topic: request.topic.clone(),

@@ -18,8 +18,8 @@ use std::sync::{Mutex, MutexGuard};
 /// messages count as lost.
 const WORDS_MAX: usize = 1 << 20;
 
-/// Most words kept per connection only for messages of which nobody knows whether the broker stored them. When such a
-/// message of an older word arrives, it counts as duplicated.
+/// Most words kept per connection only for messages that the broker may or may not have stored. When such a message of
+/// an older word arrives, the message counts as duplicated.
 const OPEN_WORDS_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 
 /// The messages of a run, by connection.

@@ -72,7 +72,7 @@ impl Silences {
         }
     }
 
-    /// Ends the observation, because producers stop: whoever has no acknowledgement lately is silent to the end.
+    /// Ends the observation, because producers stop. A producer without a recent acknowledgement is silent to the end.
     pub fn end(&self) {
         self.end_at(self.clock.now_ns());
     }

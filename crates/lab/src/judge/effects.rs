@@ -45,7 +45,7 @@ impl Effect {
         is_certain(&self.tps)
     }
 
-    /// Whether the rate stays the same, within a share that matters to nobody.
+    /// Whether the rate stays the same, apart from a negligible share.
     pub fn is_flat(&self) -> bool {
         self.tps.low > 1.0 - FLAT && self.tps.high < 1.0 + FLAT
     }

@@ -4,10 +4,9 @@
 //! headroom, nothing fails, consumers keep up and the requested latency is kept.
 //!
 //! The write time of a disk is compared with twice its idle time. Below [`Limits::await_floor_ms`] it never breaks the
-//! guard: write-back in large requests takes longer than a 4 KiB write on an idle disk, and nobody waits for it.
+//! guard: write-back in large requests takes longer than a 4 KiB write on an idle disk, and no request waits for it.
 //!
-//! A guard without figures is reported as *not measured*: it does not count as broken, and the report says that nobody
-//! knows whether it held. When the user's SLO needs a figure that was not measured, the guard is broken.
+//! A guard without figures is reported as *not measured*: it does not count as broken, and the report says so. When the user's SLO needs a figure that was not measured, the guard is broken.
 
 mod measured;
 

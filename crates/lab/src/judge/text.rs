@@ -67,10 +67,15 @@ impl Text {
         (!parts.is_empty()).then_some(Self { en, zh })
     }
 
+    /// The English and the Chinese template with a key; `None` if there is no such row.
+    pub(crate) fn known(key: &str) -> Option<[&'static str; 2]> {
+        TEXTS.get(key).copied()
+    }
+
     /// The text with a key; `{name}` stands for the value of that name. A test proves that all keys and names exist.
-    pub(crate) fn filled(key: &str, values: &[(&str, &dyn Display)]) -> Self {
-        let [en, zh] = TEXTS.get(key).copied().unwrap_or([key; 2]).map(|template| fill(template, values));
-        Self { en, zh }
+    pub(crate) fn filled(key: &str, values: &[(&str, &dyn Value)]) -> Self {
+        let [en, zh] = Self::known(key).unwrap_or([key; 2]);
+        Self { en: fill(en, Language::En, values), zh: fill(zh, Language::Zh, values) }
     }
 
     /// A text of two words that need no formatting.
@@ -85,23 +90,54 @@ impl Text {
     }
 }
 
-fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
+/// A value in a text: a figure or name, or a text that itself has two languages.
+pub(crate) trait Value {
+    /// Appends the value in a language.
+    fn append(&self, language: Language, text: &mut String);
+}
+
+impl<T: Display> Value for T {
+    fn append(&self, _: Language, text: &mut String) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{self}");
+    }
+}
+
+impl Value for Text {
+    fn append(&self, language: Language, text: &mut String) {
+        text.push_str(self.get(language));
+    }
+}
+
+fn fill(template: &str, language: Language, values: &[(&str, &dyn Value)]) -> String {
     let mut parts = template.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for (name, rest) in parts.filter_map(|part| part.split_once('}')) {
         if let Some((_, value)) = values.iter().find(|(known, _)| *known == name) {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{value}");
+            value.append(language, &mut text);
         }
         text.push_str(rest);
     }
     text
 }
 
-/// Makes a [`Text`] from the row of `texts.tsv` with a key. Variables in scope replace their names in braces.
+impl Value for &Text {
+    fn append(&self, language: Language, text: &mut String) {
+        (**self).append(language, text);
+    }
+}
+
+/// Makes a [`Text`] from the row of `texts.tsv` with a key. Values replace their names in braces: `name = value`, or the
+/// name of a variable in scope.
 macro_rules! both {
-    ($key:literal $(, $value:ident)*) => {
-        $crate::judge::Text::filled($key, &[$((stringify!($value), &$value as &dyn std::fmt::Display)),*])
+    ($key:literal $(, $name:ident $(= $value:expr)?)*) => {
+        $crate::judge::Text::filled($key, &[$((stringify!($name), both!(@value $name $(= $value)?))),*])
+    };
+    (@value $name:ident) => {
+        &$name as &dyn $crate::judge::Value
+    };
+    (@value $name:ident = $value:expr) => {
+        &$value as &dyn $crate::judge::Value
     };
 }
 pub(crate) use both;

@@ -89,8 +89,8 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
     found
 }
 
-/// Brokers that were away or restarted, each once per repeat. What is measured afterwards belongs to another process
-/// with cold caches, and meanwhile nothing was served.
+/// Brokers that were away or restarted, each once per repeat. Later figures belong to another process with
+/// cold caches, and meanwhile no request was served.
 pub fn outages(windows: &[Window<'_>]) -> Vec<Reason> {
     let mut found = Vec::new();
     for window in windows {

@@ -131,8 +131,7 @@ fn latency(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     let mut notes = vec![both!("answer.p50-p50-p99-9", p50, p999)];
     let safe = run.safe.as_ref().filter(|safe| Some(safe.cell) != run.top);
     if let Some(figures) = safe.and_then(|safe| run.cells[safe.cell].judged.figures()) {
-        let p99 = numbers::micros(figures.latency.p99_us);
-        notes.push(both!("answer.p99-safe-rate-p99", p99));
+        notes.push(both!("answer.p99-safe-rate-p99", p99 = numbers::micros(figures.latency.p99_us)));
     }
     Tile { name, value: value.to_owned(), unit, notes }
 }
@@ -144,8 +143,7 @@ fn parted(text: &str) -> (&str, &'static str) {
 }
 
 fn cell_note(case: &Case<'_>) -> Text {
-    let name = &case.judged.cell.cell.name;
-    both!("answer.cell-name", name)
+    both!("answer.cell-name", name = &case.judged.cell.cell.name)
 }
 
 /// The tiles of a backlog: what it costs producers, and how fast it is drained.
@@ -167,9 +165,7 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let cost = match worst {
         Some((stage, ratio)) => {
             let [value, low, high] = ratio.changes();
-            let phase = phase_name(&stage.name);
-            let (en, zh) = (phase.en, phase.zh);
-            let mut notes = vec![both!("answer.phase-low-high", en, low, high, zh)];
+            let mut notes = vec![both!("answer.phase-low-high", phase = phase_name(&stage.name), low, high)];
             if ratio.low <= 1.0 && ratio.high >= 1.0 {
                 notes.push(both!("answer.not-certain-interval-holds"));
             }
@@ -204,8 +200,7 @@ fn soak_tiles(run: &Conclusion<'_>, soak: &Soak) -> [Tile; 3] {
     let messages = Tile { name: both!("answer.faults-messages"), value, unit: "", notes };
     let [done, planned] = [Some(soak.hours), soak.planned_hours]
         .map(|hours| numbers::span(hours.unwrap_or_default() * 3_600.0));
-    let (en, zh) = (planned.en, planned.zh);
-    let mut notes = vec![both!("answer.planned", en, zh)];
+    let mut notes = vec![both!("answer.planned", planned)];
     notes.extend(soak.interrupted.then(|| both!("answer.interrupted")));
     let watched = Tile { name: both!("answer.watched"), value: done.en, unit: "", notes };
     let top = run.top.map(|top| &run.cells[top]);
@@ -235,8 +230,7 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let marks: Vec<Mark> = knee.into_iter().map(|at| Mark { at, name: knee_name(at) }).collect();
     let mut limits = Vec::new();
     if let Ceiling::Found { tps, .. } = &ladder.ceiling {
-        let rate = numbers::count(*tps);
-        limits.push(Mark { at: *tps, name: both!("answer.ceiling-rate", rate) });
+        limits.push(Mark { at: *tps, name: both!("answer.ceiling-rate", rate = numbers::count(*tps)) });
     }
     // The rate of cells with another message size does not belong on this axis.
     if let Some(safe) = run.safe.as_ref().filter(|safe| verdict::sends_the_same(run, ladder, safe.cell)) {
@@ -262,11 +256,10 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let p99 = of("p99, ms", |figures| figures.latency.p99_us / 1_000.0);
     let latency = Chart { up: Text::same("ms"), up_scale: Scale::Log, lines: vec![p99, p50], ..base };
     let files = ["cells/*/*/load.csv".to_owned()];
-    let (en, zh) = (&name.en, &name.zh);
     html! {
         div.halves {
-            (Figure::single(both!("answer.rate-over", en, zh), &files, rate).markup())
-            (Figure::single(both!("answer.send-latency-over", en, zh), &files, latency).markup())
+            (Figure::single(both!("answer.rate-over", name), &files, rate).markup())
+            (Figure::single(both!("answer.send-latency-over", name), &files, latency).markup())
         }
         @if let Some(at) = knee {
             p.note { (says(&knee_says(at))) }
@@ -275,13 +268,11 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
 }
 
 fn knee_name(at: f64) -> Text {
-    let load = numbers::count(at);
-    both!("answer.knee-load", load)
+    both!("answer.knee-load", load = numbers::count(at))
 }
 
 fn knee_says(at: f64) -> Text {
-    let (load, share) = (numbers::count(at), numbers::percent(REACHED));
-    both!("answer.knee-load-lowest-load", load, share)
+    both!("answer.knee-load-lowest-load", load = numbers::count(at), share = numbers::percent(REACHED))
 }
 
 /// The chart of a run without a ladder: the rate over time of the cell that the answer is about.

@@ -72,13 +72,12 @@ fn pair(factor: &Factor, series: &[Series<'_>], part: usize) -> Markup {
         }
     };
     let name = factor.name();
-    let (en, zh) = (name.en, name.zh);
     let more = if part > 0 { format!(" ({})", part + 1) } else { String::new() };
     let files = ["cells/*/*/load.csv".to_owned()];
     html! {
         div.halves {
-            (Figure::single(both!("curves.rate-over-more", en, more, zh), &files, chart("msg/s", |figures| figures.tps.mean, numbers::count)).markup())
-            (Figure::single(both!("curves.bodies-sent-over-more", en, more, zh), &files, chart("MB/s", |figures| figures.payload_bytes / 1e6, numbers::short)).markup())
+            (Figure::single(both!("curves.rate-over-more", name, more), &files, chart("msg/s", |figures| figures.tps.mean, numbers::count)).markup())
+            (Figure::single(both!("curves.bodies-sent-over-more", name, more), &files, chart("MB/s", |figures| figures.payload_bytes / 1e6, numbers::short)).markup())
         }
     }
 }

@@ -144,7 +144,7 @@ fn trends(run: &Conclusion<'_>) -> Markup {
 fn step<'a>(run: &Conclusion<'a>, case: &Case<'a>) -> (Text, Timeline<'a>) {
     let cell = &case.judged.cell.cell.name;
     let name = match case.judged.outcome.as_ref().err().and_then(|reasons| joined(reasons)) {
-        Some(Text { en, zh }) => both!("html.cell-invalid", cell, en, zh),
+        Some(reasons) => both!("html.cell-invalid", cell, reasons),
         None => Text::same(cell),
     };
     (name, Timeline::of_cell(run.record, case.judged.cell))

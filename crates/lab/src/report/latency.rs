@@ -43,9 +43,7 @@ pub fn curve(run: &Conclusion<'_>) -> Markup {
         size: (WIDE.0, 300.0),
         ..Chart::default()
     };
-    let name = ladder.factor.name();
-    let (en, zh) = (name.en, name.zh);
-    let title = both!("latency.send-latency-against-rate", en, zh);
+    let title = both!("latency.send-latency-against-rate", name = ladder.factor.name());
     Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup()
 }
 

@@ -8,10 +8,7 @@ use self::marks::{is_routine, marks};
 pub use self::trends::Trend;
 use super::chart::{Band, Chart, Line, Mark, WIDE, average, largest, thinned};
 use super::figure::{Figure, columns};
-use crate::archive::{
-    BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell,
-    Repeat,
-};
+use crate::archive::{BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell, Repeat};
 use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both};
 use crate::sentences::{name_zh, phase_name};
@@ -109,8 +106,7 @@ impl<'a> Timeline<'a> {
                     _ => "idle",
                 };
                 let name = phase_text(&phase.name);
-                let (en, zh) = (&name.en, &name.zh);
-                let name = if self.parts.len() > 1 { both!("timeline.number", en, number, zh) } else { name };
+                let name = if self.parts.len() > 1 { both!("timeline.number", name, number) } else { name };
                 bands.push(Band { from, to, class, name });
             }
         }
@@ -134,10 +130,7 @@ impl<'a> Timeline<'a> {
         let parts: Vec<Text> = self
             .happened
             .iter()
-            .map(|(kind, times)| {
-                let Text { en, zh } = event_text(kind);
-                both!("timeline.times", en, times, zh)
-            })
+            .map(|(kind, times)| both!("timeline.times", text = event_text(kind), times))
             .collect();
         Text::joined(&parts)
     }
@@ -205,14 +198,7 @@ impl<'a> Timeline<'a> {
 
 /// Name of an event kind.
 fn event_text(kind: &str) -> Text {
-    let zh = match kind {
-        "agent-lost" => "agent 失联",
-        BROKER_RESTARTED => "Broker 重启",
-        BROKER_AWAY => "Broker 无应答",
-        BROKER_BACK => "Broker 恢复应答",
-        other => name_zh(other),
-    };
-    Text::of((kind, zh))
+    Text::of((kind, name_zh(kind)))
 }
 
 /// Name of a phase.

@@ -52,9 +52,8 @@ fn has_steps(run: &Conclusion<'_>) -> bool {
 
 /// The bottleneck with the name of its cell.
 fn bottleneck(run: &Conclusion<'_>) -> Option<Text> {
-    let Text { en, zh } = run.bottleneck.as_ref()?.sentence();
-    let cell = &run.cells[run.limited?].judged.cell.cell.name;
-    Some(both!("verdict.cell-cell", en, cell, zh))
+    let text = run.bottleneck.as_ref()?.sentence();
+    Some(both!("verdict.cell-cell", text, cell = &run.cells[run.limited?].judged.cell.cell.name))
 }
 
 /// The other lines, the confidence in the figures last.
@@ -73,9 +72,8 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let soaks = soaks.filter_map(|case| Some((case, case.soak.as_ref()?)));
     let shown = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
     lines.extend(shown.map(|(case, soak)| {
-        let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
-        let (en, zh) = (says.en, says.zh);
-        (both!("verdict.soak"), both!("verdict.cell-cell", en, cell, zh))
+        let cell = &case.judged.cell.cell.name;
+        (both!("verdict.soak"), both!("verdict.cell-cell", text = soak.sentence(), cell))
     }));
     lines.push((both!("verdict.confidence"), confidence(run)));
     lines
@@ -85,10 +83,8 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("answer.highest-safe-rate-2");
     let above = run.above.as_ref().map(Sentence::sentence);
     let Some(safe) = &run.safe else {
-        let why = above.map_or_else(
-            || both!("verdict.none-no-valid-cell"),
-            |Text { en, zh }| both!("verdict.none", en, zh),
-        );
+        let why =
+            above.map_or_else(|| both!("verdict.none-no-valid-cell"), |above| both!("verdict.none", above));
         return (name, why);
     };
     let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
@@ -111,17 +107,14 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     };
     let text = match &ladder.ceiling {
         Ceiling::Found { step, tps, sign } => {
-            let (rate, Text { en, zh }) = (numbers::rate(*tps), sign.sentence());
+            let (rate, sign) = (numbers::rate(*tps), sign.sentence());
             let highest = run.cells[ladder.cells[*step]].judged.figures().map_or(*tps, |step| step.tps.mean);
             let highest = numbers::count(highest);
             match held_open(run, ladder).filter(|safe| *safe > tps * MORE) {
-                None => {
-                    both!("verdict.rate-highest-its-highest", rate, highest, en, zh)
-                }
+                None => both!("verdict.rate-highest-its-highest", rate, highest, sign),
                 // The safe rate needed more requests in flight than the steps of the ladder had.
                 Some(safe) => {
-                    let most = numbers::rate(safe);
-                    both!("verdict.most-least-open-loop", most, rate, highest, en, zh)
+                    both!("verdict.most-least-open-loop", most = numbers::rate(safe), rate, highest, sign)
                 }
             }
         }
@@ -158,29 +151,27 @@ fn next(run: &Conclusion<'_>) -> Text {
         let broken =
             run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| guard.is_broken());
         let broken: Vec<Text> = broken.map(Sentence::sentence).collect();
-        let Some(Text { en, zh }) = Text::joined(&broken) else {
+        let Some(broken) = Text::joined(&broken) else {
             return both!("verdict.none-broke-highest-rate");
         };
-        return both!("verdict.broken-already-highest-rate", en, zh);
+        return both!("verdict.broken-already-highest-rate", broken);
     };
     let Some(guard) = &safe.next else { return both!("verdict.none-measured") };
     let room = numbers::percent(guard.headroom().unwrap_or_default());
-    let Text { en, zh } = guard.sentence();
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
-    both!("verdict.node-room-limit-left", en, node, room, zh)
+    both!("verdict.node-room-limit-left", text = guard.sentence(), node, room)
 }
 
 /// The reason why there are no figures at all: that of the first cell. In a failover only rate and latency lack figures.
 fn invalid(run: &Conclusion<'_>) -> Option<(Text, Text)> {
     let mut cells = run.cells.iter().filter(|_| run.top.is_none());
     cells.find_map(|case| {
-        let Text { en, zh } = case.judged.outcome.as_ref().err()?.first()?.sentence();
+        let text = case.judged.outcome.as_ref().err()?.first()?.sentence();
         let cell = &case.judged.cell.cell.name;
         Some(if case.failover.is_some() {
-            let why = both!("verdict.not-judged-cell-cell", en, cell, zh);
-            (both!("verdict.rate-latency"), why)
+            (both!("verdict.rate-latency"), both!("verdict.not-judged-cell-cell", text, cell))
         } else {
-            (both!("verdict.invalid"), both!("verdict.cell-cell", en, cell, zh))
+            (both!("verdict.invalid"), both!("verdict.cell-cell", text, cell))
         })
     })
 }
@@ -199,9 +190,7 @@ fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
 fn confidence(run: &Conclusion<'_>) -> Text {
     let probes = run.cells.iter().filter(|case| case.is_probe()).count();
     let (valid, all) = (run.valid(), run.cells.len() - probes);
-    let planned = run.record.file.cells.len() - probes - run.record.file.left_out.len();
     let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
-    let repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats);
     let top = run.top.and_then(|top| run.cells[top].judged.figures());
     // Without a valid cell there is no rate with an interval.
     let (spread, spread_zh) = top.map_or_else(Default::default, |figures| {
@@ -212,7 +201,6 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         Some(_) => ("", ""),
         None => ("the run is not finished; ", "运行未完成；"),
     };
-    let skew = numbers::micros(run.record.file.clock_skew_us as f64);
     let (probed, probed_zh) = match probes {
         0 => (String::new(), String::new()),
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
@@ -222,11 +210,11 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         unfinished,
         valid,
         all,
-        planned,
+        planned = run.record.file.cells.len() - probes - run.record.file.left_out.len(),
         probed,
-        repeats,
+        repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats),
         spread,
-        skew,
+        skew = numbers::micros(run.record.file.clock_skew_us as f64),
         unfinished_zh,
         probed_zh,
         spread_zh

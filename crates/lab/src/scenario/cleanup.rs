@@ -38,7 +38,7 @@ pub fn run(root: &Path, namesrv: Option<String>, credentials: Option<Credentials
     })
 }
 
-/// Removes what a run created. Whatever was removed is deleted from the run's file, also when the rest cannot be
+/// Removes what a run created. Removed parts are deleted from the run's file, also when other parts cannot be
 /// removed.
 pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), client::Error> {
     // A failover may have made other brokers masters than those that the run began with.

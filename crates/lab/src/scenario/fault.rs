@@ -89,7 +89,7 @@ impl Injector {
     /// Makes the fault.
     ///
     /// # Errors
-    /// [`Error::Broken`] when a command fails or there is nobody to switch to, [`Error::System`] when a signal cannot be
+    /// [`Error::Broken`] when a command fails or there is no broker to switch to, [`Error::System`] when a signal cannot be
     /// sent, [`Error::Cluster`] when the controller refuses.
     pub async fn inject(&self, client: &Client, victim: &Victim) -> Result<(), Error> {
         match &self.fault {

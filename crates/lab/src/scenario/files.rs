@@ -1,6 +1,5 @@
 //! The open files of a repeat.
 
-use super::bench::Bench;
 use super::probes::OfBroker;
 use super::progress::Progress;
 use crate::Error;
@@ -27,12 +26,13 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub fn create(bench: &Bench, directory: &RepeatDirectory) -> Result<Self, Error> {
+    /// Creates the files of a repeat; `host` is the name of this machine.
+    pub fn create(host: &str, directory: &RepeatDirectory) -> Result<Self, Error> {
         Ok(Self {
             load: directory.write_load()?,
             latency: directory.write_histograms(SEND_LATENCY)?,
             more: BTreeMap::new(),
-            host: directory.write_host(&bench.cluster().host.name)?,
+            host: directory.write_host(host)?,
             others: BTreeMap::new(),
             brokers: BTreeMap::new(),
             events: directory.write_events()?,
@@ -98,13 +98,13 @@ impl Files {
     /// Writes a second of a machine that an agent observes, or an event that the agent was lost.
     pub fn afar(
         &mut self,
-        bench: &Bench,
+        progress: &Progress,
         at_ms: u64,
         name: String,
         second: Option<HostSecond>,
     ) -> Result<(), Error> {
         let Some(second) = second else {
-            bench.line(&format!(
+            progress.line(&format!(
                 "the agent on {name} is gone; its machine is not seen until it answers again"
             ));
             return self.write(Event { at_ms, ..agent_lost(name) });
@@ -117,11 +117,11 @@ impl Files {
     }
 
     /// Writes the figures or an event of a broker.
-    pub fn broker(&mut self, bench: &Bench, seen: OfBroker) -> Result<(), Error> {
+    pub fn broker(&mut self, progress: &Progress, seen: OfBroker) -> Result<(), Error> {
         match seen {
             OfBroker::Second(name, second) => self.broker_second(&name, &second),
             OfBroker::Event(event) => {
-                bench.line(&format!("the broker {}: {}", event.node, event.detail));
+                progress.line(&format!("the broker {}: {}", event.node, event.detail));
                 self.write(event)
             }
         }

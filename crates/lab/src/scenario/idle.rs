@@ -31,7 +31,7 @@ const WATCHED: [Watch; 7] = [
 /// # Errors
 /// [`Error::Broken`] when the machines do not become idle, so that no rate would be safe.
 pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), Error> {
-    let (mut probes, mut probe) = (Probes::start(bench), bench.host_probe());
+    let (mut probes, mut probe) = (Probes::start(bench.cluster(), bench.watched()), bench.host_probe());
     probe.sample(epoch_ms());
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.tick().await;

@@ -40,7 +40,7 @@ pub struct LocalOptions {
 
 impl LocalOptions {
     /// The settings of all brokers as a file. Of several lines for one setting the last one counts. Only this machine is served
-    /// unless the given file says otherwise, because nobody needs a user.
+    /// unless the given file says otherwise, because requests need no user.
     fn text(&self) -> Result<String, Error> {
         // Brokers behind links are served to this machine only, and have an address each.
         let mut text = if self.links { String::new() } else { "bindAddress=127.0.0.1\n".to_owned() };
@@ -328,8 +328,8 @@ impl Ports {
         format!("{} {} {}\n", self.namesrv, self.controller, self.broker)
     }
 
-    /// Ports that nobody uses now, for this many brokers. They are below those that the system gives to connections: such
-    /// a connection could take the port of a broker that is away.
+    /// Unused ports for this many brokers. The ports are below the range that the system gives to connections, because
+    /// such a connection could take the port of a broker that is away.
     fn free(brokers: u16) -> Option<Self> {
         (0..ATTEMPTS).find_map(|attempt| {
             let place =
@@ -364,10 +364,10 @@ fn links(line: &str) -> Option<String> {
     line.strip_prefix(LINKS)?.split_whitespace().next().map(str::to_owned)
 }
 
-/// Whether this machine can give brokers links of their own. Nothing is left of the attempt.
+/// Whether this machine can give brokers links of their own. The attempt leaves no traces.
 ///
 /// # Errors
-/// What was found instead.
+/// The reason why the machine cannot.
 pub(super) fn can_link() -> Result<(), String> {
     let name = format!("vostok-lab-{}", std::process::id());
     ip(&["netns", "add", &name])?;

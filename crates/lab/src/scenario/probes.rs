@@ -1,6 +1,6 @@
 //! The probes of a repeat: agents observe their machines, and brokers report their figures.
 
-use super::bench::Bench;
+use super::cluster::Cluster;
 use super::machines::Watched;
 use super::presence::Presence;
 use crate::agent::Link;
@@ -36,15 +36,15 @@ pub(super) struct Probes {
 impl Probes {
     /// Starts to connect to the agents and to ask the brokers. An agent that does not answer is waited for; meanwhile
     /// its machine is not observed, which the judgement takes into account.
-    pub fn start(bench: &Bench) -> Self {
+    pub fn start(cluster: &Cluster, machines: &[Watched]) -> Self {
         let mut tasks = JoinSet::new();
         let (sender, brokers) = unbounded_channel();
-        watch_brokers(bench, &sender, &mut tasks);
-        let (sender, machines) = unbounded_channel();
-        for watched in bench.watched() {
+        watch_brokers(cluster, &sender, &mut tasks);
+        let (sender, seconds) = unbounded_channel();
+        for watched in machines {
             tasks.spawn(watch(watched.clone(), sender.clone()));
         }
-        Self { brokers, machines, _tasks: tasks }
+        Self { brokers, machines: seconds, _tasks: tasks }
     }
 
     /// The next observation of a broker, if there is one.
@@ -79,12 +79,12 @@ pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: Unb
 }
 
 /// Asks every broker once a second. A slow answer delays only the broker that gave it.
-fn watch_brokers(bench: &Bench, sender: &UnboundedSender<OfBroker>, tasks: &mut JoinSet<()>) {
-    let brokers = &bench.cluster().target.brokers;
+fn watch_brokers(cluster: &Cluster, sender: &UnboundedSender<OfBroker>, tasks: &mut JoinSet<()>) {
+    let brokers = &cluster.target.brokers;
     for broker in brokers {
         let has_slaves =
             broker.id == 0 && brokers.iter().any(|other| other.name == broker.name && other.id > 0);
-        let probe = BrokerProbe::new(&bench.cluster().client, broker, has_slaves);
+        let probe = BrokerProbe::new(&cluster.client, broker, has_slaves);
         let name =
             if broker.id == 0 { broker.name.clone() } else { format!("{}-{}", broker.name, broker.id) };
         tasks.spawn(watch_broker(name, probe, sender.clone()));

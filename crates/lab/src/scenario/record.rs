@@ -24,8 +24,8 @@ pub(super) struct Recorded {
     pub phases: Vec<Phase>,
     /// Counts of messages, when content was checked.
     pub checked: BTreeMap<String, u64>,
-    /// Whether the repeat was completed (`true`) or interrupted (`false`), or the error that ended it. What was
-    /// measured until then is recorded in each case.
+    /// Whether the repeat was completed (`true`) or interrupted (`false`), or the error that ended it. The figures
+    /// measured until then are recorded in each case.
     pub ended: Result<bool, Error>,
 }
 
@@ -42,7 +42,8 @@ pub(super) async fn record(
 ) -> Result<Recorded, Error> {
     let repeat = cell.repeats + 1;
     let place = directory.repeat(repeat);
-    let files = || begin(directory, cell, &place).and_then(|()| Files::create(bench, &place));
+    let files =
+        || begin(directory, cell, &place).and_then(|()| Files::create(&bench.cluster().host.name, &place));
     let mut course = RunningRepeat::start(bench, workload, files).await?;
     let mut recorded = Recorded { phases: Vec::new(), checked: BTreeMap::new(), ended: Ok(true) };
     for stage in stages {
@@ -135,7 +136,7 @@ impl<'a> RunningRepeat<'a> {
         workload: &Workload,
         files: impl FnOnce() -> Result<Files, Error>,
     ) -> Result<Self, Error> {
-        let probes = Probes::start(bench);
+        let probes = Probes::start(bench.cluster(), bench.watched());
         let (mut fleet, workload) = Fleet::prepare(bench.load_agents(), workload).await?;
         let mut generator = Generator::prepare(&workload).await?;
         let files = files()?;
@@ -199,10 +200,10 @@ impl<'a> RunningRepeat<'a> {
         self.last_ms = sample.at_ms;
         self.files.second(&sample, &mut self.probe, self.bench.progress())?;
         while let Some(second) = self.probes.broker() {
-            self.files.broker(self.bench, second)?;
+            self.files.broker(self.bench.progress(), second)?;
         }
         while let Some((name, second)) = self.probes.machine() {
-            self.files.afar(self.bench, self.last_ms, name, second)?;
+            self.files.afar(self.bench.progress(), self.last_ms, name, second)?;
         }
         self.bench.check_space()?;
         Ok(sample)

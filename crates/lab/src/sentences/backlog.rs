@@ -48,8 +48,7 @@ fn cost(stages: &[Stage]) -> Option<Text> {
         || stages.iter().filter_map(|stage| Some((phase_name(&stage.name), stage.producers.as_ref()?)));
     let texts = known().map(|(name, ratio)| {
         let [value, low, high] = ratio.changes();
-        let Text { en, zh } = name;
-        both!("backlog.value-low-high", en, value, low, high, zh)
+        both!("backlog.value-low-high", name, value, low, high)
     });
     let (en, zh): (Vec<String>, Vec<String>) = texts.map(|text| (text.en, text.zh)).unzip();
     let shows = known().any(|(_, ratio)| ratio.low > 1.0 || ratio.high < 1.0);
@@ -66,8 +65,7 @@ fn cost(stages: &[Stage]) -> Option<Text> {
 /// Describes a phase in which the send rate fluctuates; `None` for a steady phase.
 fn unsteady(stage: &Stage) -> Option<Text> {
     let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
-    let (Text { en, zh }, Text { en: says, zh: says_zh }) = (phase_name(&stage.name), stability.sentence());
-    Some(both!("backlog.says", en, says, zh, says_zh))
+    Some(both!("backlog.says", text = phase_name(&stage.name), says = stability.sentence()))
 }
 
 fn draining(drain: &Drain) -> Text {

@@ -33,8 +33,7 @@ impl Sentence for BandwidthLimit {
     fn sentence(&self) -> Text {
         let (rate, count) = (numbers::bytes(self.bytes), self.sizes.len());
         let bits = numbers::short(self.bytes * 8.0 / 1e9);
-        let Text { en, zh } = self.hardware();
-        both!("balance.count-sizes-all-reach", count, rate, bits, en, zh)
+        both!("balance.count-sizes-all-reach", count, rate, bits, text = self.hardware())
     }
 }
 
@@ -46,7 +45,6 @@ impl BandwidthLimit {
         };
         let known =
             |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| numbers::bytes(bytes) + "/s");
-        let (net, disk) = (known(machine.network), known(machine.disk));
-        both!("balance.its-limits-network-net", net, disk)
+        both!("balance.its-limits-network-net", net = known(machine.network), disk = known(machine.disk))
     }
 }

@@ -30,9 +30,7 @@ impl Sentence for Bottleneck {
         if self.evidence.names_resource() {
             return says;
         }
-        let (name, Text { en, zh }) = (self.resource.name(), says);
-        let (of, of_zh) = (name.en, name.zh);
-        both!("bottleneck.text", of, en, of_zh, zh)
+        both!("bottleneck.text", name = self.resource.name(), says)
     }
 }
 
@@ -45,8 +43,7 @@ impl Sentence for Evidence {
                 both!("bottleneck.more-load-gives-no", bytes, spread)
             }
             Self::NothingBusy { variation } => {
-                let spread = percent(variation);
-                both!("bottleneck.more-load-gives-no-more", spread)
+                both!("bottleneck.more-load-gives-no-more", spread = percent(variation))
             }
             Self::RoomLeft { round_trip_us, in_flight, observed } => {
                 let (time, threads) = (micros(round_trip_us), count(in_flight));
@@ -69,16 +66,14 @@ impl Sentence for Reading {
             Self::Disk(reading) => reading.sentence(),
             Self::Network(reading) => reading.sentence(),
             Self::FallsBehind { growth, sent } => {
-                let [value, of] = [*growth, *sent].map(bytes);
-                both!("bottleneck.replica-falls-behind-value", value, of)
+                both!("bottleneck.replica-falls-behind-value", value = bytes(*growth), of = bytes(*sent))
             }
             Self::Generator(share) => {
                 let [value, limit] = [*share, GENERATOR_CPU_MAX].map(percent);
                 both!("bottleneck.client-generator-uses-value", value, limit)
             }
             Self::SendsLate(lag) => {
-                let [value, limit] = [*lag, LAG_US_MAX].map(micros);
-                both!("bottleneck.client-sends-up-value", value, limit)
+                both!("bottleneck.client-sends-up-value", value = micros(*lag), limit = micros(LAG_US_MAX))
             }
         }
     }
@@ -88,8 +83,7 @@ impl Sentence for Cpu {
     fn sentence(&self) -> Text {
         match *self {
             Self::Busy { busy, cores } => {
-                let (value, of) = (percent(busy), short(cores));
-                both!("bottleneck.cpu-value-cores-busy", value, of)
+                both!("bottleneck.cpu-value-cores-busy", value = percent(busy), of = short(cores))
             }
             Self::Waiting { used, waiting, others, cores } => {
                 let [used, wait, rest, of] = [used, waiting, others, cores].map(short);
@@ -99,10 +93,7 @@ impl Sentence for Cpu {
                 let [value, limit] = [stopped, THROTTLED_FULL].map(percent);
                 both!("bottleneck.cpu-quota-stopped-processes", value, limit)
             }
-            Self::BusiestCore(busy) => {
-                let value = percent(busy);
-                both!("bottleneck.cpu-busiest-core-value", value)
-            }
+            Self::BusiestCore(busy) => both!("bottleneck.cpu-busiest-core-value", value = percent(busy)),
         }
     }
 }
@@ -110,30 +101,22 @@ impl Sentence for Cpu {
 impl Sentence for Disk {
     fn sentence(&self) -> Text {
         match *self {
-            Self::Busy(busy) => {
-                let value = percent(busy);
-                both!("bottleneck.disk-busy-value-time", value)
-            }
+            Self::Busy(busy) => both!("bottleneck.disk-busy-value-time", value = percent(busy)),
             Self::Pressure { percent, iowait, written } => {
                 let [value, limit] = [percent, PRESSURE_FULL].map(short);
                 let (wait, written) = (self::percent(iowait), bytes(written));
                 both!("bottleneck.disk-everything-waits-value", value, limit, wait, written)
             }
-            Self::Awaited(share) => {
-                let value = percent(share);
-                both!("bottleneck.disk-thread-broker-waited", value)
-            }
+            Self::Awaited(share) => both!("bottleneck.disk-thread-broker-waited", value = percent(share)),
             Self::Written { bytes, most } => {
                 let [value, limit] = [bytes, most].map(self::bytes);
                 both!("bottleneck.disk-value-s-written", value, limit)
             }
             Self::Requests { done, most } => {
-                let [value, limit] = [done, most].map(count);
-                both!("bottleneck.disk-value-iops-limit", value, limit)
+                both!("bottleneck.disk-value-iops-limit", value = count(done), limit = count(most))
             }
             Self::Flushes { writes, most } => {
-                let [value, limit] = [writes, most].map(count);
-                both!("bottleneck.disk-value-writes-s", value, limit)
+                both!("bottleneck.disk-value-writes-s", value = count(writes), limit = count(most))
             }
         }
     }
@@ -147,8 +130,7 @@ impl Sentence for Network {
                 both!("bottleneck.network-value-s-limit", value, limit)
             }
             Self::Out { bytes, most } => {
-                let [value, limit] = [bytes, most].map(self::bytes);
-                both!("bottleneck.network-value-s-out", value, limit)
+                both!("bottleneck.network-value-s-out", value = self::bytes(bytes), limit = self::bytes(most))
             }
             Self::Loopback { bytes, most } => {
                 let [value, limit] = [bytes, most].map(self::bytes);
@@ -158,10 +140,7 @@ impl Sentence for Network {
                 let [value, limit] = [share, RETRANSMITS_FULL].map(percent);
                 both!("bottleneck.network-value-segments-sent", value, limit)
             }
-            Self::OnTheWay(share) => {
-                let value = percent(share);
-                both!("bottleneck.network-value-bytes-flight", value)
-            }
+            Self::OnTheWay(share) => both!("bottleneck.network-value-bytes-flight", value = percent(share)),
         }
     }
 }

@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 impl Sentence for Sign {
     fn sentence(&self) -> Text {
         match self {
-            Self::Below { gain } => {
-                let gain = numbers::change(*gain);
-                both!("ceiling.last-step-stays-below", gain)
-            }
+            Self::Below { gain } => both!("ceiling.last-step-stays-below", gain = numbers::change(*gain)),
             Self::Flat { gains } => {
                 let [one, other] = gains.map(numbers::change);
                 both!("ceiling.last-two-steps-gained", one, other)
@@ -32,21 +29,20 @@ impl Sentence for Ceiling {
             Self::Found { sign, .. } => sign.sentence(),
             Self::NotSaturated { gain, load, invalid } => {
                 let (value, load) = (numbers::change(*gain), numbers::count(*load));
-                let Text { en, zh } = advice(invalid);
-                both!("ceiling.not-saturated-last-valid", load, value, en, zh)
+                both!("ceiling.not-saturated-last-valid", load, value, text = advice(invalid))
             }
             Self::Undecided { doubt, invalid } => undecided(*doubt, &advice(invalid)),
         }
     }
 }
 
-fn undecided(doubt: Doubt, Text { en, zh }: &Text) -> Text {
+fn undecided(doubt: Doubt, advice: &Text) -> Text {
     let interval = |low, high| (numbers::change(low), numbers::change(high));
     match doubt {
-        Doubt::Steps(steps) => both!("ceiling.steps-valid-steps-three", steps, en, zh),
+        Doubt::Steps(steps) => both!("ceiling.steps-valid-steps-three", steps, advice),
         Doubt::OneStep(low, high) => {
             let (low, high) = interval(low, high);
-            both!("ceiling.last-valid-step-gained", low, high, en, zh)
+            both!("ceiling.last-valid-step-gained", low, high, advice)
         }
         Doubt::Interval(low, high) => {
             let (low, high) = interval(low, high);
@@ -62,8 +58,7 @@ fn advice(invalid: &Invalid) -> Text {
     }
     let loads: Vec<String> = invalid.loads.iter().map(|load| numbers::count(*load)).collect();
     let why = invalid.why.as_ref().map(Sentence::sentence).unwrap_or_default();
-    let (loads, why, why_zh) = (loads.join(", "), why.en, why.zh);
-    both!("ceiling.load-loads-run-not", loads, why, why_zh)
+    both!("ceiling.load-loads-run-not", loads = loads.join(", "), why)
 }
 
 impl Ceiling {
@@ -72,9 +67,7 @@ impl Ceiling {
     pub fn beside_full(&self, full: &Reading) -> Text {
         let Self::NotSaturated { gain, load, invalid } = self else { return self.sentence() };
         let (value, load) = (numbers::change(*gain), numbers::count(*load));
-        let (Text { en, zh }, full) = (advice(invalid), full.sentence());
-        let (reading, reading_zh) = (full.en, full.zh);
-        both!("ceiling.none-shows-yet-last", load, value, reading, en, reading_zh, zh)
+        both!("ceiling.none-shows-yet-last", load, value, full = full.sentence(), text = advice(invalid))
     }
 
     /// The verdict as files hold it.

@@ -24,13 +24,13 @@ const REPEATS_MAX: usize = 100;
 
 /// The verdict on a cell; where it is undecided, with the number of repeats that would probably decide it.
 pub fn verdict(pairing: &Pairing) -> Text {
-    let Text { en, zh } = pairing.verdict.name();
+    let name = pairing.verdict.name();
     match pairing.repeats_needed {
-        None => Text { en, zh },
+        None => name,
         Some(repeats) if repeats > REPEATS_MAX => {
-            both!("comparison.would-take-more-repeats-max", en, REPEATS_MAX, zh)
+            both!("comparison.would-take-more-repeats-max", name, REPEATS_MAX)
         }
-        Some(repeats) => both!("comparison.about-repeats-repeats-would", en, repeats, zh),
+        Some(repeats) => both!("comparison.about-repeats-repeats-would", name, repeats),
     }
 }
 
@@ -42,11 +42,10 @@ pub fn ratio_text(ratio: &Estimate) -> String {
 
 impl Sentence for Mode {
     fn sentence(&self) -> Text {
-        let Text { en, zh } = self.factor.name();
         let said =
             |left: &'static str| [&self.first, &self.second].map(|mode| mode.as_deref().unwrap_or(left));
         let ([from, to], [from_zh, to_zh]) = (said("as the brokers had it"), said("沿用 Broker 设置"));
-        both!("comparison.from-b", en, from, to, zh, from_zh, to_zh)
+        both!("comparison.from-b", text = self.factor.name(), from, to, from_zh, to_zh)
     }
 }
 
@@ -72,12 +71,11 @@ impl Sentence for Scaling {
         let Estimate { mean, low, high } = self.efficiency;
         let [value, low, high] = [mean, low, high].map(numbers::percent);
         let (bound, bound_zh) = bound(self.climb);
-        let Text { en, zh } =
+        let text =
             both!("comparison.each-many-masters-carries", many, value, low, high, few, bound, bound_zh);
-        let Some(limit) = &self.shared else { return Text { en, zh } };
+        let Some(limit) = &self.shared else { return text };
         let (name, why) = (limit.resource.name(), limit.evidence.sentence());
-        let (shared, shared_zh, why, why_zh) = (name.en, name.zh, &why.en, &why.zh);
-        both!("comparison.they-share-shared-why", en, shared, why, zh, shared_zh, why_zh)
+        both!("comparison.they-share-shared-why", text, name, why)
     }
 }
 

@@ -18,9 +18,7 @@ impl Sentence for Spread {
     fn sentence(&self) -> Text {
         let Self { median, p99, max } = self;
         let [median, p99, max] = [median, p99, max].map(Gap::sentence);
-        let (en, p99_en, max_en) = (median.en, p99.en, max.en);
-        let (zh, p99_zh, max_zh) = (median.zh, p99.zh, max.zh);
-        both!("failover.median-p99-p99-en-longest", en, p99_en, max_en, zh, p99_zh, max_zh)
+        both!("failover.median-p99-p99-en-longest", median, p99, max)
     }
 }
 
@@ -42,10 +40,9 @@ impl Sentence for WentBack {
 
 impl Sentence for Failover {
     fn sentence(&self) -> Text {
-        let (Text { en: rounds, zh: rounds_zh }, fault) = (self.rounds_text(), &self.fault);
         let [service, longest, client] = [&self.service, &self.longest, &self.client].map(Spread::sentence);
         let mut parts = vec![
-            both!("failover.fault-rounds", fault, rounds, rounds_zh),
+            both!("failover.fault-rounds", fault = &self.fault, rounds = self.rounds_text()),
             prefixed(("service gap", "服务中断"), service),
             prefixed(("longest time without any acknowledgement", "最长无确认时间"), longest),
             prefixed(("gap of a client", "单个客户端中断"), client),
@@ -74,8 +71,8 @@ impl Failover {
     }
 }
 
-fn prefixed((name, name_zh): (&str, &str), Text { en, zh }: Text) -> Text {
-    both!("failover.name", name, en, name_zh, zh)
+fn prefixed(name: (&str, &str), text: Text) -> Text {
+    both!("failover.name", name = Text::of(name), text)
 }
 
 /// Sentence about the outcome of messages.

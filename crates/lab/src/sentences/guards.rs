@@ -18,8 +18,8 @@ impl Sentence for Guard {
             }
             Reading::Network { path, bytes, limit } => network((self.watch, *path), *bytes, *limit),
             Reading::AskedInVain { limit_us } => {
-                let ((en, zh), limit) = (latency(self.watch), numbers::micros(*limit_us));
-                both!("guards.asked-stay-below-limit", en, limit, zh)
+                let (latency, limit) = (latency(self.watch), numbers::micros(*limit_us));
+                both!("guards.asked-stay-below-limit", latency, limit)
             }
             Reading::NotMeasured(missing) => missing.sentence(),
         }
@@ -40,52 +40,39 @@ fn measured(watch: Watch, value: f64, limit: f64) -> Text {
         }
         Watch::Swap => both!("guards.count-pages-swapped-limit", count, allowed),
         Watch::DiskUtil => both!("guards.disk-busy-share-limit", share, least),
-        Watch::DiskWait => {
-            both!("guards.write-await-p99-short", short, most)
-        }
+        Watch::DiskWait => both!("guards.write-await-p99-short", short, most),
         Watch::IoPressure => both!("guards.everything-waits-disk-short", short, most),
-        Watch::Errors => {
-            both!("guards.count-requests-failed-limit", count, allowed)
-        }
-        Watch::Refusals => {
-            both!("guards.count-requests-refused-limit", count, allowed)
-        }
+        Watch::Errors => both!("guards.count-requests-failed-limit", count, allowed),
+        Watch::Refusals => both!("guards.count-requests-refused-limit", count, allowed),
         Watch::Rate => {
             let [missing, most] = [(1.0 - value).max(0.0), 1.0 - limit].map(numbers::percent);
             both!("guards.missing-intended-rate-missing", missing, most)
         }
-        Watch::Drift => {
-            both!("guards.consumers-fell-behind-share", share, least)
-        }
+        Watch::Drift => both!("guards.consumers-fell-behind-share", share, least),
         Watch::SendP99 | Watch::EndToEndP99 => {
-            let ((en, zh), [value, limit]) = (latency(watch), [value, limit].map(numbers::micros));
-            both!("guards.value-limit-limit", en, value, limit, zh)
+            let [value, limit] = [value, limit].map(numbers::micros);
+            both!("guards.value-limit-limit", latency = latency(watch), value, limit)
         }
-        Watch::FullCollections => {
-            both!("guards.count-full-collections-limit", count, allowed)
-        }
+        Watch::FullCollections => both!("guards.count-full-collections-limit", count, allowed),
         Watch::CollectorPause => both!("guards.longest-collector-pause-short", short, most),
     }
 }
 
-fn latency(watch: Watch) -> (&'static str, &'static str) {
-    if watch == Watch::EndToEndP99 { ("end-to-end p99", "端到端 p99") } else { ("send p99", "发送 p99") }
+fn latency(watch: Watch) -> Text {
+    if watch == Watch::EndToEndP99 { both!("guards.end-to-end-p99") } else { both!("guards.send-p99") }
 }
 
 fn network((watch, path): (Watch, Path), bytes: f64, limit: Option<f64>) -> Text {
-    let (en, zh) = if watch == Watch::NetworkIn { ("in", "流入") } else { ("out", "流出") };
-    let (path, path_zh) = match path {
-        Path::Cards => ("network", "网络"),
-        Path::Loopback => ("loopback", "本机回环"),
+    let path = match (path, watch == Watch::NetworkIn) {
+        (Path::Cards, true) => both!("guards.network-in"),
+        (Path::Cards, false) => both!("guards.network-out"),
+        (Path::Loopback, true) => both!("guards.loopback-in"),
+        (Path::Loopback, false) => both!("guards.loopback-out"),
     };
     let value = numbers::bytes(bytes);
     match limit.map(numbers::bytes) {
-        Some(limit) => {
-            both!("guards.path-value-s-limit", path, en, value, limit, path_zh, zh)
-        }
-        None => {
-            both!("guards.path-value-s-its", path, en, value, path_zh, zh)
-        }
+        Some(limit) => both!("guards.path-value-s-limit", path, value, limit),
+        None => both!("guards.path-value-s-its", path, value),
     }
 }
 
@@ -93,18 +80,12 @@ impl Sentence for Missing {
     fn sentence(&self) -> Text {
         match self {
             Self::Agent => both!("guards.its-machine-run-vostok"),
-            Self::Disk { filesystem } if filesystem.is_empty() => {
-                both!("guards.disk-which-one-store")
-            }
+            Self::Disk { filesystem } if filesystem.is_empty() => both!("guards.disk-which-one-store"),
             Self::Disk { filesystem } => both!("guards.disk-no-block-device", filesystem),
             Self::IdleDisk => both!("guards.write-await-no-self"),
             Self::Pressure => both!("guards.how-long-everything-waits"),
-            Self::Delayed => {
-                both!("guards.whether-consumers-keep-up")
-            }
-            Self::Consumers => {
-                both!("guards.whether-consumers-keep-up-nothing")
-            }
+            Self::Delayed => both!("guards.whether-consumers-keep-up"),
+            Self::Consumers => both!("guards.whether-consumers-keep-up-nothing"),
             Self::Collector => both!("guards.collector-pauses-none-seen"),
         }
     }
@@ -128,8 +109,7 @@ pub(super) fn not_looked_at<'a>(guards: impl Iterator<Item = &'a Guard>) -> Vec<
     let mut parts: Vec<Text> = Vec::new();
     for guard in guards {
         let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
-        let Text { en, zh } = guard.sentence();
-        let part = both!("guards.node", en, node, zh);
+        let part = both!("guards.node", text = guard.sentence(), node);
         if !parts.contains(&part) {
             parts.push(part);
         }

@@ -9,8 +9,7 @@ impl Sentence for Source {
     fn sentence(&self) -> Text {
         match self {
             Self::Named { tps, size } => {
-                let (rate, size) = (numbers::rate(*tps), count(*size));
-                both!("plan.safe-rate-one-master", rate, size)
+                both!("plan.safe-rate-one-master", rate = numbers::rate(*tps), size = count(*size))
             }
             Self::Measured { run, cell, tps, measured, planned, size } => {
                 let [rate, planned] = [*tps, *planned].map(numbers::rate);
@@ -25,13 +24,12 @@ impl Sentence for Reservation {
     fn sentence(&self) -> Text {
         match self {
             Self::HeldBriefly { seconds, needed } => {
-                let [seconds, needed] = [*seconds, *needed].map(count);
-                both!("plan.careful-rate-held-seconds", seconds, needed)
+                both!("plan.careful-rate-held-seconds", seconds = count(*seconds), needed = count(*needed))
             }
             Self::BrokersUnseen => both!("plan.careful-cpu-memory-disk"),
             Self::NotLookedAt(guards) => {
-                let Text { en, zh } = Text::joined(&not_looked_at(guards.iter())).unwrap_or_default();
-                both!("plan.careful-not-looked-while", en, zh)
+                let guards = Text::joined(&not_looked_at(guards.iter())).unwrap_or_default();
+                both!("plan.careful-not-looked-while", guards)
             }
             Self::FewerReaders { measured: (groups, slaves), wanted: (wanted, copies) } => {
                 both!("plan.careful-rate-measured-groups", groups, slaves, wanted, copies)
@@ -50,24 +48,19 @@ impl Sentence for Step {
                 let [growth, planned] = [growth, PLANNED].map(percent);
                 both!("plan.rate-peak-1-growth", peak, growth, safe, planned, masters)
             }
-            Self::ByNetwork { peak, each, slaves, groups, nic, most, masters, sends } => {
-                let copies = slaves + groups;
-                let [peak, each, nic, masters] = [peak, each, nic, masters].map(count);
-                let ([sends, most], share) = ([sends, most].map(bytes), percent(NETWORK));
-                both!(
-                    "plan.network-peak-msg-s",
-                    peak,
-                    each,
-                    slaves,
-                    groups,
-                    copies,
-                    nic,
-                    share,
-                    most,
-                    masters,
-                    sends
-                )
-            }
+            Self::ByNetwork { peak, each, slaves, groups, nic, most, masters, sends } => both!(
+                "plan.network-peak-msg-s",
+                peak = count(peak),
+                each = count(each),
+                slaves,
+                groups,
+                copies = slaves + groups,
+                nic = count(nic),
+                share = percent(NETWORK),
+                most = bytes(most),
+                masters = count(masters),
+                sends = bytes(sends)
+            ),
             Self::Masters { carrying, survive, masters, slaves } => {
                 let carrying = count(carrying);
                 both!("plan.masters-carrying-survive-survive", carrying, survive, masters, slaves)

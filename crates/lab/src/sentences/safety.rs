@@ -6,8 +6,8 @@ use crate::judge::{Text, both, numbers};
 
 impl Sentence for Above {
     fn sentence(&self) -> Text {
-        let (cell, rate, Text { en, zh }) = (&self.name, numbers::rate(self.tps), self.why.sentence());
-        both!("safety.cell-cell-carried-rate", cell, rate, en, zh)
+        let (cell, rate) = (&self.name, numbers::rate(self.tps));
+        both!("safety.cell-cell-carried-rate", cell, rate, why = self.why.sentence())
     }
 }
 
@@ -17,18 +17,13 @@ impl Sentence for NotSafe {
             Self::Messages => both!("safety.but-not-every-message"),
             Self::Unconfirmed { threads, seconds, attempt } => {
                 let (threads, seconds) = (numbers::count(f64::from(*threads)), numbers::count(*seconds));
-                let Text { en, zh } = attempt.as_ref().map_or_else(
+                let attempt = attempt.as_ref().map_or_else(
                     || both!("safety.not-confirmed"),
-                    |attempt| {
-                        let Text { en, zh } = attempt.sentence();
-                        both!("safety.longer-run-did-not", en, zh)
-                    },
+                    |attempt| both!("safety.longer-run-did-not", text = attempt.sentence()),
                 );
-                both!("safety.seconds-s-closed-loop", seconds, threads, en, zh)
+                both!("safety.seconds-s-closed-loop", seconds, threads, attempt)
             }
-            Self::EqualRate => {
-                both!("safety.rate-chosen-compare-latency")
-            }
+            Self::EqualRate => both!("safety.rate-chosen-compare-latency"),
             Self::Backlog => both!("safety.before-its-backlog-only"),
             Self::Failover => both!("safety.before-its-fault-only"),
         }

@@ -37,17 +37,14 @@ impl Sentence for Drift {
             Drifting::Files => ("open files", "打开的文件数"),
             Drifting::Threads => ("threads", "线程数"),
         };
-        let value = numbers::change(self.per_hour);
-        both!("soak.drifts-value-per-hour", en, value, zh)
+        both!("soak.drifts-value-per-hour", en, value = numbers::change(self.per_hour), zh)
     }
 }
 
 /// The parts of an interrupted soak: the first one ends where the list of the others begins.
 fn together(parts: &[Text]) -> Text {
     let [first, rest @ ..] = parts else { return Text::default() };
-    let Text { en, zh } = Text::joined(rest).unwrap_or_default();
-    let (begin, begin_zh) = (&first.en, &first.zh);
-    both!("soak.begin", begin, en, begin_zh, zh)
+    both!("soak.begin", first, text = Text::joined(rest).unwrap_or_default())
 }
 
 impl Sentence for Soak {

@@ -19,20 +19,16 @@ impl Sentence for Reason {
             }
             Self::EndedEarly => both!("validity.ended-before-anything-counted"),
             Self::Silence { answer: None } => both!("validity.no-message-acknowledged"),
-            Self::Silence { answer: Some(why) } => {
-                both!("validity.no-message-acknowledged-why", why)
-            }
+            Self::Silence { answer: Some(why) } => both!("validity.no-message-acknowledged-why", why),
             Self::SilentRepeats(count) => both!("validity.repeats-without-acknowledged-message", count),
             Self::InPhase(phase, reason) => {
-                let (name, Text { en, zh }) = (phase_name(phase), reason.sentence());
-                let (phase, phase_zh) = (name.en, name.zh);
-                both!("validity.phase", phase, en, phase_zh, zh)
+                both!("validity.phase", name = phase_name(phase), text = reason.sentence())
             }
             Self::InRun(side, reason) => {
-                let Text { en, zh } = reason.sentence();
+                let text = reason.sentence();
                 match side {
-                    Side::First => both!("validity.invalid-first", en, zh),
-                    Side::Second => both!("validity.invalid-second", en, zh),
+                    Side::First => both!("validity.invalid-first", text),
+                    Side::Second => both!("validity.invalid-second", text),
                 }
             }
             Self::Read(text) => text.clone(),
@@ -65,9 +61,7 @@ fn machines(reason: &Reason) -> Text {
                 None => both!("validity.other-programs-use-value", value, machine, most),
             }
         }
-        Reason::MissingSeconds(missing) => {
-            both!("validity.missing-seconds-series-missing", missing)
-        }
+        Reason::MissingSeconds(missing) => both!("validity.missing-seconds-series-missing", missing),
         _ => Text::default(),
     }
 }

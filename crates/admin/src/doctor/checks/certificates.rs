@@ -1,6 +1,6 @@
 //! Certificates of the ports that speak TLS.
 
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::Bundle;
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::time;
@@ -8,26 +8,23 @@ use crate::text::time;
 /// Time before its end from which on a certificate is a finding.
 const SOON_MS: i64 = 30 * DAY_MS;
 const DAY_MS: i64 = 86_400_000;
-const ADVICE: Both = (
+const ADVICE: Phrase = Phrase(
     "put a new certificate and key where tls.server.certPath and tls.server.keyPath point; changed files are read without a restart",
-    "把新的证书和密钥放到 tls.server.certPath 和 tls.server.keyPath 指向的位置；文件变化后无需重启即可生效",
 );
-const HANDSHAKE: Both = ("TLS handshake", "TLS 握手");
-const NEEDS: Both = ("TLS handshakes with brokers and name servers", "与 broker 和 name server 的 TLS 握手");
+const HANDSHAKE: Phrase = Phrase("TLS handshake");
+const NEEDS: Phrase = Phrase("TLS handshakes with brokers and name servers");
 
 pub(super) const CHECKS: &[Check] = checks! {
     "certificate-expired", Critical, expired,
-        "The certificate of a port has ended, so that clients that verify it do not connect",
-        "端口的证书已过期，校验证书的客户端无法连接", NEEDS;
-    "certificate-ends-soon", Warning, ends_soon, "The certificate of a port ends within 30 days",
-        "端口的证书将在 30 天内到期", NEEDS;
+        "The certificate of a port has ended, so that clients that verify it do not connect", NEEDS;
+    "certificate-ends-soon", Warning, ends_soon, "The certificate of a port ends within 30 days", NEEDS;
 };
 
 /// The ports that speak TLS: the server, its address, and when its certificate ends.
 fn ports(bundle: &Bundle) -> impl Iterator<Item = (Text, &str, i64)> {
     let servers = bundle.name_servers.iter().filter_map(|it| {
         let address = it.address.as_str();
-        Some((text!("name server {address}", "name server {address}"), address, it.certificate_ends_ms?))
+        Some((text!("name server {address}", address), address, it.certificate_ends_ms?))
     });
     let brokers = bundle.brokers.iter();
     servers.chain(
@@ -38,8 +35,7 @@ fn ports(bundle: &Bundle) -> impl Iterator<Item = (Text, &str, i64)> {
 fn expired(bundle: &Bundle) -> Look {
     Look::each(ports(bundle), |(server, address, ends_ms)| {
         Found::when(ends_ms <= bundle.taken_at_ms, || {
-            let end = time(ends_ms);
-            Found::new(server, text!("ended at {end}", "已于 {end} 过期"), HANDSHAKE, ADVICE).at(address)
+            Found::new(server, text!("ended at {end}", end = time(ends_ms)), HANDSHAKE, ADVICE).at(address)
         })
     })
 }
@@ -48,8 +44,7 @@ fn ends_soon(bundle: &Bundle) -> Look {
     Look::each(ports(bundle), |(server, address, ends_ms)| {
         let left_ms = ends_ms - bundle.taken_at_ms;
         Found::when(left_ms > 0 && left_ms <= SOON_MS, || {
-            let (end, days) = (time(ends_ms), left_ms / DAY_MS);
-            let figure = text!("ends at {end}, in {days} days", "将于 {end} 到期，还有 {days} 天");
+            let figure = text!("ends at {end}, in {days} days", end = time(ends_ms), days = left_ms / DAY_MS);
             Found::new(server, figure, HANDSHAKE, ADVICE).at(address)
         })
     })

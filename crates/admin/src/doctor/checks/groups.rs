@@ -1,7 +1,7 @@
 //! Progress of consumer groups.
 
 use crate::command_line::quoted;
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Bundle, Group, Progress};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
@@ -21,28 +21,25 @@ const OLD_PERCENT: i64 = 80;
 const RETRIES: i64 = 1000;
 const STATS: &str = "GET_CONSUME_STATS (208)";
 
-const PROGRESS: Both = ("progress of groups", "消费组的进度");
-const TOPICS: Both = ("status of topics", "主题的状态");
+const PROGRESS: Phrase = Phrase("progress of groups");
+const TOPICS: Phrase = Phrase("status of topics");
 
 pub(super) const CHECKS: &[Check] = checks! {
     "group-offline-with-lag", Critical, offline_with_lag,
-        "Nobody of a group is online, and messages wait for it", "消费组无人在线，却有消息等待消费",
-        ("progress and connections of groups", "消费组的进度和连接");
+        "Nobody of a group is online, and messages wait for it", Phrase("progress and connections of groups");
     "group-not-moving", Critical, not_moving,
         "A group is online, messages wait in a queue, and its committed offset did not move between two looks",
-        "消费组在线，队列有堆积，两次查看之间提交位点没有变化",
-        ("two looks at the progress of a group with lag (--sample)", "对有堆积的消费组的进度看两次（--sample）");
+        Phrase("two looks at the progress of a group with lag (--sample)");
     "group-lag-expires", Critical, lag_expires,
         "The oldest unconsumed messages will be deleted before they are consumed",
-        "最早的未消费消息将在消费之前被删除", ("progress of groups with lag", "有堆积的消费组的进度");
-    "group-offset-outside", Critical, offset_outside, "A committed offset lies outside of its queue",
-        "提交位点在队列范围之外", ("progress of groups, status of topics", "消费组的进度、主题的状态");
+        Phrase("progress of groups with lag");
+    "group-offset-outside", Critical, offset_outside,
+        "A committed offset lies outside of its queue", Phrase("progress of groups, status of topics");
     "group-dead-letters", Warning, dead_letters,
-        "Messages of a group were given up and lie in its dead letter queue", "死信队列中有消息", TOPICS;
-    "group-retry-storm", Warning, retry_storm, "Many messages of a group wait for another attempt",
-        "大量消息等待重试", PROGRESS;
-    "group-disabled", Warning, disabled, "A group is not allowed to consume, and messages wait for it",
-        "消费组被禁止消费，却有消息等待", ("settings and progress of groups", "消费组的配置和进度");
+        "Messages of a group were given up and lie in its dead letter queue", TOPICS;
+    "group-retry-storm", Warning, retry_storm, "Many messages of a group wait for another attempt", PROGRESS;
+    "group-disabled", Warning, disabled,
+        "A group is not allowed to consume, and messages wait for it", Phrase("settings and progress of groups");
 };
 
 /// Progress in queues with messages that wait. Where a group has committed nothing, brokers count from offset 0.
@@ -52,8 +49,7 @@ fn lagging(group: &Group) -> impl Iterator<Item = &Progress> {
 
 /// A queue of a group.
 fn queue_title(group: &Group, row: &Progress) -> Text {
-    let (group, queue) = (&group.name, row.title());
-    text!("{group} in {queue}", "消费组 {group}，队列 {queue}")
+    text!("{group} in {queue}", group = &group.name, queue = row.title())
 }
 
 /// The operation that shows how far a group is.
@@ -70,20 +66,15 @@ fn offline_with_lag(bundle: &Bundle) -> Look {
             let figure = match lagging(group).max_by_key(|row| row.lag()) {
                 Some(row) if row.lag() < lag => {
                     let (most, queue) = (row.lag(), row.title());
-                    text!(
-                        "{lag} messages wait, {most} of them in {queue}",
-                        "{lag} 条消息等待消费，其中 {most} 条在 {queue}"
-                    )
+                    text!("{lag} messages wait, {most} of them in {queue}", lag, most, queue)
                 }
                 row => {
                     let queue = row.map(Progress::title).unwrap_or_default();
-                    text!("{lag} messages wait in {queue}", "{lag} 条消息在 {queue} 中等待消费")
+                    text!("{lag} messages wait in {queue}", lag, queue)
                 }
             };
-            let advice = text!(
-                "start a member of {name}; if nobody needs the group any more, delete it",
-                "启动 {name} 的一个成员；如果这个消费组不再使用，将其删除"
-            );
+            let advice =
+                text!("start a member of {name}; if nobody needs the group any more, delete it", name);
             Found::new(name, figure, STATS, advice).fix(progress_fix(name)).of_group(name)
         })
     })
@@ -95,16 +86,18 @@ fn not_moving(bundle: &Bundle) -> Look {
         let later = row.later?;
         let waits_ms = bundle.taken_at_ms - row.first_ms.unwrap_or(row.last_ms);
         Found::when(row.lag() > 0 && later.committed == row.committed && waits_ms > MOVING_MS, || {
-            let (committed, max, seconds, lag) = (row.committed, row.max, later.after_ms / 1000, row.lag());
             let figure = text!(
                 "committed offset {committed} of {max} unchanged for {seconds} s, {lag} messages wait",
-                "提交位点 {committed}（共 {max}）在 {seconds} 秒内没有变化，{lag} 条消息在等待"
+                committed = row.committed,
+                max = row.max,
+                seconds = later.after_ms / 1000,
+                lag = row.lag()
             );
-            let queue = quoted(&format!("{}/{}", row.topic, row.queue));
-            let (broker, name) = (quoted(&row.broker), quoted(&group.name));
             let advice = text!(
                 "follow the messages through the queue: vostok doctor queue {queue} --broker {broker} -g {name}",
-                "沿队列逐步跟踪消息：vostok doctor queue {queue} --broker {broker} -g {name}"
+                queue = quoted(&format!("{}/{}", row.topic, row.queue)),
+                broker = quoted(&row.broker),
+                name = quoted(&group.name)
             );
             let fix = Fix::new("client", "consumers", &[("group", &group.name)]);
             Found::new(queue_title(group, row), figure, STATS, advice)
@@ -134,15 +127,10 @@ fn lag_expires(bundle: &Bundle) -> Look {
         let first_ms = row.first_ms?;
         Found::when(first_ms < old_ms, || {
             let (first, hours) = (time(first_ms), limit_ms / HOUR_MS);
-            let figure = text!(
-                "the first waiting message is of {first}, files are kept for {hours} h",
-                "最早的等待消息存储于 {first}，文件保留 {hours} 小时"
-            );
+            let figure =
+                text!("the first waiting message is of {first}, files are kept for {hours} h", first, hours);
             let (name, longer) = (&group.name, (hours * 2).to_string());
-            let advice = text!(
-                "add members to {name}; meanwhile keep messages for longer",
-                "给 {name} 增加成员；在此期间延长消息的保留时间"
-            );
+            let advice = text!("add members to {name}; meanwhile keep messages for longer", name);
             let given = [("key", "fileReservedTime"), ("value", longer.as_str()), ("broker", &row.broker)];
             Found::new(queue_title(group, row), figure, STATS, advice)
                 .fix(Fix::new("broker", "set", &given))
@@ -167,14 +155,9 @@ fn offset_outside(bundle: &Bundle) -> Look {
         let is_outside = row.committed < queue.min || row.committed > queue.max.max(row.max);
         Found::when(is_outside, || {
             let (committed, min, max) = (row.committed, queue.min, queue.max);
-            let figure = text!(
-                "committed {committed}, the queue has {min} to {max}",
-                "提交位点 {committed}，队列的范围是 {min} 到 {max}"
-            );
-            let advice = text!(
-                "set the offset to the nearest end of the queue, which skips no message that is left",
-                "把位点设为队列最近的一端，不会跳过任何尚存的消息"
-            );
+            let figure = text!("committed {committed}, the queue has {min} to {max}", committed, min, max);
+            let advice =
+                text!("set the offset to the nearest end of the queue, which skips no message that is left");
             let (queue, nearest) = (row.queue.to_string(), committed.clamp(min, max).to_string());
             let given = [
                 ("group", group.name.as_str()),
@@ -201,11 +184,9 @@ fn dead_letters(bundle: &Bundle) -> Look {
         let count: i64 = topic.queues.iter().map(|queue| queue.max - queue.min).sum();
         let last_ms = topic.queues.iter().map(|queue| queue.last_ms).max().unwrap_or_default();
         Found::when(count > 0, || {
-            let last = time(last_ms);
-            let figure = text!("{count} messages, the last at {last}", "{count} 条消息，最后一条在 {last}");
+            let figure = text!("{count} messages, the last at {last}", count, last = time(last_ms));
             let advice = text!(
-                "mend what the listener fails on, then send the messages again or delete the dead letter topic",
-                "先解决监听器失败的原因，然后重新投递这些消息，或删除死信主题"
+                "mend what the listener fails on, then send the messages again or delete the dead letter topic"
             );
             Found::new(group, figure, "GET_TOPIC_STATS_INFO (202)", advice)
                 .fix(Fix::new("dlq", "list", &[("group", group)]))
@@ -221,12 +202,8 @@ fn retry_storm(bundle: &Bundle) -> Look {
         (!group.progress.is_empty()).then_some(())?;
         Found::when(lag > RETRIES, || {
             let name = &group.name;
-            let figure =
-                text!("{lag} messages in {RETRY_PREFIX}{name}", "{RETRY_PREFIX}{name} 中有 {lag} 条消息");
-            let advice = text!(
-                "find in the log of the members why the listener fails",
-                "在成员的日志中查找监听器失败的原因"
-            );
+            let figure = text!("{lag} messages in {RETRY_PREFIX}{name}", lag, RETRY_PREFIX, name);
+            let advice = text!("find in the log of the members why the listener fails");
             Found::new(name, figure, STATS, advice).fix(progress_fix(name)).of_group(name)
         })
     })
@@ -238,11 +215,9 @@ fn disabled(bundle: &Bundle) -> Look {
         let lag: i64 = lagging(group).map(Progress::lag).sum();
         Found::when(!is_enabled && lag > 0, || {
             let name = &group.name;
-            let figure =
-                text!("consumeEnable=false, {lag} messages wait", "consumeEnable=false，{lag} 条消息在等待");
+            let figure = text!("consumeEnable=false, {lag} messages wait", lag);
             let advice = text!(
-                "set consumeEnable=true with the other settings of the group, if the group should consume",
-                "如果该消费组应当消费，连同它的其他配置一起设置 consumeEnable=true"
+                "set consumeEnable=true with the other settings of the group, if the group should consume"
             );
             Found::new(name, figure, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)", advice)
                 .fix(Fix::new("group", "config", &[("group", name)]))

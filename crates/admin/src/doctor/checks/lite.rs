@@ -1,6 +1,6 @@
 //! Progress of consumer groups in lite topics.
 
-use crate::doctor::bilingual::text;
+use crate::doctor::bilingual::{Phrase, text};
 use crate::doctor::bundle::Bundle;
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
@@ -13,9 +13,7 @@ const STUCK_MS: i64 = 300_000;
 pub(super) const CHECKS: &[Check] = checks! {
     "lite-topic-stuck", Critical, stuck,
         "A member subscribes to a lite topic, and its messages have been waiting for minutes",
-        "成员订阅了某个 lite topic，但其中的消息已等待数分钟",
-        ("lag of groups in lite topics (200078), subscribers (200076)",
-         "消费组在 lite topic 中的堆积（200078）、订阅者（200076）");
+        Phrase("lag of groups in lite topics (200078), subscribers (200076)");
 };
 
 fn stuck(bundle: &Bundle) -> Look {
@@ -26,15 +24,15 @@ fn stuck(bundle: &Bundle) -> Look {
             let (parent, lite_topic) = (&row.parent, &row.lite_topic);
             let subject = text!(
                 "{group} in lite topic {lite_topic} of {parent} on {broker}",
-                "消费组 {group}，{broker} 上主题 {parent} 的 lite topic {lite_topic}"
+                group,
+                lite_topic,
+                parent,
+                broker
             );
-            let figure = text!(
-                "{lag} messages wait, the first since {first}",
-                "{lag} 条消息在等待，最早一条存储于 {first}"
-            );
+            let figure = text!("{lag} messages wait, the first since {first}", lag, first);
             let advice = text!(
                 "let the brokers dispatch the lite topics of {group} again; if messages still wait, look at the members' listeners",
-                "让 broker 重新分发 {group} 的 lite topic；如果消息仍在等待，检查成员的监听器"
+                group
             );
             let fix = Fix::new("lite", "dispatch", &[("parent", parent), ("group", group)]);
             Found::new(subject, figure, "GET_LITE_GROUP_INFO (200078)", advice)

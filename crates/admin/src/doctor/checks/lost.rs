@@ -1,6 +1,6 @@
 //! Brokers and proxies that were there and are gone.
 
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Bundle, Departed};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
@@ -11,21 +11,15 @@ use std::collections::BTreeMap;
 const LOST_MS: i64 = 24 * 3_600_000;
 /// Time for which a broker that unregistered is a finding. Such a broker was stopped, for a restart or for good.
 const STOPPED_MS: i64 = 3_600_000;
-const NEEDS: Both = (
-    "Vostok name servers, or a console that has looked before",
-    "Vostok 的 name server，或者之前查看过的控制台",
-);
-const SOURCE: Both = ("departures at the name servers, earlier looks", "name server 的离线记录、之前的查看");
+const NEEDS: Phrase = Phrase("Vostok name servers, or a console that has looked before");
+const SOURCE: Phrase = Phrase("departures at the name servers, earlier looks");
 
 pub(super) const CHECKS: &[Check] = checks! {
-    "broker-lost", Warning, broker_lost, "A broker was registered and is gone",
-        "曾经注册的 broker 已离线", NEEDS;
+    "broker-lost", Warning, broker_lost, "A broker was registered and is gone", NEEDS;
     "set-lost", Critical, set_lost,
-        "No broker of a broker set is left, so that its messages cannot be read",
-        "broker 组中没有任何 broker 在线，其中的消息无法读取", NEEDS;
-    "proxy-lost", Warning, proxy_lost, "A proxy in cluster mode was there and is gone",
-        "曾经在线的集群模式 proxy 已离线",
-        ("a console that has looked before", "之前查看过的控制台");
+        "No broker of a broker set is left, so that its messages cannot be read", NEEDS;
+    "proxy-lost", Warning, proxy_lost,
+        "A proxy in cluster mode was there and is gone", Phrase("a console that has looked before");
 };
 
 /// Departures that are still of interest. A member of a set with controllers is found there.
@@ -48,11 +42,8 @@ fn look(bundle: &Bundle, find: impl Fn(Vec<&Departed>) -> Vec<Found>) -> Look {
 fn since(departed: &Departed) -> Text {
     let at = time(departed.seen_ms);
     match departed.is_unregistered {
-        true => text!(
-            "it was stopped and unregistered; last heard of at {at}",
-            "它已停止并注销；最后一次联系在 {at}"
-        ),
-        false => text!("not heard of since {at}", "自 {at} 起没有联系"),
+        true => text!("it was stopped and unregistered; last heard of at {at}", at),
+        false => text!("not heard of since {at}", at),
     }
 }
 
@@ -61,10 +52,7 @@ fn broker_lost(bundle: &Bundle) -> Look {
         let brokers = departed.into_iter().filter(|it| !it.is_proxy);
         let found = brokers.map(|broker| {
             let Departed { name, id, address, .. } = broker;
-            let advice = text!(
-                "start the broker again, and look at its machine and log; if it was taken away for good: vostok admin namesrv forget. A broker that was stopped is forgotten after an hour, other brokers after a day",
-                "重新启动该 broker，并检查它的机器和日志；如果它已被永久下线：vostok admin namesrv forget。正常停止的 broker 一小时后不再提示，其他的一天后不再提示"
-            );
+            let advice = text!("start the broker again, and look at its machine and log; if it was taken away for good: vostok admin namesrv forget. A broker that was stopped is forgotten after an hour, other brokers after a day");
             Found::new(format!("{name} (id {id}, {address})"), since(broker), SOURCE, advice)
                 .fix(Fix::new("cluster", "list", &[]))
                 .of_set(name)
@@ -83,13 +71,9 @@ fn set_lost(bundle: &Bundle) -> Look {
         }
         lost.retain(|(_, name), _| !sets().any(|set| set.name == *name));
         let found = lost.into_iter().map(|((cluster, name), count)| {
-            let figure =
-                text!("none of its {count} brokers is registered", "它的 {count} 个 broker 都没有注册");
-            let advice = text!(
-                "start the brokers of {name}, the master first",
-                "启动 {name} 的 broker，先启动 master"
-            );
-            let subject = text!("{name} of {cluster}", "集群 {cluster} 的 {name}");
+            let figure = text!("none of its {count} brokers is registered", count);
+            let advice = text!("start the brokers of {name}, the master first", name);
+            let subject = text!("{name} of {cluster}", name, cluster);
             Found::new(subject, figure, SOURCE, advice).of_set(name)
         });
         found.collect()
@@ -100,12 +84,8 @@ fn proxy_lost(bundle: &Bundle) -> Look {
     look(bundle, |departed| {
         let proxies = departed.into_iter().filter(|it| it.is_proxy);
         let found = proxies.map(|proxy| {
-            let advice = text!(
-                "start the proxy again; a proxy that was taken away is forgotten after a day",
-                "重新启动该 proxy；已下线的 proxy 一天后不再提示"
-            );
-            let source: Both =
-                ("members of the group of proxies, earlier looks", "proxy 消费组的成员、之前的查看");
+            let advice = text!("start the proxy again; a proxy that was taken away is forgotten after a day");
+            let source: Phrase = Phrase("members of the group of proxies, earlier looks");
             Found::new(&proxy.name, since(proxy), source, advice).at(&proxy.name)
         });
         found.collect()

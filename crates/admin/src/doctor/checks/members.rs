@@ -1,7 +1,6 @@
 //! Reports of the members of consumer groups, and whether the reports fit together.
 
-use crate::Lang;
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Bundle, Group, Lock, Member, Owned, Progress, Standing};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
@@ -17,49 +16,37 @@ const CONSUME_MS: i64 = 60_000;
 /// Messages of a queue that a client holds before it stops pulling (`pullThresholdForQueue`).
 const CACHE: i64 = 1000;
 const RUNNING: &str = "GET_CONSUMER_RUNNING_INFO (307)";
-const LOCKS: Both = ("table of locks (22094)", "锁表（22094）");
+const LOCKS: Phrase = Phrase("table of locks (22094)");
 const CONNECTIONS: &str = "GET_CONSUMER_CONNECTION_LIST (203)";
-const NEEDS_PUSH: Both = ("answers of members of push groups", "push 消费组成员的应答");
+const NEEDS_PUSH: Phrase = Phrase("answers of members of push groups");
 
 pub(super) const CHECKS: &[Check] = checks! {
-    "member-silent", Warning, silent, "A connected member does not answer the broker",
-        "已连接的成员不回答 broker", ("members of groups", "消费组的成员");
-    "queue-without-owner", Critical, queue_without_owner, "A queue is consumed by no member of an online group",
-        "在线消费组中没有成员消费某个队列",
-        ("answers of all members of a push group in clustering mode", "集群模式 push 消费组所有成员的应答");
+    "member-silent", Warning, silent,
+        "A connected member does not answer the broker", Phrase("members of groups");
+    "queue-without-owner", Critical, queue_without_owner,
+        "A queue is consumed by no member of an online group",
+        Phrase("answers of all members of a push group in clustering mode");
     "queue-with-two-owners", Warning, queue_with_two_owners,
-        "Two members of a group in clustering mode have the same queue", "集群模式下两个成员持有同一队列",
-        ("answers of two members of a group", "同组两个成员的应答");
+        "Two members of a group in clustering mode have the same queue", Phrase("answers of two members of a group");
     "subscriptions-conflict", Critical, subscriptions_conflict,
         "Members of one group want different topics or expressions, so that each loses messages",
-        "同组成员的订阅不同，各自都会丢消息",
-        ("answers of two members of a group, or subscriptionConflicts of a Vostok broker",
-         "同组两个成员的应答，或 Vostok broker 的 subscriptionConflicts");
+        Phrase("answers of two members of a group, or subscriptionConflicts of a Vostok broker");
     "client-ids-equal", Critical, client_ids_equal,
-        "Two members of a group have the same client id, and get the same queues",
-        "同组两个成员的 client id 相同，分到相同的队列", ("connections of groups", "消费组的连接");
+        "Two members of a group have the same client id, and get the same queues", Phrase("connections of groups");
     "members-beyond-queues", Advice, members_beyond_queues,
         "A group has more members than its topic has queues; the others get nothing",
-        "成员数多于主题的队列数，多出的成员分不到消息",
-        ("connections of groups, routes, subscriptions", "消费组的连接、路由、订阅");
+        Phrase("connections of groups, routes, subscriptions");
     "owner-does-not-pull", Critical, owner_does_not_pull,
-        "The member that has a queue with waiting messages does not pull",
-        "持有队列的成员不拉取，而消息在等待", NEEDS_PUSH;
+        "The member that has a queue with waiting messages does not pull", NEEDS_PUSH;
     "owner-does-not-consume", Critical, owner_does_not_consume,
-        "A member holds messages, or as many as it may, and its listener finishes none",
-        "成员缓存着消息，但监听器一条也没有完成", NEEDS_PUSH;
+        "A member holds messages, or as many as it may, and its listener finishes none", NEEDS_PUSH;
     "lock-held-idle", Critical, lock_held_idle,
         "A queue of ordered consumption is locked by a client that does not consume it, while messages wait",
-        "顺序消费的队列被一个并不消费它的客户端锁住，而消息在等待",
-        ("locks of groups with lag (Vostok brokers), two looks at their progress (--sample), answers of members",
-         "有堆积的消费组的锁（Vostok broker）、对其进度看两次（--sample）、成员的应答");
+        Phrase("locks of groups with lag (Vostok brokers), two looks at their progress (--sample), answers of members");
     "listener-hangs", Critical, listener_hangs,
         "A thread of a listener stands at the same place in two thread dumps, while its group does not move",
-        "消费组没有进展，而监听器的某个线程在两次线程转储中停在同一处",
-        ("two thread dumps of members that hold messages of a group with lag (--sample; clients of Java)",
-         "有堆积的消费组中持有消息的成员的两次线程转储（--sample；Java 客户端）");
-    "listener-fails", Warning, listener_fails, "The listener of a member fails on messages",
-        "成员的监听器消费失败", NEEDS_PUSH;
+        Phrase("two thread dumps of members that hold messages of a group with lag (--sample; clients of Java)");
+    "listener-fails", Warning, listener_fails, "The listener of a member fails on messages", NEEDS_PUSH;
 };
 
 /// Members that answered, with their group.
@@ -77,21 +64,17 @@ fn is_clustering(group: &Group) -> bool {
 
 /// A member of a group.
 fn member_title(client: &str, group: &str) -> Text {
-    text!("{client} of {group}", "消费组 {group} 的成员 {client}")
+    text!("{client} of {group}", client, group)
 }
 
 /// A member of a group in one of its queues.
 fn owner_title(member: &Member, group: &Group, owned: &Owned) -> Text {
     let (client, group, Owned { topic, broker, queue, .. }) = (&member.client_id, &group.name, owned);
-    text!(
-        "{client} of {group} in {topic}/{broker}/{queue}",
-        "消费组 {group} 的成员 {client}，队列 {topic}/{broker}/{queue}"
-    )
+    text!("{client} of {group} in {topic}/{broker}/{queue}", client, group, topic, broker, queue)
 }
 
 fn queue_title(group: &Group, topic: &str, broker: &str, queue: i32) -> Text {
-    let group = &group.name;
-    text!("{group} in {topic}/{broker}/{queue}", "消费组 {group}，队列 {topic}/{broker}/{queue}")
+    text!("{group} in {topic}/{broker}/{queue}", group = &group.name, topic, broker, queue)
 }
 
 /// The operation that lists the members of a group.
@@ -114,10 +97,8 @@ fn silent(bundle: &Bundle) -> Look {
     Look::each(all, |(group, member)| {
         Found::when(member.is_silent(), || {
             let why = member.error.clone().unwrap_or_default();
-            let advice = text!(
-                "look at its process; a client that cannot be asked often cannot consume either",
-                "检查它的进程；无法应答的客户端往往也无法消费"
-            );
+            let advice =
+                text!("look at its process; a client that cannot be asked often cannot consume either");
             Found::new(member_title(&member.client_id, &group.name), why, RUNNING, advice)
                 .fix(members_fix(group))
                 .of_group(&group.name)
@@ -150,14 +131,12 @@ fn queue_without_owner(bundle: &Bundle) -> Look {
         let lost: Vec<_> = readable.filter(|queue| !owned.contains(queue)).collect();
         Found::when(!lost.is_empty(), || {
             let ((topic, broker, queue), count) = (lost[0], lost.len());
-            let figure = text!(
-                "{count} queues, the first is {topic}/{broker}/{queue}",
-                "{count} 个队列，第一个是 {topic}/{broker}/{queue}"
-            );
+            let figure =
+                text!("{count} queues, the first is {topic}/{broker}/{queue}", count, topic, broker, queue);
             let name = &group.name;
             let advice = text!(
                 "make the members of {name} alike in version, subscription and allocation strategy, and restart them",
-                "让 {name} 的成员版本、订阅和分配策略一致，然后重启它们"
+                name
             );
             Found::new(queue_title(group, topic, broker, queue), figure, RUNNING, advice)
                 .fix(members_fix(group))
@@ -182,8 +161,7 @@ fn queue_with_two_owners(bundle: &Bundle) -> Look {
         let found = twice.map(|((topic, broker, queue), members)| {
             let figure = members.into_iter().collect::<Vec<_>>().join(", ");
             let advice = text!(
-                "make the allocation strategy of the members alike; if it stays after a minute, restart them",
-                "让成员的分配策略一致；如果一分钟后仍然如此，重启它们"
+                "make the allocation strategy of the members alike; if it stays after a minute, restart them"
             );
             Found::new(queue_title(group, topic, broker, queue), figure, RUNNING, advice)
                 .fix(members_fix(group))
@@ -209,26 +187,18 @@ fn subscriptions_conflict(bundle: &Bundle) -> Look {
         let differs = wants.values().collect::<BTreeSet<_>>().len() > 1;
         let is_named = named.any(|is_named| is_named);
         Found::when(differs || is_named, || {
-            let wanted = |template: fn(&str, &str) -> Text, lang| {
-                let each = wants.iter().map(|(id, wanted)| template(id, wanted).of(lang).to_owned());
-                each.collect::<Vec<_>>().join(lang.pick("; ", "；"))
-            };
-            let template = |id: &str, wanted: &str| text!("{id} wants {wanted}", "{id} 订阅了 {wanted}");
+            let wants: Vec<_> =
+                wants.iter().map(|(id, wanted)| text!("{id} wants {wanted}", id, wanted)).collect();
             let (figure, source) = match differs {
-                true => (Text::new(wanted(template, Lang::En), wanted(template, Lang::Zh)), RUNNING),
+                true => (Text::joined(&wants), RUNNING),
                 false => (
-                    text!(
-                        "the broker saw heartbeats with different subscriptions",
-                        "broker 收到了订阅不同的心跳"
-                    ),
+                    text!("the broker saw heartbeats with different subscriptions"),
                     "subscriptionConflicts (28)",
                 ),
             };
             let name = &group.name;
-            let advice = text!(
-                "give all members of {name} the same subscriptions, or a group of their own",
-                "让 {name} 的所有成员订阅一致，或者各用自己的消费组"
-            );
+            let advice =
+                text!("give all members of {name} the same subscriptions, or a group of their own", name);
             Found::new(name, figure, source, advice).fix(members_fix(group)).of_group(name)
         })
     })
@@ -245,12 +215,9 @@ fn client_ids_equal(bundle: &Bundle) -> Look {
         let twice = addresses.into_iter().filter(|(_, addresses)| addresses.len() > 1);
         let found = twice.map(|((broker, id), addresses)| {
             let list = addresses.into_iter().collect::<Vec<_>>().join(", ");
-            let figure = text!("{id} from {list}", "{id} 来自 {list}");
-            let advice = text!(
-                "give each process its own instanceName (or clientIP), and restart them",
-                "给每个进程各自的 instanceName（或 clientIP），然后重启它们"
-            );
-            let source = text!("{CONNECTIONS} at {broker}", "{broker} 的 {CONNECTIONS}");
+            let figure = text!("{id} from {list}", id, list);
+            let advice = text!("give each process its own instanceName (or clientIP), and restart them");
+            let source = text!("{CONNECTIONS} at {broker}", CONNECTIONS, broker);
             Found::new(member_title(id, &group.name), figure, source, advice)
                 .fix(members_fix(group))
                 .of_group(&group.name)
@@ -274,15 +241,13 @@ fn members_beyond_queues(bundle: &Bundle) -> Look {
         let (topic, queues) = counts.max_by_key(|(_, queues)| *queues)?;
         let members = i64::try_from(ids.len()).unwrap_or(i64::MAX);
         Found::when(members > queues, || {
-            let figure = text!(
-                "{members} members, {queues} queues of {topic}",
-                "{members} 个成员，{topic} 只有 {queues} 个队列"
-            );
+            let figure = text!("{members} members, {queues} queues of {topic}", members, queues, topic);
             let advice = text!(
                 "give {topic} {members} queues, unless its messages are consumed in order; or start fewer members",
-                "给 {topic} {members} 个队列（顺序消费的主题除外），或者减少成员"
+                topic,
+                members
             );
-            let source = text!("routes, {CONNECTIONS}", "路由、{CONNECTIONS}");
+            let source = text!("routes, {CONNECTIONS}", CONNECTIONS);
             Found::new(&group.name, figure, source, advice)
                 .fix(Fix::new("topic", "route", &[("topic", topic)]))
                 .of_group(&group.name)
@@ -307,11 +272,9 @@ fn owner_does_not_pull(bundle: &Bundle) -> Look {
         });
         let found = stuck.map(|queue| {
             let (at, lag) = (time(queue.last_pull_ms), lag(group, queue));
-            let figure =
-                text!("last pull at {at}, {lag} messages wait", "最后一次拉取在 {at}，{lag} 条消息在等待");
+            let figure = text!("last pull at {at}, {lag} messages wait", at, lag);
             let client = &member.client_id;
-            let advice =
-                text!("restart the member {client}; compare its clock", "重启成员 {client}；核对它的时钟");
+            let advice = text!("restart the member {client}; compare its clock", client);
             Found::new(owner_title(member, group, queue), figure, RUNNING, advice)
                 .fix(status_fix(group, client))
                 .of_group(&group.name)
@@ -328,14 +291,9 @@ fn owner_does_not_consume(bundle: &Bundle) -> Look {
         });
         let found = stuck.map(|queue| {
             let (cached, at, lag) = (queue.cached, time(queue.last_consume_ms), lag(group, queue));
-            let figure = text!(
-                "holds {cached} messages and finished the last at {at}, {lag} wait",
-                "缓存了 {cached} 条消息，最后一条完成于 {at}，{lag} 条在等待"
-            );
-            let advice = text!(
-                "see in the stacks of its threads where its listener hangs",
-                "从它的线程栈中查看监听器停在哪里"
-            );
+            let figure =
+                text!("holds {cached} messages and finished the last at {at}, {lag} wait", cached, at, lag);
+            let advice = text!("see in the stacks of its threads where its listener hangs");
             Found::new(owner_title(member, group, queue), figure, RUNNING, advice)
                 .fix(stack_fix(group, &member.client_id))
                 .of_group(&group.name)
@@ -361,7 +319,7 @@ fn lock_held_idle(bundle: &Bundle) -> Look {
                 }
                 // A member that is connected and did not answer may consume.
                 None if group.connections.iter().any(|it| it.client_id == lock.client) => return None,
-                None => text!("which is not connected", "它没有连接"),
+                None => text!("which is not connected"),
             };
             Some(locked(group, lock, row.lag(), &why))
         });
@@ -372,17 +330,15 @@ fn lock_held_idle(bundle: &Bundle) -> Look {
 /// Why the holder of a lock does not consume the queue, of which it says `owned`; `None` when it does.
 fn idle_reason(bundle: &Bundle, owned: Option<&Owned>) -> Option<Text> {
     let Some(owned) = owned else {
-        return Some(text!("which does not have the queue", "它并不持有该队列"));
+        return Some(text!("which does not have the queue"));
     };
     let is_old = |at_ms: i64, limit_ms| at_ms > 0 && bundle.taken_at_ms - at_ms > limit_ms;
     let (consumed, pulled) = (time(owned.last_consume_ms), time(owned.last_pull_ms));
     match (owned.cached, owned.last_consume_ms, owned.last_pull_ms) {
         (1.., at_ms, _) if is_old(at_ms, CONSUME_MS) => {
-            Some(text!("which finished its last message at {consumed}", "它最后一条消息完成于 {consumed}"))
+            Some(text!("which finished its last message at {consumed}", consumed))
         }
-        (_, _, at_ms) if is_old(at_ms, PULL_MS) => {
-            Some(text!("whose last pull was at {pulled}", "它最后一次拉取在 {pulled}"))
-        }
+        (_, _, at_ms) if is_old(at_ms, PULL_MS) => Some(text!("whose last pull was at {pulled}", pulled)),
         _ => None,
     }
 }
@@ -390,14 +346,10 @@ fn idle_reason(bundle: &Bundle, owned: Option<&Owned>) -> Option<Text> {
 /// The finding of a lock whose holder does not consume, and the reason why.
 fn locked(group: &Group, lock: &Lock, lag: i64, why: &Text) -> Found {
     let Lock { topic, broker, queue, client, .. } = lock;
-    let (why_en, why_zh) = (why.of(Lang::En), why.of(Lang::Zh));
-    let figure = text!(
-        "locked by {client}, {why_en}; {lag} messages wait",
-        "被 {client} 锁住，{why_zh}；{lag} 条消息在等待"
-    );
+    let figure = text!("locked by {client}, {why}; {lag} messages wait", client, why, lag);
     let advice = text!(
         "restart {client}; its lock ends 60 s after it was renewed last, and another member takes the queue",
-        "重启 {client}；它的锁在最后一次续期 60 秒后失效，由其他成员接管队列"
+        client
     );
     Found::new(queue_title(group, topic, broker, *queue), figure, LOCKS, advice)
         .fix(members_fix(group))
@@ -413,16 +365,10 @@ fn listener_hangs(bundle: &Bundle) -> Look {
         let found = standing.iter().filter(|_| is_stuck).map(|thread| {
             let Standing { thread, at, called_by } = thread;
             let figure = match called_by.as_str() {
-                "" => text!("{thread} stands in {at}", "{thread} 停在 {at}"),
-                called_by => text!(
-                    "{thread} stands in {at}, called by {called_by}",
-                    "{thread} 停在 {at}，由 {called_by} 调用"
-                ),
+                "" => text!("{thread} stands in {at}", thread, at),
+                called_by => text!("{thread} stands in {at}, called by {called_by}", thread, at, called_by),
             };
-            let advice = text!(
-                "give what it waits for a time limit, and restart the member",
-                "给它等待的操作设置超时，并重启该成员"
-            );
+            let advice = text!("give what it waits for a time limit, and restart the member");
             Found::new(member_title(&member.client_id, &group.name), figure, RUNNING, advice)
                 .fix(stack_fix(group, &member.client_id))
                 .of_group(&group.name)
@@ -436,12 +382,12 @@ fn listener_fails(bundle: &Bundle) -> Look {
         let failing = member.failed.iter().filter(|(_, rate)| **rate > 0.0);
         let found = failing.map(|(topic, rate)| {
             let (client, name) = (&member.client_id, &group.name);
-            let subject =
-                text!("{client} of {name} in {topic}", "消费组 {name} 的成员 {client}，主题 {topic}");
-            let figure = text!("{rate:.2} messages per second fail", "每秒 {rate:.2} 条消息消费失败");
+            let subject = text!("{client} of {name} in {topic}", client, name, topic);
+            let figure = text!("{rate} messages per second fail", rate = format!("{rate:.2}"));
             let advice = text!(
                 "read the log of {client}; what fails comes again and ends in %DLQ%{name}",
-                "查看 {client} 的日志；失败的消息会重试，最后进入 %DLQ%{name}"
+                client,
+                name
             );
             Found::new(subject, figure, RUNNING, advice).fix(status_fix(group, client)).of_group(name)
         });

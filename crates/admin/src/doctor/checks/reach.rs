@@ -1,6 +1,6 @@
 //! Whether clients reach the brokers, and whether name servers tell all of them the same.
 
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Broker, Bundle, NameServer, Route, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
@@ -12,50 +12,41 @@ use wire::codes::response;
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
-const TABLE: Both = ("broker table of the name servers", "name server 的 broker 表");
-const ROUTES: Both = ("route tables of the name servers", "name server 的路由表");
-const TWO_SERVERS: Both = ("two name servers that answer", "两个有应答的 name server");
-const TABLE_AND_SETTINGS: Both = ("broker table, settings (26)", "broker 表、配置（26）");
-const NAMES: Both = ("broker table, settings of brokers", "broker 表、broker 的配置");
+const TABLE: Phrase = Phrase("broker table of the name servers");
+const ROUTES: Phrase = Phrase("route tables of the name servers");
+const TWO_SERVERS: Phrase = Phrase("two name servers that answer");
+const TABLE_AND_SETTINGS: Phrase = Phrase("broker table, settings (26)");
+const NAMES: Phrase = Phrase("broker table, settings of brokers");
 
 pub(super) const CHECKS: &[Check] = checks! {
-    "name-server-silent", Critical, name_server_silent, "A name server does not answer",
-        "某个 name server 没有应答", ("the name servers that were given", "给出的 name server");
+    "name-server-silent", Critical, name_server_silent,
+        "A name server does not answer", Phrase("the name servers that were given");
     "broker-silent", Critical, broker_silent,
-        "The address that clients are told of a broker does not answer from here",
-        "告知客户端的 broker 地址从这里访问不到", TABLE;
-    "look-refused", Warning, look_refused, "A name server or broker answers, and does not let itself be looked at",
-        "name server 或 broker 有应答，但拒绝被查看", ("the servers that answer", "有应答的服务器");
-    "no-broker", Critical, no_broker, "A name server knows no broker, so that clients find nothing there",
-        "某个 name server 不认识任何 broker，客户端在那里找不到服务", TABLE;
+        "The address that clients are told of a broker does not answer from here", TABLE;
+    "look-refused", Warning, look_refused,
+        "A name server or broker answers, and does not let itself be looked at", Phrase("the servers that answer");
+    "no-broker", Critical, no_broker,
+        "A name server knows no broker, so that clients find nothing there", TABLE;
     "address-loopback", Critical, address_loopback,
-        "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
-        "集群在网络上，却有 broker 注册了回环地址", TABLE;
+        "Clients are told a loopback address of a broker, while others of the cluster have one of a network", TABLE;
     "address-bridge", Warning, address_bridge,
-        "Clients are told an address of a container or virtual bridge, which other machines do not reach",
-        "broker 注册了容器或虚拟网桥的地址，其他机器访问不到", TABLE;
-    "name-servers-disagree", Critical, name_servers_disagree, "Name servers know different brokers",
-        "各 name server 知道的 broker 不同", TWO_SERVERS;
-    "routes-disagree", Warning, routes_disagree, "Name servers tell different routes of a topic",
-        "各 name server 给出的主题路由不同", TWO_SERVERS;
+        "Clients are told an address of a container or virtual bridge, which other machines do not reach", TABLE;
+    "name-servers-disagree", Critical, name_servers_disagree,
+        "Name servers know different brokers", TWO_SERVERS;
+    "routes-disagree", Warning, routes_disagree, "Name servers tell different routes of a topic", TWO_SERVERS;
     "two-masters", Critical, two_masters,
-        "Two brokers are master under one name, and overwrite each other's routes",
-        "同一名称下有两个 master，互相覆盖路由", NAMES;
+        "Two brokers are master under one name, and overwrite each other's routes", NAMES;
     "two-slaves", Warning, two_slaves,
-        "Two slaves run under one name and id, and clients read from the one that registered last",
-        "同一名称和 id 下有两个 slave，客户端从最后注册的一个读取", NAMES;
+        "Two slaves run under one name and id, and clients read from the one that registered last", NAMES;
     "no-master", Critical, no_master,
-        "A broker set has slaves and no master, so that nothing can be sent to it",
-        "broker 组只有 slave 没有 master，无法发送", TABLE;
+        "A broker set has slaves and no master, so that nothing can be sent to it", TABLE;
     "write-permission-wiped", Critical, write_permission_wiped,
         "A name server withholds the write permission that the broker gives its topics (wipeWritePerm)",
-        "name server 扣住了写权限（wipeWritePerm 之后没有恢复）",
-        ("routes, topics of the masters", "路由、master 的主题");
+        Phrase("routes, topics of the masters");
     "broker-permission", Warning, broker_permission,
-        "A broker may not be written or read by its own setting brokerPermission",
-        "broker 自身的 brokerPermission 不允许读或写", ("settings of brokers", "broker 的配置");
-    "mixed-versions", Warning, mixed_versions, "Brokers of one cluster run different versions",
-        "同一集群的 broker 版本不同", ("runtime figures of two brokers", "两个 broker 的运行数据");
+        "A broker may not be written or read by its own setting brokerPermission", Phrase("settings of brokers");
+    "mixed-versions", Warning, mixed_versions,
+        "Brokers of one cluster run different versions", Phrase("runtime figures of two brokers");
 };
 
 fn name_server_silent(bundle: &Bundle) -> Look {
@@ -65,7 +56,7 @@ fn name_server_silent(bundle: &Bundle) -> Look {
             let address = &server.address;
             let advice = text!(
                 "start it, or take {address} out of -n and of namesrvAddr of brokers and clients",
-                "启动它，或者从 -n 以及 broker 和客户端的 namesrvAddr 中去掉 {address}"
+                address
             );
             Found::new(address, why, "GET_BROKER_CLUSTER_INFO (106)", advice).at(address)
         })
@@ -77,8 +68,7 @@ fn broker_silent(bundle: &Bundle) -> Look {
         Found::when(broker.error.is_some() && broker.error_code.is_none(), || {
             let why = broker.error.clone().unwrap_or_default();
             let advice = text!(
-                "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach",
-                "启动该 broker，或者把其 broker.conf 中的 brokerIP1 设为客户端能访问的地址"
+                "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach"
             );
             Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", advice).of_broker(broker)
         })
@@ -96,16 +86,12 @@ fn look_refused(bundle: &Bundle) -> Look {
         Found::when(code.is_some(), || {
             let advice = match code {
                 Some(response::NO_PERMISSION) => text!(
-                    "give --credentials FILE of a user who may look; a server that serves its own machine only is looked at there",
-                    "用 --credentials FILE 给出有查看权限的用户；只服务本机的服务器要在那台机器上查看"
+                    "give --credentials FILE of a user who may look; a server that serves its own machine only is looked at there"
                 ),
-                Some(response::SYSTEM_BUSY) => text!("look again when it is less busy", "等它不忙时再看一次"),
-                _ => text!(
-                    "read what it answered; its log may tell more",
-                    "阅读它的应答；它的日志可能有更多信息"
-                ),
+                Some(response::SYSTEM_BUSY) => text!("look again when it is less busy"),
+                _ => text!("read what it answered; its log may tell more"),
             };
-            let source: Both = ("what it answered", "它的应答");
+            let source = Phrase("what it answered");
             Found::new(title, error.clone().unwrap_or_default(), source, advice).at(address)
         })
     })
@@ -116,11 +102,9 @@ fn no_broker(bundle: &Bundle) -> Look {
     Look::each(answering, |server| {
         Found::when(server.sets.is_empty(), || {
             let address = &server.address;
-            let advice = text!(
-                "start a broker whose namesrvAddr has {address}, or give -n the right one",
-                "启动一个 namesrvAddr 含 {address} 的 broker，或者用 -n 给出正确的 name server"
-            );
-            let figure = text!("0 brokers registered", "没有 broker 注册");
+            let advice =
+                text!("start a broker whose namesrvAddr has {address}, or give -n the right one", address);
+            let figure = text!("0 brokers registered");
             Found::new(address, figure, "GET_BROKER_CLUSTER_INFO (106)", advice).at(address)
         })
     })
@@ -137,18 +121,15 @@ fn address_loopback(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_spread && is_local(ip(&broker.address)?);
         Found::when(is_hidden, || {
-            let advice = text!(
-                "set brokerIP1 in its broker.conf to an address of the network and restart it",
-                "把其 broker.conf 中的 brokerIP1 设为网络地址并重启"
-            );
+            let advice =
+                text!("set brokerIP1 in its broker.conf to an address of the network and restart it");
             Found::new(broker.title(), registered(broker), TABLE, advice).of_broker(broker)
         })
     })
 }
 
 fn registered(broker: &Broker) -> Text {
-    let address = &broker.address;
-    text!("registered as {address}", "注册的地址为 {address}")
+    text!("registered as {address}", address = &broker.address)
 }
 
 /// Whether an address is one that Docker, libvirt or a link without a server gives by default.
@@ -166,10 +147,8 @@ fn address_bridge(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_bridge(ip(&broker.address)?) && !is_inside;
         Found::when(is_hidden, || {
-            let advice = text!(
-                "set brokerIP1 in its broker.conf to the address of the machine, and publish the port",
-                "把其 broker.conf 中的 brokerIP1 设为机器的地址，并发布端口"
-            );
+            let advice =
+                text!("set brokerIP1 in its broker.conf to the address of the machine, and publish the port");
             Found::new(broker.title(), registered(broker), TABLE, advice).of_broker(broker)
         })
     })
@@ -198,12 +177,9 @@ fn name_servers_disagree(bundle: &Bundle) -> Look {
         let differing: Vec<_> = known.symmetric_difference(&table(other)).cloned().collect();
         Found::when(!differing.is_empty(), || {
             let (list, one, two) = (differing.join(", "), &first.address, &other.address);
-            let advice = text!(
-                "give all name servers in namesrvAddr of every broker",
-                "在每个 broker 的 namesrvAddr 中列出所有 name server"
-            );
-            let figure = text!("only one knows {list}", "只有其中一个知道 {list}");
-            Found::new(text!("{one} and {two}", "{one} 和 {two}"), figure, TABLE, advice)
+            let advice = text!("give all name servers in namesrvAddr of every broker");
+            let figure = text!("only one knows {list}", list);
+            Found::new(text!("{one} and {two}", one, two), figure, TABLE, advice)
                 .fix(Fix::new("cluster", "list", &[]))
                 .at(two)
         })
@@ -223,12 +199,9 @@ fn routes_disagree(bundle: &Bundle) -> Look {
         let found = differing.map(|name| {
             let (one, two) = (&first.address, &other.address);
             let (at_one, at_two) = (route_text(&sorted(first, name)), route_text(&sorted(other, name)));
-            let subject = text!("{name} on {one} and {two}", "{name}，在 {one} 和 {two}");
-            let figure = text!("{at_one} at {one}; {at_two} at {two}", "{one}：{at_one}；{two}：{at_two}");
-            let advice = text!(
-                "compare the routes with -n {one} and with -n {two}",
-                "分别用 -n {one} 和 -n {two} 比较路由"
-            );
+            let subject = text!("{name} on {one} and {two}", name, one, two);
+            let figure = text!("{at_one} at {one}; {at_two} at {two}", at_one, one, at_two, two);
+            let advice = text!("compare the routes with -n {one} and with -n {two}", one, two);
             Found::new(subject, figure, ROUTES, advice)
                 .fix(Fix::new("topic", "route", &[("topic", name)]))
                 .at(two)
@@ -274,12 +247,10 @@ fn two_slaves(bundle: &Bundle) -> Look {
     Look::each(slaves, |((cluster, name, id), addresses)| {
         Found::when(addresses.len() > 1, || {
             let list = addresses.into_iter().collect::<Vec<_>>().join(", ");
-            let subject = text!("{name} id {id} of {cluster}", "集群 {cluster} 的 {name}，id {id}");
-            let advice = text!(
-                "stop one of them, or give it a brokerId that no other broker of this name has",
-                "停掉其中一个，或者给它一个同名 broker 都没有使用的 brokerId"
-            );
-            let figure = text!("slaves at {list}", "slave 位于 {list}");
+            let subject = text!("{name} id {id} of {cluster}", name, id, cluster);
+            let advice =
+                text!("stop one of them, or give it a brokerId that no other broker of this name has");
+            let figure = text!("slaves at {list}", list);
             Found::new(subject, figure, TABLE_AND_SETTINGS, advice).of_set(name)
         })
     })
@@ -291,17 +262,16 @@ fn two_masters(bundle: &Bundle) -> Look {
         Found::when(addresses.len() > 1, || {
             let list = addresses.into_iter().collect::<Vec<_>>().join(", ");
             let advice = text!(
-                "stop one of them; give it another brokerName, or brokerId above 0 and brokerRole=SLAVE",
-                "停掉其中一个；给它另一个 brokerName，或者大于 0 的 brokerId 和 brokerRole=SLAVE"
+                "stop one of them; give it another brokerName, or brokerId above 0 and brokerRole=SLAVE"
             );
-            let figure = text!("masters at {list}", "master 位于 {list}");
+            let figure = text!("masters at {list}", list);
             Found::new(set_title(name, cluster), figure, TABLE_AND_SETTINGS, advice).of_set(name)
         })
     })
 }
 
 fn set_title(name: &str, cluster: &str) -> Text {
-    text!("{name} of {cluster}", "集群 {cluster} 的 {name}")
+    text!("{name} of {cluster}", name, cluster)
 }
 
 /// The operation that shows the members of a broker set; `None` if no controller leads.
@@ -317,13 +287,9 @@ fn no_master(bundle: &Bundle) -> Look {
     Look::each(sets, |(server, set)| {
         Found::when(!set.addresses.contains_key(&MASTER), || {
             let (count, address) = (set.addresses.len(), &server.address);
-            let figure = text!(
-                "{count} registered, none with id 0, at {address}",
-                "在 {address} 注册了 {count} 个，没有 id 为 0 的"
-            );
+            let figure = text!("{count} registered, none with id 0, at {address}", count, address);
             let advice = text!(
-                "start the master; with controllers the members elect one of the in-sync set, of which one must run",
-                "启动 master；使用 controller 时会从同步副本集中选出 master，其中至少要有一个成员在运行"
+                "start the master; with controllers the members elect one of the in-sync set, of which one must run"
             );
             Found::new(set_title(&set.name, &set.cluster), figure, TABLE, advice)
                 .fix(in_sync_fix(bundle, &set.name))
@@ -352,15 +318,9 @@ fn write_permission_wiped(bundle: &Bundle) -> Look {
             .collect();
         Found::when(!withheld.is_empty(), || {
             let (count, first, name, address) = (withheld.len(), withheld[0], &broker.name, &server.address);
-            let figure = text!(
-                "{count} topics without it, for example {first}",
-                "{count} 个主题没有写权限，例如 {first}"
-            );
-            let advice = text!(
-                "give the permission back, unless the broker set is being taken away",
-                "恢复写权限，除非正在下线该 broker 组"
-            );
-            Found::new(text!("{name} at {address}", "{name}，在 {address}"), figure, ROUTES, advice)
+            let figure = text!("{count} topics without it, for example {first}", count, first);
+            let advice = text!("give the permission back, unless the broker set is being taken away");
+            Found::new(text!("{name} at {address}", name, address), figure, ROUTES, advice)
                 .fix(Fix::new("namesrv", "add-write-perm", &[("broker", name)]))
                 .of_set(name)
         })
@@ -372,7 +332,7 @@ fn broker_permission(bundle: &Bundle) -> Look {
         let perm: i32 = broker.setting("brokerPermission")?.parse().ok()?;
         Found::when(perm & 6 != 6, || {
             let figure = format!("brokerPermission={perm} ({})", permission(perm));
-            let advice = text!("allow reading and writing again", "重新允许读写");
+            let advice = text!("allow reading and writing again");
             let given = [("key", "brokerPermission"), ("value", "6"), ("broker", &broker.address)];
             Found::new(broker.title(), figure, "GET_BROKER_CONFIG (26)", advice)
                 .fix(Fix::new("broker", "set", &given))
@@ -401,7 +361,7 @@ fn mixed_versions(bundle: &Bundle) -> Look {
                 format!("{version}: {}", names.join(", "))
             };
             let figure = versions.iter().map(of_version).collect::<Vec<_>>().join("; ");
-            let advice = text!("finish the upgrade, slaves first", "完成升级，先升级 slave");
+            let advice = text!("finish the upgrade, slaves first");
             Found::new(cluster, figure, "GET_BROKER_RUNTIME_INFO (28)", advice)
         })
     })

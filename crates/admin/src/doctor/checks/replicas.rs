@@ -1,8 +1,7 @@
 //! Whether the slaves of masters follow.
 
 use super::reach::{in_sync_fix, is_bridge, is_local};
-use crate::Lang;
-use crate::doctor::bilingual::{Both, Text, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Broker, Bundle, Controller, ReplicaSet, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::{Fix, Remedy};
@@ -12,36 +11,29 @@ use std::net::IpAddr;
 /// Bytes that a slave may be behind (`haMaxGapNotInSync` is four times that).
 const GAP_BYTES: i64 = 64 << 20;
 const STATUS: &str = "GET_BROKER_HA_STATUS (907)";
-const NEEDS: Both = ("replication status of masters", "master 的复制状态");
-const NEEDS_SLAVE: Both = ("a slave that is connected", "已连接的 slave");
-const NEEDS_SYNC: Both =
-    ("replication status and settings of synchronous masters", "同步 master 的复制状态和配置");
-const NEEDS_CONTROLLERS: Both = ("brokers with controllers", "使用 controller 的 broker");
+const NEEDS: Phrase = Phrase("replication status of masters");
+const NEEDS_SLAVE: Phrase = Phrase("a slave that is connected");
+const NEEDS_SYNC: Phrase = Phrase("replication status and settings of synchronous masters");
+const NEEDS_CONTROLLERS: Phrase = Phrase("brokers with controllers");
 
 pub(super) const CHECKS: &[Check] = checks! {
-    "slave-not-connected", Critical, not_connected, "A slave is registered and does not copy from its master",
-        "slave 已注册，但没有从 master 复制", NEEDS;
+    "slave-not-connected", Critical, not_connected,
+        "A slave is registered and does not copy from its master", NEEDS;
     "replication-address", Warning, unreachable_address,
         "Slaves are told an address of their master (brokerIP2) that other machines do not reach",
-        "master 告诉 slave 的地址（brokerIP2）其他机器无法访问",
-        ("settings of masters with a registered slave on another machine", "在另一台机器上有注册 slave 的 master 的配置");
-    "slave-not-in-sync", Critical, not_in_sync, "A slave is so far behind that its master does not count on it",
-        "slave 落后过多，master 不再把它算在内", NEEDS_SLAVE;
-    "slave-behind", Warning, behind, "A slave is more than 64 MiB behind",
-        "slave 落后超过 64 MiB", NEEDS_SLAVE;
+        Phrase("settings of masters with a registered slave on another machine");
+    "slave-not-in-sync", Critical, not_in_sync,
+        "A slave is so far behind that its master does not count on it", NEEDS_SLAVE;
+    "slave-behind", Warning, behind, "A slave is more than 64 MiB behind", NEEDS_SLAVE;
     "too-few-in-sync", Critical, too_few,
-        "Fewer replicas are in sync than minInSyncReplicas, so that sends are refused",
-        "同步的副本少于 minInSyncReplicas，发送被拒绝", NEEDS_SYNC;
+        "Fewer replicas are in sync than minInSyncReplicas, so that sends are refused", NEEDS_SYNC;
     "too-few-acks", Warning, too_few_acks,
         "Fewer slaves are in sync than inSyncReplicas, so that sends wait and are answered with SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT",
-        "同步的 slave 少于 inSyncReplicas，发送会等待，并以 SLAVE_NOT_AVAILABLE 或 FLUSH_SLAVE_TIMEOUT 应答",
         NEEDS_SYNC;
-    "replica-lost", Warning, replica_lost, "A member of a broker set is lost",
-        "broker 组的一个成员已离线", NEEDS_CONTROLLERS;
-    "controller-silent", Warning, controller_silent, "A controller does not answer",
-        "controller 没有应答", NEEDS_CONTROLLERS;
-    "no-controller-leader", Critical, no_leader, "No controller leads, so that a broken master is not replaced",
-        "没有 controller 担任 leader，故障的 master 不会被替换", NEEDS_CONTROLLERS;
+    "replica-lost", Warning, replica_lost, "A member of a broker set is lost", NEEDS_CONTROLLERS;
+    "controller-silent", Warning, controller_silent, "A controller does not answer", NEEDS_CONTROLLERS;
+    "no-controller-leader", Critical, no_leader,
+        "No controller leads, so that a broken master is not replaced", NEEDS_CONTROLLERS;
 };
 
 fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
@@ -57,14 +49,11 @@ fn not_connected(bundle: &Bundle) -> Look {
         let slaves: Vec<_> = bundle.brokers.iter().filter(same).map(Broker::title).collect();
         Found::when(slaves.len() > connected, || {
             let (list, address) = (slaves.join(", "), &master.address);
-            let figure = text!(
-                "{connected} connected to {address}, registered: {list}",
-                "与 {address} 连接的有 {connected} 个，已注册的：{list}"
-            );
-            let port = master.setting("haListenPort").unwrap_or("10912");
+            let figure =
+                text!("{connected} connected to {address}, registered: {list}", connected, address, list);
             let advice = text!(
                 "make port {port} of the master reachable from the slave; set brokerIP2 of the master to an address that it reaches",
-                "让 slave 能访问 master 的端口 {port}；把 master 的 brokerIP2 设为 slave 能访问的地址"
+                port = master.setting("haListenPort").unwrap_or("10912")
             );
             Found::new(list, figure, STATUS, advice).fix(replication_fix(master)).of_broker(master)
         })
@@ -84,15 +73,10 @@ fn unreachable_address(bundle: &Bundle) -> Look {
         };
         let slave = bundle.brokers.iter().find(is_elsewhere)?;
         Found::when(is_local(host) || is_bridge(host) && !is_bridge(own), || {
-            let advice = text!(
-                "set brokerIP2 in its broker.conf to an address that its slaves reach, and restart it",
-                "把其 broker.conf 中的 brokerIP2 设为 slave 能访问的地址并重启"
-            );
+            let advice =
+                text!("set brokerIP2 in its broker.conf to an address that its slaves reach, and restart it");
             let at = &slave.address;
-            let figure = text!(
-                "brokerIP2={configured}, and a slave is at {at}",
-                "brokerIP2={configured}，而一个 slave 在 {at}"
-            );
+            let figure = text!("brokerIP2={configured}, and a slave is at {at}", configured, at);
             Found::new(master.title(), figure, "GET_BROKER_CONFIG (26)", advice).of_broker(master)
         })
     })
@@ -115,12 +99,9 @@ fn slaves(bundle: &Bundle, is_found: fn(&crate::doctor::bundle::Slave) -> bool) 
     Look::each(all, |(master, slave)| {
         Found::when(is_found(slave), || {
             let (behind, address, title) = (slave.behind_bytes, &slave.address, master.title());
-            let advice = text!(
-                "watch whether the gap shrinks; if not, look at its disk and network",
-                "观察差距是否在缩小；如果没有，检查它的磁盘和网络"
-            );
-            let subject = text!("{address} of {title}", "{title} 的 slave {address}");
-            Found::new(subject, text!("{behind} bytes behind", "落后 {behind} 字节"), STATUS, advice)
+            let advice = text!("watch whether the gap shrinks; if not, look at its disk and network");
+            let subject = text!("{address} of {title}", address, title);
+            Found::new(subject, text!("{behind} bytes behind", behind), STATUS, advice)
                 .fix(replication_fix(master))
                 .of_set(&master.name)
                 .at(address)
@@ -150,9 +131,7 @@ fn in_sync(master: &Broker) -> Option<i64> {
 }
 
 fn start_slaves(master: &Broker) -> Remedy {
-    let name = &master.name;
-    Remedy::from(text!("start the lost brokers of {name}", "启动 {name} 中离线的 broker"))
-        .with(replication_fix(master))
+    Remedy::from(text!("start the lost brokers of {name}", name = &master.name)).with(replication_fix(master))
 }
 
 /// The operation that shows how far the slaves of a master are.
@@ -167,7 +146,8 @@ fn too_few(bundle: &Bundle) -> Look {
         Found::when(found < needed, || {
             let figure = text!(
                 "{found} in sync, the master included; minInSyncReplicas={needed}: sends are refused",
-                "包括 master 在内有 {found} 个同步副本；minInSyncReplicas={needed}：发送被拒绝"
+                found,
+                needed
             );
             Found::new(master.title(), figure, STATUS, start_slaves(master)).of_broker(master)
         })
@@ -182,10 +162,8 @@ fn too_few_acks(bundle: &Bundle) -> Look {
             || is_on(master, "enableControllerMode") && is_on(master, "allAckInSyncStateSet");
         let is_refused = found < number(master, "minInSyncReplicas").unwrap_or(1);
         Found::when(found < needed && !is_adapted && !is_refused, || {
-            let figure = text!(
-                "{found} in sync, the master included; inSyncReplicas={needed}",
-                "包括 master 在内有 {found} 个同步副本；inSyncReplicas={needed}"
-            );
+            let figure =
+                text!("{found} in sync, the master included; inSyncReplicas={needed}", found, needed);
             Found::new(master.title(), figure, STATUS, start_slaves(master)).of_broker(master)
         })
     })
@@ -199,13 +177,9 @@ fn replica_lost(bundle: &Bundle) -> Look {
     Look::each(members, |(set, member)| {
         Found::when(!member.is_alive, || {
             let (name, id, address) = (&set.name, member.id, &member.address);
-            let subject = text!(
-                "{name} (id {id} at the controllers, {address})",
-                "{name}（controller 中的 id 为 {id}，{address}）"
-            );
+            let subject = text!("{name} (id {id} at the controllers, {address})", name, id, address);
             let advice = text!(
-                "start the broker again, and look at its machine and log; if it was taken away for good: replica forget",
-                "重新启动该 broker，并检查它的机器和日志；如果它已被永久下线：replica forget"
+                "start the broker again, and look at its machine and log; if it was taken away for good: replica forget"
             );
             Found::new(subject, lost_figure(bundle, set, member.lost_ms), CONTROLLERS, advice)
                 .fix(in_sync_fix(bundle, name))
@@ -220,16 +194,10 @@ fn lost_figure(bundle: &Bundle, set: &ReplicaSet, lost_ms: Option<i64>) -> Text 
     let master = masters(bundle).find(|broker| broker.name == set.name);
     let needed = master.and_then(|broker| number(broker, "minInSyncReplicas")).unwrap_or(1);
     let (left, count) = (set.in_sync(), set.members.len());
-    let state = text!(
-        "{left} of {count} members in sync, minInSyncReplicas={needed}",
-        "{count} 个成员中 {left} 个同步，minInSyncReplicas={needed}"
-    );
-    let (en, zh) = (state.of(Lang::En), state.of(Lang::Zh));
+    let state = text!("{left} of {count} members in sync, minInSyncReplicas={needed}", left, count, needed);
     match lost_ms.map(time) {
-        Some(since) => text!("no heartbeat since {since}; {en}", "自 {since} 起没有心跳；{zh}"),
-        None => {
-            text!("its heartbeats do not reach the controllers; {en}", "它的心跳没有到达 controller；{zh}")
-        }
+        Some(since) => text!("no heartbeat since {since}; {state}", since, state),
+        None => text!("its heartbeats do not reach the controllers; {state}", state),
     }
 }
 
@@ -240,8 +208,7 @@ fn controller_silent(bundle: &Bundle) -> Look {
         Found::when(controller.error.is_some(), || {
             let why = controller.error.clone().unwrap_or_default();
             let advice = text!(
-                "start the controller again; sets fail over only while a majority of the controllers is there",
-                "重新启动该 controller；只有多数 controller 在线时才能故障切换"
+                "start the controller again; sets fail over only while a majority of the controllers is there"
             );
             let mut others = bundle.controllers.iter().filter(|other| other.error.is_none());
             let fix =
@@ -258,16 +225,12 @@ fn no_leader(bundle: &Bundle) -> Look {
     Look::each(asked, |controllers| {
         Found::when(controllers.iter().all(|controller| controller.leader.is_empty()), || {
             let names: Vec<&str> = controllers.iter().map(|controller| controller.address.as_str()).collect();
-            let silent = controllers.iter().filter(|controller| controller.error.is_some()).count();
-            let count = names.len();
             let figure = text!(
                 "{silent} of {count} controllers do not answer, and no controller knows a leader",
-                "{count} 个 controller 中 {silent} 个没有应答，没有 controller 知道 leader"
+                silent = controllers.iter().filter(|controller| controller.error.is_some()).count(),
+                count = names.len()
             );
-            let advice = text!(
-                "start controllers until a majority runs, and check their network",
-                "启动 controller 直到多数在运行，并检查它们的网络"
-            );
+            let advice = text!("start controllers until a majority runs, and check their network");
             Found::new(names.join(", "), figure, METADATA, advice)
         })
     })

@@ -1,9 +1,10 @@
 //! Settings of brokers, and their clocks.
 
-use crate::doctor::bilingual::{Both, text};
-use crate::doctor::bundle::{Broker, Bundle, EXAMPLE, ip};
+use crate::doctor::bilingual::{Phrase, text};
+use crate::doctor::bundle::{Broker, Bundle, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
+use crate::doctor::secrets::EXAMPLE;
 use std::collections::BTreeMap;
 
 /// Difference of clocks that is a finding. The running time is told in whole seconds.
@@ -36,41 +37,33 @@ const ALIKE: [&str; 22] = [
     "transactionTimeOut",
 ];
 
-const NEEDS: Both = ("settings of brokers", "broker 的配置");
+const NEEDS: Phrase = Phrase("settings of brokers");
 
 pub(super) const CHECKS: &[Check] = checks! {
     "open-to-everybody", Warning, open,
-        "A broker serves an address of the network and asks nobody who they are",
-        "broker 在网络地址上服务，却不核实来者是谁", NEEDS;
+        "A broker serves an address of the network and asks nobody who they are", NEEDS;
     "keys-of-the-examples", Critical, example_keys,
-        "A broker uses the secret key of RocketMQ's example files, which everybody knows",
-        "broker 使用 RocketMQ 示例文件中人人皆知的密钥", NEEDS;
+        "A broker uses the secret key of RocketMQ's example files, which everybody knows", NEEDS;
     "settings-differ", Warning, differ,
         "Masters of one cluster have different settings where clients expect the same",
-        "同一集群的 master 配置不同，而客户端期望一致",
-        ("settings of two masters of a cluster", "同一集群两个 master 的配置");
+        Phrase("settings of two masters of a cluster");
     "clocks-differ", Warning, clocks_differ,
         "The clock of a broker differs from that of the machine with vostok doctor by more than five seconds",
-        "broker 的时钟与运行 vostok doctor 的机器相差五秒以上",
-        ("runtime figures of a broker", "broker 的运行数据");
+        Phrase("runtime figures of a broker");
     "settings-without-effect", Advice, without_effect,
         "A broker of Vostok was given settings that nobody knows, or that do something in RocketMQ only",
-        "Vostok 的 broker 有无人认识的配置项，或只在 RocketMQ 中起作用的配置项",
-        ("runtime figures of a Vostok broker", "Vostok broker 的运行数据");
+        Phrase("runtime figures of a Vostok broker");
     "master-flushes-alone", Advice, flushes_alone,
         "A synchronous master without a slave and without synchronous flush keeps no promise to its senders",
-        "同步 master 既没有 slave 也不同步刷盘，无法兑现承诺",
-        ("settings of synchronous masters", "同步 master 的配置");
+        Phrase("settings of synchronous masters");
 };
 
 fn without_effect(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let names = broker.text("settingsWithoutEffect")?;
         Found::when(!names.is_empty(), || {
-            let advice = text!(
-                "ask what each means here: vostok config explain KEY; vostok config lint FILE for all",
-                "查询每一项在这里的含义：vostok config explain KEY；检查整个文件：vostok config lint FILE"
-            );
+            let advice =
+                text!("ask what each means here: vostok config explain KEY; vostok config lint FILE for all");
             Found::new(broker.title(), names, "GET_BROKER_RUNTIME_INFO (28)", advice).of_broker(broker)
         })
     })
@@ -93,8 +86,7 @@ fn open(bundle: &Bundle) -> Look {
         let is_open = !is_on(broker, "authenticationEnabled") && !is_on(broker, "aclEnable");
         Found::when(is_reachable && is_open, || {
             let advice = text!(
-                "set authenticationEnabled=true and authorizationEnabled=true in broker.conf with users and acls; or close the port to strangers",
-                "在 broker.conf 中设置 authenticationEnabled=true 和 authorizationEnabled=true 并配置用户和 ACL；或者不让外人访问该端口"
+                "set authenticationEnabled=true and authorizationEnabled=true in broker.conf with users and acls; or close the port to strangers"
             );
             Found::new(broker.title(), "authenticationEnabled=false, aclEnable=false", SETTINGS, advice)
                 .of_broker(broker)
@@ -107,12 +99,8 @@ fn example_keys(bundle: &Bundle) -> Look {
         let used: Vec<_> = broker.settings.as_ref()?.iter().filter(|(_, value)| *value == EXAMPLE).collect();
         Found::when(!used.is_empty(), || {
             let names: Vec<_> = used.iter().map(|(name, _)| name.as_str()).collect();
-            let list = names.join(", ");
-            let advice = text!(
-                "give the user another password: with --password-file FILE of user update",
-                "给该用户换一个密码：user update 的 --password-file FILE"
-            );
-            Found::new(broker.title(), text!("in {list}", "见 {list}"), SETTINGS, advice)
+            let advice = text!("give the user another password: with --password-file FILE of user update");
+            Found::new(broker.title(), text!("in {list}", list = names.join(", ")), SETTINGS, advice)
                 .fix(Fix::new("user", "list", &[("broker", &broker.address)]))
                 .of_broker(broker)
         })
@@ -135,9 +123,8 @@ fn differ(bundle: &Bundle) -> Look {
             (values.len() > 1).then(|| {
                 let figure: Vec<_> =
                     values.iter().map(|(value, names)| format!("{value}: {}", names.join(", "))).collect();
-                let advice =
-                    text!("give all masters the same value of {name}", "让所有 master 的 {name} 取值相同");
-                let subject = text!("{name} in {cluster}", "集群 {cluster} 的 {name}");
+                let advice = text!("give all masters the same value of {name}", name);
+                let subject = text!("{name} in {cluster}", name, cluster);
                 Found::new(subject, figure.join("; "), SETTINGS, advice).fix(Fix::new(
                     "broker",
                     "config",
@@ -167,10 +154,7 @@ fn clocks_differ(bundle: &Bundle) -> Look {
         let skew_ms = now_ms - broker.asked_at_ms;
         Found::when(skew_ms.abs() > SKEW_MS, || {
             let figure = format!("{:+.1} s", skew_ms as f64 / 1000.0);
-            let advice = text!(
-                "start a time service (chrony, systemd-timesyncd) on both machines",
-                "在两台机器上都启动时间同步服务（chrony、systemd-timesyncd）"
-            );
+            let advice = text!("start a time service (chrony, systemd-timesyncd) on both machines");
             Found::new(broker.title(), figure, "bootTimestamp, runtime (28)", advice).of_broker(broker)
         })
     })
@@ -184,14 +168,8 @@ fn flushes_alone(bundle: &Bundle) -> Look {
         let is_alone = bundle.brokers.iter().filter(|other| other.name == broker.name).count() == 1;
         let is_async = broker.setting("flushDiskType")? == "ASYNC_FLUSH";
         Found::when(is_alone && is_async, || {
-            let advice = text!(
-                "add a slave, or set flushDiskType=SYNC_FLUSH",
-                "增加一个 slave，或设置 flushDiskType=SYNC_FLUSH"
-            );
-            let figure = text!(
-                "SYNC_MASTER, ASYNC_FLUSH, no slave registered",
-                "SYNC_MASTER、ASYNC_FLUSH，没有注册的 slave"
-            );
+            let advice = text!("add a slave, or set flushDiskType=SYNC_FLUSH");
+            let figure = text!("SYNC_MASTER, ASYNC_FLUSH, no slave registered");
             Found::new(broker.title(), figure, SETTINGS, advice).fix(config_fix(broker)).of_broker(broker)
         })
     })

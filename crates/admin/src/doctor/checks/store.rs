@@ -1,14 +1,14 @@
 //! Disks and stores of brokers.
 
-use crate::doctor::bilingual::{Both, text};
+use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Broker, Bundle, DelayLevel, Head};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::{Fix, Remedy};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
-const NEEDS_VOSTOK: Both = ("runtime figures of a Vostok broker", "Vostok broker 的运行数据");
-const NEEDS: Both = ("runtime figures of a broker", "broker 的运行数据");
-const NEEDS_JAVA: Both = ("runtime figures of a RocketMQ broker", "RocketMQ broker 的运行数据");
+const NEEDS_VOSTOK: Phrase = Phrase("runtime figures of a Vostok broker");
+const NEEDS: Phrase = Phrase("runtime figures of a broker");
+const NEEDS_JAVA: Phrase = Phrase("runtime figures of a RocketMQ broker");
 /// A disk that is full sooner is a finding.
 const FULL_S: f64 = 86_400.0;
 /// Log that is not in the queues yet.
@@ -44,71 +44,56 @@ impl Level {
     }
 }
 
-const REFUSES: Both = ("sends are refused", "发送被拒绝");
-const DELETES: Both = ("messages are deleted before fileReservedTime", "消息在 fileReservedTime 之前被删除");
-const DELETES_EARLY: Both = ("expired files are deleted at any hour", "过期文件随时会被删除");
-const VERIFY: Both = (
-    "check the disk; stop the broker and run: vostok store verify DIRECTORY",
-    "检查磁盘；停止 broker 后运行：vostok store verify DIRECTORY",
-);
-const READ_LOG: Both =
-    ("read the log of the broker, which names each", "查看该 broker 的日志，其中列出了每一条");
-const LOOK_AT_DISK: Both =
-    ("look at the log of the broker and at its disk", "查看该 broker 的日志，检查它的磁盘");
+const REFUSES: Phrase = Phrase("sends are refused");
+const DELETES: Phrase = Phrase("messages are deleted before fileReservedTime");
+const DELETES_EARLY: Phrase = Phrase("expired files are deleted at any hour");
+const VERIFY: Phrase = Phrase("check the disk; stop the broker and run: vostok store verify DIRECTORY");
+const READ_LOG: Phrase = Phrase("read the log of the broker, which names each");
+const LOOK_AT_DISK: Phrase = Phrase("look at the log of the broker and at its disk");
 
 pub(super) const CHECKS: &[Check] = checks! {
     "disk-refuses", Critical, |bundle| between(bundle, &REFUSED, None, REFUSES),
-        "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused",
-        "磁盘超过 diskSpaceWarningLevelRatio（最高 90），拒绝发送", NEEDS;
+        "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused", NEEDS;
     "disk-deletes-unexpired", Critical, |bundle| between(bundle, &FORCED, Some(&REFUSED), DELETES),
-        "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time",
-        "磁盘超过 diskSpaceCleanForciblyRatio（最高 85），消息提前被删除", NEEDS;
+        "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time", NEEDS;
     "disk-deletes-early", Warning, |bundle| between(bundle, &CLEAN, Some(&FORCED), DELETES_EARLY),
-        "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour",
-        "磁盘超过 diskMaxUsedSpaceRatio，过期文件随时会被删除", NEEDS;
+        "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour", NEEDS;
     "disk-full-soon", Critical, full_soon,
-        "The disk will be full within a day if the log goes on growing as in the last hour",
-        "按最近一小时的增长，磁盘将在一天内写满", NEEDS_VOSTOK;
+        "The disk will be full within a day if the log goes on growing as in the last hour", NEEDS_VOSTOK;
     "sends-refused-for-space", Critical, refused_for_space,
-        "The broker refuses sends at this moment because of its disk",
-        "broker 此刻因磁盘而拒绝发送", NEEDS_VOSTOK;
+        "The broker refuses sends at this moment because of its disk", NEEDS_VOSTOK;
     "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, VERIFY),
-        "Queues could not be rebuilt from the log", "有队列无法从日志重建", NEEDS_VOSTOK;
+        "Queues could not be rebuilt from the log", NEEDS_VOSTOK;
     "messages-damaged", Critical, |bundle| above(bundle, "damagedMessages", 0.0, VERIFY),
-        "Stored messages are damaged and passed over", "存储的消息已损坏，被跳过", NEEDS_VOSTOK;
+        "Stored messages are damaged and passed over", NEEDS_VOSTOK;
     "messages-undelivered", Critical, |bundle| above(bundle, "undeliveredMessages", 0.0, READ_LOG),
-        "Delayed, timed or popped messages were given up", "延时、定时或 pop 的消息被放弃", NEEDS_VOSTOK;
-    "threads-stopped", Critical, threads_stopped, "A thread of the broker ended before it was told to",
-        "broker 的线程提前结束", NEEDS_VOSTOK;
+        "Delayed, timed or popped messages were given up", NEEDS_VOSTOK;
+    "threads-stopped", Critical, threads_stopped,
+        "A thread of the broker ended before it was told to", NEEDS_VOSTOK;
     "disk-stalled", Critical, disk_stalled,
         "The disk of the log has not finished a write or flush for three seconds, and sends wait for the disk",
-        "日志所在磁盘超过三秒未完成一次写入或刷盘，发送在等待", NEEDS_VOSTOK;
+        NEEDS_VOSTOK;
     "unknown-to-controllers", Critical, unknown_to_controllers,
-        "The controllers do not know this broker, so that no controller replaces the master of the set",
-        "controller 不认识该 broker，所在组的 master 无法被替换", NEEDS_VOSTOK;
+        "The controllers do not know this broker, so that no controller replaces the master of the set", NEEDS_VOSTOK;
     "broker-inactive", Warning, inactive,
-        "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
-        "master 不投递延时消息、不回查事务（brokerActive=false）", NEEDS_JAVA;
+        "A master does not deliver delayed messages and does not check transactions (brokerActive=false)", NEEDS_JAVA;
     "dispatch-behind", Warning, dispatch_behind,
-        "Stored messages are not in their queues yet, so that nobody can consume them",
-        "已存储的消息尚未进入队列，无法消费", NEEDS;
-    "delay-level-behind", Warning, level_behind, "Delayed messages come more than a minute late",
-        "延时消息晚到一分钟以上", ("runtime figures and settings of a master", "master 的运行数据和配置");
+        "Stored messages are not in their queues yet, so that nobody can consume them", NEEDS;
+    "delay-level-behind", Warning, level_behind,
+        "Delayed messages come more than a minute late", Phrase("runtime figures and settings of a master");
     "halves-given-up", Warning, halves_given_up,
-        "Transactions were given up, because no producer said in time what becomes of them",
-        "事务被放弃，因为没有 producer 及时说明其结果", ("status of topics", "主题的状态");
+        "Transactions were given up, because no producer said in time what becomes of them", Phrase("status of topics");
     "halves-undecided", Warning, halves_undecided,
         "A producer does not say what becomes of its transactions, though it is asked",
-        "生产者被回查后仍不说明事务消息的结果", ("the half topic of masters", "master 的 half 主题");
+        Phrase("the half topic of masters");
     "pop-revive-behind", Warning, revive_behind,
         "Popped messages that nobody acknowledged come back more than an hour late, or are invisible for that long",
-        "未被确认的 Pop 消息晚了一小时以上才重新可见，或其不可见时间就有这么长",
-        ("the revive topic of masters", "master 的 revive 主题");
+        Phrase("the revive topic of masters");
     "retention-held", Warning, retention_held,
         "Expired messages are kept because a group has not consumed them, or because they are not delivered yet",
-        "过期消息因消费组尚未消费或消息尚未投递而被保留", NEEDS_VOSTOK;
+        NEEDS_VOSTOK;
     "timer-behind", Warning, |bundle| above(bundle, "timerReadBehind", TIMER_S, LOOK_AT_DISK),
-        "Timed messages come more than a minute late", "定时消息晚到一分钟以上", NEEDS;
+        "Timed messages come more than a minute late", NEEDS;
 };
 
 /// The consumer group or the kind of messages that keeps expired files, and the queue of the first message.
@@ -125,39 +110,39 @@ fn holding_group(broker: &Broker) -> Option<&str> {
 /// Steps that give a full disk room: consumption, if a group holds expired files; deletion of expired files otherwise.
 pub(super) fn disk_remedy(broker: &Broker) -> Remedy {
     if let Some((holder, queue)) = holder(broker) {
-        let holder_zh = holder_zh(holder);
         let advice = match holding_group(broker) {
             Some(group) => text!(
                 "consume with {group} first: its messages in {queue} hold the files, so that neither clean-log nor a smaller fileReservedTime frees space; or give the disk room",
-                "先让 {group} 消费：它在 {queue} 中的消息占住了文件，clean-log 和更小的 fileReservedTime 都腾不出空间；或者扩容磁盘"
+                group,
+                queue
             ),
             None => text!(
                 "give the disk room: {holder} in {queue} hold the files until they are delivered, so that neither clean-log nor a smaller fileReservedTime frees space",
-                "扩容磁盘：{queue} 中的{holder_zh}在投递之前占住了文件，clean-log 和更小的 fileReservedTime 都腾不出空间"
+                holder = holder_text(holder),
+                queue
             ),
         };
         let fix = holding_group(broker).map(|group| Fix::new("group", "progress", &[("group", group)]));
         return Remedy { advice, fix };
     }
-    let hours = broker.setting("fileReservedTime").unwrap_or("72");
     let advice = text!(
         "give the disk room, or keep messages for less than {hours} h (fileReservedTime); files that have expired can be deleted now",
-        "扩容磁盘，或者把消息的保留时间（fileReservedTime）调到 {hours} 小时以下；已过期的文件可以立即删除"
+        hours = broker.setting("fileReservedTime").unwrap_or("72")
     );
     Remedy::from(advice).with(Fix::new("broker", "clean-log", &[("broker", &broker.address)]))
 }
 
-/// Kinds of messages as brokers name them, in Chinese.
-fn holder_zh(holder: &str) -> &str {
+/// A kind of messages as brokers name it, or a group.
+fn holder_text(holder: &str) -> Text {
     match holder {
-        "delayed messages" => "延时消息",
-        "timed messages" => "定时消息",
-        other => other,
+        "delayed messages" => text!("delayed messages"),
+        "timed messages" => text!("timed messages"),
+        other => other.into(),
     }
 }
 
 /// Brokers whose fullest disk is over a level and not over the next one.
-fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, (means, means_zh): Both) -> Look {
+fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, means: Phrase) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let disks = ["commitLogDiskRatio", "consumeQueueDiskRatio"];
         let used = disks.into_iter().filter_map(|name| Some((name, broker.figure(name)? * 100.0)));
@@ -165,10 +150,13 @@ fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, (means, means_z
         let limit = level.of(broker);
         let is_next = next.is_some_and(|next| percent > next.of(broker));
         Found::when(percent > limit && !is_next, || {
-            let setting = level.setting;
             let figure = text!(
-                "{name} is {percent:.0} %, over {setting} {limit:.0}: {means}",
-                "{name} 为 {percent:.0} %，超过 {setting} {limit:.0}：{means_zh}"
+                "{name} is {percent} %, over {setting} {limit}: {means}",
+                name,
+                percent = format!("{percent:.0}"),
+                setting = level.setting,
+                limit = format!("{limit:.0}"),
+                means
             );
             Found::new(broker.title(), figure, RUNTIME, disk_remedy(broker)).of_broker(broker)
         })
@@ -182,7 +170,7 @@ fn full_soon(bundle: &Bundle) -> Look {
         let left = forecast.or_else(|| broker.text("vostokVersion").map(|_| f64::INFINITY))?;
         Found::when(left < FULL_S, || {
             let hours = left / 3600.0;
-            let figure = text!("full in {hours:.1} h", "{hours:.1} 小时后写满");
+            let figure = text!("full in {hours} h", hours = format!("{hours:.1}"));
             Found::new(broker.title(), figure, RUNTIME, disk_remedy(broker)).of_broker(broker)
         })
     })
@@ -200,7 +188,7 @@ fn refused_for_space(bundle: &Bundle) -> Look {
 }
 
 /// Brokers with a figure above a limit.
-fn above(bundle: &Bundle, name: &str, limit: f64, advice: Both) -> Look {
+fn above(bundle: &Bundle, name: &str, limit: f64, advice: Phrase) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let value = broker.figure(name)?;
         Found::when(value > limit, || {
@@ -215,10 +203,7 @@ fn dispatch_behind(bundle: &Bundle) -> Look {
         let figure = |name: &'static str| broker.figure(name).map(|value| (name, value));
         let (name, value) = figure("rebuildLeftBytes").or_else(|| figure("dispatchBehindBytes"))?;
         Found::when(value > DISPATCH_BYTES, || {
-            let advice = text!(
-                "wait for the start to end; if it stays, look at the disk",
-                "等待启动完成；如果一直如此，检查磁盘"
-            );
+            let advice = text!("wait for the start to end; if it stays, look at the disk");
             Found::new(broker.title(), format!("{name}={value}"), RUNTIME, advice).of_broker(broker)
         })
     })
@@ -232,11 +217,8 @@ fn level_behind(bundle: &Bundle) -> Look {
         let found = levels.iter().filter(|level| late(level)).map(|level| {
             let late_s = (broker.asked_at_ms - level.due_ms.unwrap_or_default()) / 1000;
             let (DelayLevel { level, waiting, .. }, title) = (level, broker.title());
-            let figure = text!(
-                "{waiting} messages wait, the first is due for {late_s} s",
-                "{waiting} 条消息在等待，第一条已到期 {late_s} 秒"
-            );
-            let subject = text!("level {level} of {title}", "{title} 的延时级别 {level}");
+            let figure = text!("{waiting} messages wait, the first is due for {late_s} s", waiting, late_s);
+            let subject = text!("level {level} of {title}", level, title);
             Found::new(subject, figure, "SCHEDULE_TOPIC_XXXX", LOOK_AT_DISK).of_broker(broker)
         });
         Some(found.collect())
@@ -249,12 +231,10 @@ fn halves_given_up(bundle: &Bundle) -> Look {
     Look::each(topics.flat_map(|topic| &topic.queues), |queue| {
         let count = queue.max - queue.min;
         Found::when(count > 0, || {
-            let advice = text!(
-                "let the producers answer checks, and decide about the messages that were given up",
-                "让生产者应答回查，并处理已被放弃的消息"
-            );
+            let advice =
+                text!("let the producers answer checks, and decide about the messages that were given up");
             let given = [("topic", "TRANS_CHECK_MAX_TIME_TOPIC"), ("limit", "10")];
-            let figure = text!("{count} half messages", "{count} 条半消息");
+            let figure = text!("{count} half messages", count);
             Found::new(&queue.broker, figure, "GET_TOPIC_STATS_INFO (202)", advice)
                 .fix(Fix::new("message", "print-topic", &given))
                 .of_set(&queue.broker)
@@ -270,15 +250,9 @@ fn halves_undecided(bundle: &Bundle) -> Look {
         let found = heads.iter().filter(|head| head.checks > 0 && age_ms(head) > HALF_MS).map(|head| {
             let Head { producer_group, waiting, checks, .. } = head;
             let (seconds, title) = (age_ms(head) / 1000, broker.title());
-            let figure = text!(
-                "{waiting} half messages wait, the first since {seconds} s; its producer was asked {checks} times",
-                "{waiting} 条半消息在等待，第一条已等待 {seconds} 秒；它的生产者被回查了 {checks} 次"
-            );
-            let advice = text!(
-                "let producers of {producer_group} be online and answer checks",
-                "让 {producer_group} 的生产者在线并应答回查"
-            );
-            let subject = text!("{producer_group} on {title}", "{title} 上的 {producer_group}");
+            let figure = text!("{waiting} half messages wait, the first since {seconds} s; its producer was asked {checks} times", waiting, seconds, checks);
+            let advice = text!("let producers of {producer_group} be online and answer checks", producer_group);
+            let subject = text!("{producer_group} on {title}", producer_group, title);
             Found::new(subject, figure, "RMQ_SYS_TRANS_HALF_TOPIC", advice)
                 .fix(Fix::new("client", "list-producers", &[("broker", &broker.address)]))
                 .of_broker(broker)
@@ -293,15 +267,9 @@ fn revive_behind(bundle: &Bundle) -> Look {
         let age_ms = |head: &Head| broker.asked_at_ms - head.stored_ms.unwrap_or(broker.asked_at_ms);
         let found = heads.iter().filter(|head| age_ms(head) > REVIVE_MS).map(|head| {
             let (Head { waiting, queue, .. }, seconds, title) = (head, age_ms(head) / 1000, broker.title());
-            let figure = text!(
-                "{waiting} records wait, the first since {seconds} s",
-                "{waiting} 条记录在等待，第一条已等待 {seconds} 秒"
-            );
-            let advice = text!(
-                "look at the log of the broker and at its disk; messages that are invisible for hours are no fault",
-                "查看该 broker 的日志，检查它的磁盘；不可见时间长达数小时的消息不是故障"
-            );
-            let subject = text!("revive queue {queue} of {title}", "{title} 的 revive 队列 {queue}");
+            let figure = text!("{waiting} records wait, the first since {seconds} s", waiting, seconds);
+            let advice = text!("look at the log of the broker and at its disk; messages that are invisible for hours are no fault");
+            let subject = text!("revive queue {queue} of {title}", queue, title);
             Found::new(subject, figure, "rmq_sys_REVIVE_LOG", advice).of_broker(broker)
         });
         Some(found.collect())
@@ -314,17 +282,17 @@ fn retention_held(bundle: &Bundle) -> Look {
         Found::when(!held_by.is_empty(), || {
             let (title, group) = (broker.title(), holding_group(broker));
             let (holder, queue) = holder(broker).unwrap_or((held_by, ""));
-            let holder_zh = holder_zh(holder);
+            let holder = holder_text(holder);
             let advice = match group {
-                Some(group) => text!("let {group} consume the messages", "让 {group} 消费这些消息"),
+                Some(group) => text!("let {group} consume the messages", group),
                 None => text!(
                     "nothing, if the disk has room: the files go when the {holder} are delivered; give the disk room otherwise",
-                    "磁盘有空间时无需处理：{holder_zh}投递之后文件就会删除；否则扩容磁盘"
+                    holder
                 ),
             };
             let found = Found::new(
-                text!("{holder} in {queue}", "{holder_zh}，{queue}"),
-                text!("on {title}", "在 {title}"),
+                text!("{holder} in {queue}", holder, queue),
+                text!("on {title}", title),
                 RUNTIME,
                 advice,
             );
@@ -342,7 +310,7 @@ fn threads_stopped(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let names = broker.text("stoppedThreads")?;
         Found::when(!names.is_empty(), || {
-            let advice = text!("keep its log, and restart the broker", "保留它的日志，然后重启 broker");
+            let advice = text!("keep its log, and restart the broker");
             Found::new(broker.title(), format!("stoppedThreads={names}"), RUNTIME, advice).of_broker(broker)
         })
     })
@@ -354,13 +322,9 @@ fn disk_stalled(bundle: &Bundle) -> Look {
         Found::when(pending_ms > STALL_MS, || {
             let disk = broker.setting("storePathCommitLog").unwrap_or("its commit log");
             let advice = text!(
-                "check that disk on the broker's machine: vostok doctor host; in controller mode another broker becomes master",
-                "在该 broker 的机器上检查磁盘：vostok doctor host；controller 模式下会由另一个 broker 成为 master"
+                "check that disk on the broker's machine: vostok doctor host; in controller mode another broker becomes master"
             );
-            let figure = text!(
-                "diskPendingMillis={pending_ms}, disk of {disk}",
-                "diskPendingMillis={pending_ms}，磁盘为 {disk} 所在磁盘"
-            );
+            let figure = text!("diskPendingMillis={pending_ms}, disk of {disk}", pending_ms, disk);
             Found::new(broker.title(), figure, RUNTIME, advice).of_broker(broker)
         })
     })
@@ -371,8 +335,7 @@ fn unknown_to_controllers(bundle: &Bundle) -> Look {
         let is_unknown = broker.text("unknownToControllers")? == "true";
         Found::when(is_unknown, || {
             let advice = text!(
-                "if the controllers lost their disks: vostok controller rebuild; if the broker was forgotten on purpose, start it without its store",
-                "如果 controller 的磁盘丢失：vostok controller rebuild；如果是有意删除了该 broker，清空它的存储后再启动"
+                "if the controllers lost their disks: vostok controller rebuild; if the broker was forgotten on purpose, start it without its store"
             );
             Found::new(broker.title(), "unknownToControllers=true", RUNTIME, advice).of_broker(broker)
         })
@@ -383,10 +346,7 @@ fn inactive(bundle: &Bundle) -> Look {
     Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |broker| {
         let is_active = broker.text("brokerActive")? == "true";
         Found::when(!is_active, || {
-            let advice = text!(
-                "restart it; in controller mode look which broker of the set is master",
-                "重启它；controller 模式下查看该组的 master 是谁"
-            );
+            let advice = text!("restart it; in controller mode look which broker of the set is master");
             Found::new(broker.title(), "brokerActive=false", RUNTIME, advice)
                 .fix(Fix::new("broker", "replication", &[("broker", &broker.address)]))
                 .of_broker(broker)

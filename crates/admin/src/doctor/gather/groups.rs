@@ -27,7 +27,8 @@ const SYSTEM: [&str; 7] = [
     "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PERMISSION",
 ];
-/// Age of the last consumed message in milliseconds up to which nobody asks how old the first waiting one is: it is younger.
+/// Longest age of the last consumed message in milliseconds at which the doctor does not ask for the age of the first
+/// waiting message, because the waiting message is younger.
 const RECENT_MS: i64 = 3_600_000;
 /// Queues that are asked for the first waiting message.
 const FIRST_MAX: usize = 256;
@@ -243,7 +244,7 @@ fn member(client_id: String, info: ConsumerRunningInfo) -> Member {
     }
 }
 
-/// Whether a second look would tell anything: somebody is online, and messages wait.
+/// Whether a second look can show progress: a member is online, and messages wait.
 pub(in crate::doctor) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }

@@ -2,7 +2,7 @@
 
 use crate::judge::numbers;
 
-/// Fewest ticks of a logarithmic axis. Those at its ends may lack room for their labels.
+/// Fewest ticks of a logarithmic axis. Ticks at its ends may lack room for their labels.
 const TICKS_MIN: usize = 4;
 
 /// The scale of an axis.

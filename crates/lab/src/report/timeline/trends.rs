@@ -28,8 +28,7 @@ fn titled(title: Text, name: &str, all: &[String]) -> Text {
     if all.len() < 2 {
         return title;
     }
-    let (en, zh) = (title.en, title.zh);
-    both!("trends.name", en, name, zh)
+    both!("trends.name", title, name)
 }
 
 impl Timeline<'_> {
