@@ -279,6 +279,7 @@ impl Agent {
             AgentEvent::Timer => self.timer.fired(),
             _ => {}
         }
+        self.resignation.expire(now_ms);
         self.heartbeat(now_ms, out);
         self.ask(now_ms, out);
         if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
@@ -305,6 +306,14 @@ impl Agent {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.is_unknown
+    }
+
+    /// Returns the members that this master has named as its successor and that the controllers may still elect. Until
+    /// that is decided, a sender may be told that its message is stored only if these members have the message
+    /// ([`Master::wait_for_heirs`](crate::master::Master::wait_for_heirs)).
+    #[must_use]
+    pub fn heirs(&self) -> &BTreeSet<BrokerId> {
+        self.resignation.heirs()
     }
 
     /// Whether this broker is master.
