@@ -111,6 +111,7 @@ fn config(identity: &crate::parts::Identity, replication: &Replication, runtime:
         check_code: format!("{};{}", identity.address(), runtime.now_ms()),
         controllers: settings.controllers(),
         log_epoch,
+        log_end: Some(replication.store.appended()),
         may_have_lost: replication.replicas.elected().may_have_lost,
         heartbeat_interval_ms: settings.heartbeat_interval_ms,
         poll_interval_ms: settings.poll_interval_ms,
@@ -323,6 +324,8 @@ fn write_heartbeat(
     let (config, settings) = (&runtime.config, &runtime.config.replication.controller);
     let end = replication.store.appended();
     let confirm = replication.store.confirmed().unwrap_or(end).min(end);
+    let is_durable = replication.durability.waits_for_flush();
+    let kept = if is_durable { replication.store.flushed().min(end) } else { end };
     let epoch = replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
     writer
         .text("clusterName", &config.broker_cluster_name)
@@ -334,6 +337,8 @@ fn write_heartbeat(
         .number("confirmOffset", confirm.to_i64())
         .number("heartbeatTimeoutMills", settings.heartbeat_timeout_ms)
         .number("electionPriority", settings.election_priority)
+        // Controllers of ours know this field; Java's ignore it.
+        .number("keptOffset", kept.to_i64())
         .finish(b"");
 }
 

@@ -61,6 +61,7 @@ fn run_with(script: &str, log_epoch: Epoch) {
         check_code: "h1:1;55".to_owned(),
         controllers: vec!["k1".to_owned(), "k2".to_owned()],
         log_epoch,
+        log_end: Some(LogOffset::new(70)),
         may_have_lost: true,
         ..AgentConfig::default()
     };
