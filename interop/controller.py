@@ -103,6 +103,7 @@ def send(address, numbers, acknowledged):
 
 
 def takes_messages(cluster, case, title, address, number, acknowledged):
+    """Waits until a broker takes a message, as a check of the case."""
     case.eventually(title, lambda: Client(address).send(number) is None, cluster.state)
     acknowledged.add(number)
 
