@@ -8,7 +8,7 @@ use std::sync::Arc;
 use admin::Cluster;
 use clap::Args;
 use console::RunningConsole;
-use net::tls::{Identity, Security, ServerTls, TlsError, TlsMode, TlsSettings};
+use net::tls::{KeyPair, Security, ServerTls, TlsError, TlsMode, TlsSettings};
 
 use crate::roles::Error;
 
@@ -72,7 +72,7 @@ impl Settings {
         let (Some(certificate), Some(key)) = (self.certificate.clone(), self.key.clone()) else {
             return Ok(None);
         };
-        let identity = Identity { certificate, key, password: None };
+        let identity = KeyPair { certificate, key, password: None };
         let settings =
             TlsSettings { mode: TlsMode::Enforcing, server: Some(identity), ..TlsSettings::default() };
         Security::new(&TlsSettings { client_enabled: Some(false), ..settings })

@@ -19,7 +19,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("net", 2724),
     ("proxy", 6557),
     ("replica", 4160),
-    ("sim", 3388),
+    ("sim", 3403),
     ("store", 17_089),
     ("vostok", 3535),
     ("wire", 5614),

@@ -64,6 +64,8 @@ FILE_SYSTEMS = ("mkfs.ext4:e2fsprogs", "mkfs.xfs:xfsprogs", "losetup:mount", "un
 DISK_FAULTS = (*FILE_SYSTEMS, "nbdkit:nbdkit", "nbdfuse:libnbd-bin", "fsfreeze:util-linux", "prlimit:util-linux")
 # Mounts in a namespace of their own, so that no other namespace keeps a file system that was shut down.
 MOUNTS = "$(unshare --mount true 2>/dev/null && echo unshare --mount)"
+# Random inputs are the same in each `make test`, so that a red run is red again. `make test-all` tries new ones: fresh seeds of the
+# simulator and of property tests.
 SIM = f"nice -n 10 {TARGET}/debug/vostok-sim"
 SEQUENTIAL = ("format", "build")
 RELEASE = "nice -n 10 cargo build --quiet --release --locked && ! grep -q VOSTOK_PLANTED target/release/vostok"
@@ -84,9 +86,9 @@ def program(name, short="--short", full="", load=1.0, needs=()):
 PARTS = (
     Part("format", FORMAT, FORMAT, counts=False),
     Part("build", f"{PYTHON} tests.unit --build", f"{PYTHON} tests.unit --build", 2, counts=False),
-    Part("unit", f"{PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus", "ip:iproute2")),
+    Part("unit", f"PROPTEST_RNG_SEED=1 {PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus", "ip:iproute2")),
     Part("lint", LINT, LINT, 0.75, counts=False),
-    Part("sim", f"{SIM} --seconds 30 --planted", f"{SIM} --seconds 120 --planted", 0.75),
+    Part("sim", f"{SIM} --seeds 0..120 --planted", f"{SIM} --seconds 120 --planted", 0.75),
     program("interop.remoting_clients", load=1.5),
     program("interop.grpc_clients", load=1.5, needs=("openssl:openssl",)),
     Part("grpc-masters", None, f"{PYTHON} interop.grpc_clients --masters --client java,go", 1.5, ("openssl:openssl",)),
@@ -115,6 +117,13 @@ PARTS = (
     Part("release", None, RELEASE, 1.5, counts=False),
     Part("deny", None, DENY, 0.2, counts=False),
 )
+
+
+def rust_failures(text):
+    """The outputs of the Rust tests that failed, without those of the others. Empty for the output of another program."""
+    blocks = (re.search(rf"^---- {re.escape(name)} stdout ----\n.*?(?=^---- |\n\n(?:successes|failures):|\Z)", text, re.MULTILINE | re.DOTALL)
+              for name in re.findall(r"^test (\S+) \.\.\. FAILED", text, re.MULTILINE))
+    return "\n".join(block[0][:8_000] for block in blocks if block)
 
 
 class Run:
@@ -148,7 +157,7 @@ class Run:
         for line in re.findall(r"^(?:[a-z0-9-]+: \d+ passed, .*|test result: .*)$", text, re.MULTILINE):
             print(f"         {line}", flush=True)
         if self.failed:
-            shown = text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:]
+            shown = rust_failures(text) or (text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:])
             print(f"---- output of {self.part.name}\n{shown}\n---- end of the output of {self.part.name}", flush=True)
 
     def has_ended(self):

@@ -1,5 +1,5 @@
-//! Users with their policies: the table that requests are checked against, and its two files. An acl belongs to a user and goes
-//! with it.
+//! Users with their policies: the table that requests are checked against, and its two files. An acl belongs
+//! to a user and is removed with the user.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Files {
     users: PathBuf,
     acls: PathBuf,
-    /// Both files as they were at the last [`Files::look`].
+    /// Both files at the time of the last [`Files::look`].
     seen: [Option<FileId>; 2],
 }
 

@@ -14,7 +14,7 @@ use crate::names::{PolicyType, UserType};
 use crate::policy::{Entry, Policies};
 use crate::resource::Pattern;
 
-/// Which of the two files a change goes to.
+/// Function that writes one of the two files after a change.
 type Save = fn(&Files, &Accounts) -> Result<(), FileError>;
 
 impl Auth {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
 use crate::error::{AuthError, shown};
-use crate::failures::{Answer, Failures, Mark};
+use crate::failures::{AnswerTime, Failures, Mark};
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
@@ -22,7 +22,7 @@ use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed
 pub enum Identity {
     /// Authentication is off, so that every client may do everything.
     Off,
-    /// The request may be sent without a signature and has none that holds.
+    /// The request needs no signature, and has no valid signature.
     Anonymous,
     /// User whose signature the request has.
     User(Arc<str>),
@@ -52,7 +52,7 @@ pub struct Denied {
     /// Reason of the refusal.
     pub error: AuthError,
     /// When the answer may leave.
-    pub answer: Answer,
+    pub answer: AnswerTime,
     /// Mark that the connection gets when the response leaves. 0 for none.
     pub mark: Mark,
 }
@@ -60,7 +60,7 @@ pub struct Denied {
 impl From<AuthError> for Denied {
     /// A refusal that is answered at once.
     fn from(error: AuthError) -> Self {
-        Self { error, answer: Answer::Now, mark: 0 }
+        Self { error, answer: AnswerTime::Now, mark: 0 }
     }
 }
 
@@ -223,8 +223,8 @@ impl Auth {
             }
             return Ok(identity);
         }
-        if reserved == Some(Answer::Never) {
-            return Err(Denied { error: AuthError::Slowed, answer: Answer::Never, mark: 0 });
+        if reserved == Some(AnswerTime::Never) {
+            return Err(Denied { error: AuthError::Slowed, answer: AnswerTime::Never, mark: 0 });
         }
         let identity = verify().map_err(|error| {
             // A failure as the user of the connection ends the connection's verified status.
@@ -236,7 +236,7 @@ impl Auth {
             && (reserved.is_some() || mark.load(Ordering::Relaxed) == 0)
         {
             let known = self.failures.mark(name);
-            if let Some(answer @ Answer::After(_)) = reserved {
+            if let Some(answer @ AnswerTime::After(_)) = reserved {
                 return Err(Denied { error: AuthError::Slowed, answer, mark: known });
             }
             mark.store(known, Ordering::Relaxed);

@@ -29,7 +29,7 @@ const ADDRESSES_MAX: usize = 10_000;
 
 /// When an answer may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AnswerTime {
     /// Now.
     Now,
     /// After this number of milliseconds.
@@ -82,7 +82,7 @@ impl Failures {
         address: IpAddr,
         user: &str,
         mark: Mark,
-    ) -> Option<Answer> {
+    ) -> Option<AnswerTime> {
         if now_ms >= self.slowed_until.load(Ordering::Relaxed) {
             return None;
         }
@@ -104,8 +104,8 @@ impl Failures {
         now_ms: i64,
         address: IpAddr,
         user: &str,
-        reserved: Option<Answer>,
-    ) -> Answer {
+        reserved: Option<AnswerTime>,
+    ) -> AnswerTime {
         let (address, name) = (counted(address), self.mark(user));
         let Addresses { recent, older } = &mut *self.addresses();
         let known = recent.remove(&address).or_else(|| older.remove(&address));
@@ -115,7 +115,7 @@ impl Failures {
         });
         let answer = reserved.unwrap_or_else(|| match now_ms < known.slowed_until() {
             true => known.reserve_answer_time(now_ms),
-            false => Answer::Now,
+            false => AnswerTime::Now,
         });
         if known.failures.len() == FREE_FAILURES {
             known.failures.pop_front();
@@ -135,8 +135,8 @@ impl Failures {
 }
 
 impl Address {
-    /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins anew, so
-    /// that requests do not wait until the old time.
+    /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins
+    /// again, so that requests do not wait until the old time.
     fn is_of(&self, now_ms: i64) -> bool {
         self.failures.back().is_none_or(|(last, _)| *last <= now_ms)
     }
@@ -158,12 +158,12 @@ impl Address {
     }
 
     /// Reserves the next time at which an answer to the address may leave.
-    fn reserve_answer_time(&mut self, now_ms: i64) -> Answer {
+    fn reserve_answer_time(&mut self, now_ms: i64) -> AnswerTime {
         let at_ms = now_ms.max(self.answered + PACE_MS);
         let answer = match at_ms - now_ms {
-            0 => Answer::Now,
-            wait if wait <= WAIT_MAX_MS => Answer::After(wait),
-            _ => return Answer::Never,
+            0 => AnswerTime::Now,
+            wait if wait <= WAIT_MAX_MS => AnswerTime::After(wait),
+            _ => return AnswerTime::Never,
         };
         self.answered = at_ms;
         answer

@@ -59,7 +59,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Identity of a file's content without reading it: inode, length, and seconds and nanoseconds of the change.
 pub(crate) type FileId = (u64, u64, i64, i64);
 
-/// The present content of a file; `None` when the file cannot be looked at.
+/// Returns the id of the file's present content, or `None` when the file cannot be examined.
 pub(crate) fn id_of(path: &Path) -> Option<FileId> {
     let file = fs::metadata(path).ok()?;
     Some((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))

@@ -35,7 +35,7 @@ pub use auth::{Attempt, Auth, Deciding, Denied, Identity, Rule, Ruling, StartErr
 pub use config::{AuthConfig, ConfigError, Request, Secret, Settings, Switch, Whitelist};
 pub use error::AuthError;
 pub use explain::Explanation;
-pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
+pub use failures::{AnswerTime, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
 pub use file::{FileError, read as read_file, write as write_file};
 pub use names::{Action, Actions, ResourceType};
 pub use plain::{

@@ -66,7 +66,7 @@ words! {
 
     /// Which policy of an acl an entry belongs to (`PolicyType`).
     PolicyType {
-        /// The entries that are looked at first.
+        /// The entries that are examined first.
         Custom = "Custom",
         /// The entries that count when no entry of the custom policy matches.
         Default = "Default",
@@ -88,15 +88,15 @@ words! {
         Pub = "Pub",
         /// Receiving messages.
         Sub = "Sub",
-        /// Creating.
+        /// Creating a resource.
         Create = "Create",
-        /// Changing.
+        /// Changing a resource.
         Update = "Update",
-        /// Removing.
+        /// Removing a resource.
         Delete = "Delete",
-        /// Reading one.
+        /// Reading a single resource.
         Get = "Get",
-        /// Reading many.
+        /// Listing resources.
         List = "List",
     }
 }

@@ -26,7 +26,7 @@ pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 pub struct PlainAcl {
     files: PlainFiles,
     rules: RwLock<Arc<Rules>>,
-    /// The files as they were when they were last looked at.
+    /// Content of the files at the last check.
     seen: Mutex<Contents>,
 }
 

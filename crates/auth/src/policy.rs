@@ -45,7 +45,7 @@ impl Entry {
 
     /// Returns the rank of the entry in the order of decision: its kind of resource, all kinds last, then its kind of
     /// names, then the name or prefix.
-    fn place(&self) -> Place<'_> {
+    fn rank(&self) -> Rank<'_> {
         let (names, text) = match &self.pattern.names {
             Names::Literal(name) => (LITERAL, name.as_bytes()),
             Names::Prefixed(prefix) => (PREFIXED, prefix.as_bytes()),
@@ -55,8 +55,8 @@ impl Entry {
     }
 }
 
-/// See [`Entry::place`].
-type Place<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
+/// Rank of an entry, as [`Entry::rank`] returns it.
+type Rank<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
 
 /// Kinds of names in the order in which they decide.
 const LITERAL: u8 = 0;
@@ -147,7 +147,7 @@ impl From<&Entry> for PolicyEntryInfo {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     entries: Vec<Entry>,
-    /// Invariant: every index of `entries` once, in the order of [`Entry::place`], `Deny` first where that is equal.
+    /// Invariant: every index of `entries` once, in the order of [`Entry::rank`], `Deny` first where that is equal.
     ranked: Vec<u32>,
 }
 
@@ -158,7 +158,7 @@ impl Policy {
         let mut ranked: Vec<u32> = (0..count).collect();
         ranked.sort_by_cached_key(|at| {
             let entry = &entries[*at as usize];
-            (entry.place(), Reverse(entry.decision))
+            (entry.rank(), Reverse(entry.decision))
         });
         Self { entries, ranked }
     }
@@ -177,7 +177,7 @@ impl Policy {
         for equal in all.ranked.chunk_by(|one, other| all.entry(*one).pattern == all.entry(*other).pattern) {
             let newest = equal.iter().copied().filter(|at| *at as usize >= old_count).max();
             match (newest, equal.iter().copied().min()) {
-                (Some(newest), Some(place)) => kept.push((place, newest)),
+                (Some(newest), Some(rank)) => kept.push((rank, newest)),
                 _ => kept.extend(equal.iter().map(|at| (*at, *at))),
             }
         }
@@ -199,11 +199,11 @@ impl Policy {
     /// Positions in [`Policy::entries`] of the entries that are about a resource, in the order in which they decide.
     pub(crate) fn matching<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = usize> {
         let named = move |names, text| (false, Some(resource.kind), names, text);
-        let at_place = |place| once_with(move || self.part(|entry| entry.place().cmp(&place)));
+        let at_rank = |rank| once_with(move || self.part(|entry| entry.rank().cmp(&rank)));
         let of_all_kinds = once_with(|| self.part(|entry| entry.pattern.kind.is_none().cmp(&true)));
-        at_place(named(LITERAL, resource.name.as_bytes()))
+        at_rank(named(LITERAL, resource.name.as_bytes()))
             .chain(self.prefixes(resource))
-            .chain(at_place(named(ANY, &[])))
+            .chain(at_rank(named(ANY, &[])))
             .chain(of_all_kinds)
             .flatten()
             .map(|at| *at as usize)
@@ -215,9 +215,9 @@ impl Policy {
         let mut rest = Some(resource.name.as_bytes());
         std::iter::from_fn(move || {
             while let Some(key) = rest {
-                let place = (false, Some(resource.kind), PREFIXED, key);
-                let until = self.ranked.partition_point(|at| self.entry(*at).place() <= place);
-                let last = self.entry(*self.ranked[..until].last()?).place();
+                let rank = (false, Some(resource.kind), PREFIXED, key);
+                let until = self.ranked.partition_point(|at| self.entry(*at).rank() <= rank);
+                let last = self.entry(*self.ranked[..until].last()?).rank();
                 let (is_of_all_kinds, kind, names, found) = last;
                 if (is_of_all_kinds, kind, names) != (false, Some(resource.kind), PREFIXED) {
                     return None;
@@ -225,7 +225,7 @@ impl Policy {
                 let common = found.iter().zip(key).take_while(|(one, other)| one == other).count();
                 if common == found.len() {
                     rest = common.checked_sub(1).map(|shorter| &key[..shorter]);
-                    return Some(self.part(|entry| entry.place().cmp(&last)));
+                    return Some(self.part(|entry| entry.rank().cmp(&last)));
                 }
                 rest = Some(&key[..common]);
             }
@@ -248,7 +248,7 @@ impl Policy {
 /// The two policies of a user (`Acl`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
-    /// The entries that are looked at first.
+    /// The entries that are examined first.
     pub(crate) custom: Policy,
     /// The entries that count when no entry of `custom` matches.
     pub(crate) default: Policy,

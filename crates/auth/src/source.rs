@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 /// An address or a range of addresses of one family.
 ///
-/// Java compares ranges as plain numbers (`IPAddressUtils.isIPInRange`), so that `0.0.0.0/1` there matches the address `::1`.
-/// Here a range matches addresses of its own family only. An IPv4 address in IPv6 clothes (`::ffff:10.0.0.1`) is the IPv4 address.
+/// Java compares ranges as plain numbers (`IPAddressUtils.isIPInRange`), so that `0.0.0.0/1` there matches
+/// the address `::1`. Here a range matches addresses of its own family only. An IPv6 address that maps an
+/// IPv4 address (`::ffff:10.0.0.1`) counts as the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     address: IpAddr,
@@ -26,7 +27,7 @@ impl Source {
         Some(Self { address, bits: Some(bits) })
     }
 
-    /// Whether a request from `caller` comes from here.
+    /// Whether `caller` is this address or in this range.
     pub(crate) fn matches(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         let Some(bits) = self.bits else { return self.address.to_canonical() == caller };

@@ -7,8 +7,8 @@
 //! A starting broker waits, neither registered nor serving, until it has the state of the other brokers in its group
 //! ([`online`], `BrokerPreOnlineService`). The name servers tell which brokers are alive. This task asks them every
 //! second, and after each of their notices (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice
-//! (request 905) is only a reason to ask. Whatever its sender, only the responses of the configured name servers
-//! count.
+//! (request 905) is only a reason to ask. Only the responses of the configured name servers count, because any host
+//! can send a notice.
 
 mod members;
 mod online;

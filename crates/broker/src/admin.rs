@@ -43,7 +43,7 @@ pub(crate) fn put_topic(
     Err(Refusal::done_after(TopicChange::Put(config, alterations)))
 }
 
-/// Whether a topic may be created with, or changed to, this configuration.
+/// Checks that a topic may be created with, or changed to, this configuration.
 fn check_topic(delivery: &Delivery, runtime: &Runtime, config: &TopicConfig) -> Result<(), Refusal> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));

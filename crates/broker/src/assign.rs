@@ -106,7 +106,7 @@ fn assignments(
         let clients: Vec<String> = sessions.clients.client_ids(&body.consumer_group);
         let strategy = body.strategy_name.as_deref().and_then(share::Strategy::parse);
         queues = queues.zip(strategy).and_then(|(queues, strategy)| {
-            let asked = share::Asked { strategy, client: &body.client_id, clients: &clients, queues };
+            let asked = share::ShareRequest { strategy, client: &body.client_id, clients: &clients, queues };
             match mode {
                 Mode::Pull => asked.pull(),
                 Mode::Pop => asked.pop(share),

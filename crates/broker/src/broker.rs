@@ -104,7 +104,8 @@ impl Loaded {
     }
 }
 
-/// Makes the value of a family of operations from the parts in scope, or from the fields of a value.
+/// Makes a value of a family in `crate::parts::families` (such as `PullParts`) from local variables, or from
+/// the fields of a value, that are named like its parts.
 macro_rules! share {
     ($from:ident, $name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $from.$part.clone()),* }) };
     ($name:ident { $($part:ident),* }) => { Arc::new($name { $($part: $part.clone()),* }) };

@@ -7,7 +7,7 @@ use auth::Identity;
 /// The client that made a request, as the front that received the request knows it.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Address of the client; with a PROXY preamble that is believed, the address it names.
+    /// Address of the client, or the address in a trusted PROXY preamble.
     pub remote: SocketAddr,
     /// RocketMQ version of the client (`MQVersion`).
     pub version: i32,

@@ -99,7 +99,7 @@ pub(crate) enum GroupChange {
     /// Creates or replaces the group. The attributes of the configuration are changes to the group's present
     /// attributes.
     Put(Box<SubscriptionGroupConfig>),
-    /// Removes the group if it stands in the table.
+    /// Removes the group if the table contains it.
     Remove {
         /// Name of the consumer group.
         group: String,

@@ -22,8 +22,8 @@ impl ChangeLog {
         self.0.clear();
     }
 
-    /// Returns the sorted names that changed after the generation `copied`, if the table is at `present`. Returns
-    /// `None` if so many changes are no longer kept.
+    /// Returns the sorted names that changed after the generation `copied`, if the table is at `present`.
+    /// Returns `None` if the list of changes does not reach back that far.
     pub(crate) fn after(&self, copied: u64, present: u64) -> Option<Vec<String>> {
         let first = self.0.front().map_or(u64::MAX, |(first, _)| *first);
         if copied != present && copied + 1 < first {

@@ -19,7 +19,7 @@ const PENDING_MAX: usize = 10_000;
 /// Timeout of a client's response to a broker-to-client call (`Broker2Client.callClient`).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Place of a call among [`PENDING_MAX`] calls. Dropping it frees the place.
+/// Permit of a call, one of [`PENDING_MAX`]. Dropping the permit frees it.
 struct PendingCall(Arc<Sessions>);
 
 impl PendingCall {

@@ -43,8 +43,8 @@ impl Clock {
         i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Time since an arbitrary moment, for measuring durations. Changes of the system's clock do not affect it. With
-    /// a clock that is set by hand it stands still.
+    /// Time since an arbitrary moment, for measuring durations. Changes of the system's clock do not affect
+    /// it. A clock that is set by hand always returns the same duration.
     #[expect(clippy::disallowed_methods, reason = "the one place where the broker asks for the time of day")]
     pub(crate) fn steady(&self) -> Duration {
         match &self.set_ms {

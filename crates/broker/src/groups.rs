@@ -41,7 +41,7 @@ pub(crate) struct Groups {
     writing: Mutex<()>,
     /// The generation of the table: a number that grows with every change, since the process started.
     generation: watch::Sender<u64>,
-    /// Whether light groups exist: they have the default configuration and stand in no table.
+    /// Whether light groups exist: they have the default configuration and no entry in the table.
     light: bool,
 }
 
@@ -136,7 +136,7 @@ impl Groups {
         self.in_table(name)
     }
 
-    /// The configuration of a group that stands in the table; a light group does not.
+    /// The configuration of a group in the table. Light groups have no entry.
     pub(crate) fn in_table(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
         self.lookup().groups.get(name).cloned()
     }

@@ -76,7 +76,7 @@ pub(crate) struct Rereading {
 }
 
 impl Rereading {
-    /// The first look is one interval after the first round, since the start has just read the files.
+    /// Reloads that begin one interval after the first round, because the start has just read the files.
     pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
         Self { parts, read: Every::default() }
     }

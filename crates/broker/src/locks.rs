@@ -23,9 +23,9 @@ pub(crate) struct Locks {
     table: Mutex<Table>,
 }
 
-/// A lock that is held.
+/// A queue lock with its group, queue and holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct QueueLock {
     pub group: String,
     pub queue: MessageQueue,
     pub client_id: Arc<str>,
@@ -101,7 +101,7 @@ impl Locks {
 
     /// Returns at most `max` held locks by group and queue: locks of groups with `contains` in their name and behind
     /// `after`.
-    pub(crate) fn held(&self, contains: &str, after: &str, max: usize, now_ms: i64) -> Vec<Held> {
+    pub(crate) fn held(&self, contains: &str, after: &str, max: usize, now_ms: i64) -> Vec<QueueLock> {
         let table = self.table();
         let is_meant = |group: &str| group.contains(contains) && group > after;
         let mut groups: Vec<_> = table.groups.iter().filter(|(group, _)| is_meant(group)).collect();
@@ -113,7 +113,7 @@ impl Locks {
             }
             let mut holds: Vec<_> = holds.iter().filter(|(_, hold)| hold.is_held(now_ms)).collect();
             holds.sort_unstable_by_key(|(queue, _)| *queue);
-            found.extend(holds.into_iter().map(|(queue, hold)| Held {
+            found.extend(holds.into_iter().map(|(queue, hold)| QueueLock {
                 group: group.clone(),
                 queue: queue.clone(),
                 client_id: hold.client_id.clone(),

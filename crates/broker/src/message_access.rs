@@ -1,7 +1,7 @@
-//! Permission checks for a message that a request names by its place in the log, and for further topics that a
-//! message names. RocketMQ checks only the topic that the request names, if any. It serves the message at the place
-//! whatever its topic, and ignores further topics. With `authorizationStrict`, the topic of the message itself
-//! counts, and so do the further topics.
+//! Permission checks for a message that a request names by its log offset, and for further topics that a
+//! message names. RocketMQ checks only the topic that the request names, if any. It serves the message at
+//! that log offset, whatever its topic, and ignores further topics. With `authorizationStrict`, the topic of
+//! the message itself counts, and so do the further topics.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,9 @@ use crate::gate::Need;
 use crate::parts::{Runtime, Sessions};
 use crate::{Refusal, names};
 
-/// Refuses a request for the message at `at` when its caller may do none of `actions` on the message's topic. A place without a
-/// message is not refused here. May wait for the disk, only with `authorizationStrict`.
+/// Refuses a request for the message at `at` when its caller may do none of `actions` on the message's topic.
+/// A log offset without a message is not refused here. May wait for the disk, only with
+/// `authorizationStrict`.
 ///
 /// # Errors
 /// `NO_PERMISSION` with RocketMQ's text.

@@ -193,8 +193,8 @@ impl MetadataParts {
         }
     }
 
-    /// Removes the queues and offsets of deleted topics. The topics are gone from `topics.json` by then; otherwise a crash in
-    /// between would leave a topic without its messages.
+    /// Removes the queues and offsets of deleted topics. The topics must have been removed from `topics.json`
+    /// before, because a crash in between would leave a topic without its messages.
     fn clear_away(&self, gone: &[&String]) {
         if gone.is_empty() {
             return;

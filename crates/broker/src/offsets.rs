@@ -99,8 +99,8 @@ impl Offsets {
         Ok(Self::of(file, table, false))
     }
 
-    /// Loads `lmqConsumerOffset.json`. While light queues are served, this file takes the place of
-    /// `consumerOffset.json`, which is loaded when there is no such file yet.
+    /// Loads `lmqConsumerOffset.json`. While light queues are served, this file replaces
+    /// `consumerOffset.json`, which is loaded if this file does not exist yet.
     pub(crate) fn load_light(files: &ConfigFiles) -> Result<Self, persist::Error> {
         let file = files.file("lmqConsumerOffset.json");
         let table = match file.read()? {

@@ -17,7 +17,7 @@ pub(crate) struct OrderedTable<V> {
 
 /// Adjacent entries of the table.
 struct Block<V> {
-    /// Names of the entries, one behind the other.
+    /// Names of the entries, without separators.
     names: String,
     /// Range of each name in `names`.
     spans: Vec<Range<usize>>,
@@ -115,7 +115,8 @@ impl<V: Clone> OrderedTable<V> {
         self.blocks.partition_point(|block| block.name(0) <= name).saturating_sub(1)
     }
 
-    /// The block and the place in it of the first name that is greater than `name`; the place may be the end of the block.
+    /// Index of the block, and index within the block, of the first name that is greater than `name`. The
+    /// second index may be the end of the block.
     fn behind(&self, name: &str) -> (usize, usize) {
         let at = self.block_of(name);
         let place = self.blocks.get(at).map(|block| block.place(name));
@@ -132,7 +133,7 @@ impl<V> Block<V> {
         self.spans.iter().map(|span| &self.names[span.clone()]).zip(&self.values)
     }
 
-    /// The place of a name, or else that at which to insert it.
+    /// Index of a name in the block, or the index at which to insert it.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.spans.binary_search_by(|span| self.names[span.clone()].cmp(name))
     }
@@ -156,7 +157,7 @@ impl<V> Block<V> {
         self.values.remove(index);
     }
 
-    /// Divides the block, and returns the entries from the place `from` on.
+    /// Divides the block. Returns the entries from index `from` on.
     fn split_off(&mut self, from: usize) -> Self {
         let begin = self.spans[from].start;
         let spans = self.spans.split_off(from).into_iter().map(|span| span.start - begin..span.end - begin);
@@ -171,8 +172,8 @@ impl<V> Block<V> {
         rest
     }
 
-    /// Calls `each` with the names at these places that contain `text`, until it returns false. Returns whether it
-    /// never returned false.
+    /// Calls `each` with the names at these indexes that contain `text`, until it returns false. Returns
+    /// whether it never returned false.
     fn search(&self, places: Range<usize>, text: &str, each: &mut impl FnMut(&str) -> bool) -> bool {
         let spans = &self.spans[places];
         let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return true };

@@ -19,7 +19,7 @@ use crate::topics::attributes::MESSAGE_TYPE;
 const ROWS: usize = 100;
 /// Most rows of a page.
 const ROWS_MAX: usize = 2000;
-/// Names that a search looks at while it keeps the table locked.
+/// Most names that a search examines while it keeps the table locked.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
 /// Number of parts that the search of a request examines: a million names. A search without a match would occupy an
 /// operators' thread for all names. So the caller requests the rest in a new search.
@@ -29,7 +29,8 @@ const PARTS_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// false. Returns the last name if the table may hold more.
 type ReadPart<'p> = dyn Fn(&str, usize, &mut dyn FnMut(&str) -> bool) -> Option<String> + 'p;
 
-/// Topics from which on their order by messages is kept, instead of being found out for each page.
+/// Number of topics from which on the order of topics by messages is stored, because computing it for each
+/// page takes too long.
 const RANKED_MIN: usize = if cfg!(test) { 20 } else { 100_000 };
 
 /// Selection of rows.
@@ -79,7 +80,8 @@ impl Page<'_> {
         self.limit.unwrap_or(ROWS).min(ROWS_MAX)
     }
 
-    /// The names of the page in order, and the name behind which to search on if not all were looked at.
+    /// Returns the names of the page in order. Also returns the name behind which to search on, if not all
+    /// names were examined.
     fn by_name(&self, read_part: &ReadPart<'_>) -> (Vec<String>, Option<String>) {
         let limit = self.limit();
         let mut names = Vec::new();
@@ -182,14 +184,15 @@ fn is_ranked(tables: &Tables) -> bool {
     tables.topics.count() >= RANKED_MIN
 }
 
-/// The names of so many topics with the most messages, the largest first.
+/// Returns the names of the `count` topics with the most messages, the largest first.
 fn largest_topics(tables: &Tables, count: usize) -> Vec<String> {
     let messages = |name: &str| tables.topics.find(name).map(|_| messages_of(&tables.store, name));
     let all = Page { contains: "", after: "", limit: None, sort: "messages" };
     tables.ranking.names(count, messages, |most| topics_by_messages(tables, all, most))
 }
 
-/// Finds out which topics have the most messages, where there are so many that the first page by messages would wait for it.
+/// Finds the topics with the most messages, if there are so many topics that the first page in this order
+/// would wait for the search.
 pub(crate) fn rank_topics(tables: &Tables) {
     if is_ranked(tables) && !tables.ranking.is_known() {
         largest_topics(tables, 0);

@@ -78,7 +78,7 @@ pub(crate) struct ReadBatch {
     send: sends::Sends,
     pull: PullScratch,
     acks: Acks,
-    /// When the read batch was taken up; `None` before its first request.
+    /// Time at which the read batch began. `None` before its first request.
     begin: Option<Duration>,
 }
 

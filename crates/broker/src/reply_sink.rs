@@ -21,11 +21,11 @@ pub struct Popped {
     pub queues: Vec<QueueOffsets>,
     /// Number of earlier deliveries of each message of a pop of lite topics, in order. Empty for other pops.
     pub lite_deliveries: Vec<i32>,
-    /// Records of the messages, one behind the other.
+    /// Records of the messages, without separators.
     pub body: Vec<u8>,
     /// Number of messages returned.
     pub count: i32,
-    /// Number of messages left in the queues that were looked at.
+    /// Number of messages left in the examined queues.
     pub rest: i64,
     /// Time of the pop, milliseconds since the epoch.
     pub pop_ms: i64,

@@ -10,7 +10,7 @@ use crate::config::Config;
 /// The id of a master for clients and name servers (`MixAll.MASTER_ID`).
 const MASTER_ID: i64 = 0;
 
-/// The role that this broker has in its group at the moment.
+/// The present role of this broker in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum BrokerRole {

@@ -143,7 +143,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     pub request: i32,
-    /// When its read batch was taken up ([`RpcLatency::begin`]).
+    /// Time at which the request's read batch began ([`RpcLatency::begin`]).
     pub begin: Duration,
     pub is_long_polling: bool,
 }

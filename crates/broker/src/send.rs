@@ -234,7 +234,7 @@ fn stage_single<T>(
     Ok(())
 }
 
-/// Checks a reply message like any send, and returns the id of the queue it goes to
+/// Checks a reply message like any send, and returns the id of its queue
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
 pub(crate) fn check_reply(parts: &SendParts, request: &SendRequest<'_>) -> Result<i32, Refusal> {
     let header = &request.header;

@@ -76,8 +76,8 @@ pub(crate) fn send_back(parts: &SendParts, message: &SendBack<'_>) -> Result<Log
     Ok(end)
 }
 
-/// The properties of a former delay or delivery time, which a delay level takes the place of (`HookUtils.checkIfTimerMessage`,
-/// `transformDelayLevelMessage`).
+/// Properties of a former delay or delivery time, which a delay level replaces
+/// (`HookUtils.checkIfTimerMessage`, `transformDelayLevelMessage`).
 const REPLACED: [&str; 6] = [
     key::DELAY,
     key::REAL_TOPIC,

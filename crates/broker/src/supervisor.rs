@@ -59,7 +59,7 @@ pub(crate) enum SupervisedWork {
     Rules,
     /// Speaks with the controllers.
     Agent,
-    /// Passes requests to the master while this broker is none.
+    /// Forwards requests to the master while this broker is not the master.
     Forwards,
     /// Follows the living brokers of the group.
     Members,

@@ -46,7 +46,7 @@ pub(crate) fn is_system_topic(delivery: &Delivery, runtime: &Runtime, name: &str
     names::is_system_topic(name) || system_topics(delivery, runtime).iter().any(|(system, ..)| system == name)
 }
 
-/// The configuration a system topic has in a new broker; `None` when the topic is none.
+/// The configuration of a system topic in a new broker. `None` for any other topic.
 pub(crate) fn system_topic_config(delivery: &Delivery, runtime: &Runtime, name: &str) -> Option<TopicConfig> {
     let found = system_topics(delivery, runtime).into_iter().find(|(system, ..)| system == name);
     found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))

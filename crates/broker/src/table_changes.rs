@@ -22,22 +22,24 @@ use crate::state::TableVersions;
 /// Longest wait of a request for a change.
 const HELD: Duration = Duration::from_secs(1);
 
-/// Shortest time between two looks for changes for a slave, so that many commits make few answers.
+/// Shortest time between two searches for changes for a slave, so that many commits make few answers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Entries of groups and topics per millisecond of that time: a look at them takes a small part of it.
+/// Number of entries of groups and topics in a search that lengthens [`LOOK_INTERVAL`] by a millisecond, so that
+/// searches take a small part of the time.
 const ENTRIES_PER_MS: u64 = 2_000;
 
 /// Longest wait of a response for slaves. Clients wait for three seconds.
 const SLAVES_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Pause after which the in-sync set is looked at again, when no slave asks.
+/// Pause after which the in-sync set is examined again, when no slave asks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The remark of the refusal of a slave's question by a broker that is not master.
 pub(crate) const NOT_MASTER: &str = "this broker is not the master, and its tables are copies";
 
-/// About how many bytes of entries an answer has. The master's memory for answers and a frame of 16 MiB have room for it.
+/// Approximate most bytes of entries in an answer. An answer of this size fits the master's memory for
+/// answers and a frame of 16 MiB.
 const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 
 /// Tables, in the order of the response.
@@ -64,7 +66,7 @@ struct AnswerPart {
     more: Option<String>,
 }
 
-/// The versions of this broker's tables at the moment.
+/// The present versions of this broker's tables.
 pub(crate) fn versions(tables: &Tables) -> TableVersions {
     TableVersions {
         offsets: tables.offsets.newest(),
@@ -185,7 +187,8 @@ impl AnswerPart {
         }
     }
 
-    /// Calls `add` with these sorted names while there is room. `add` returns the number of bytes that it used.
+    /// Calls `add` with these sorted names until the part is full. `add` returns the number of bytes that it
+    /// used.
     fn add_names(&mut self, table: usize, names: Vec<String>, mut add: impl FnMut(&str) -> usize) {
         let mut last = self.begin(table).unwrap_or_default();
         let first = names.partition_point(|name| *name <= last);
@@ -241,7 +244,7 @@ fn check_master(replication: &Replication) -> Result<(), Refusal> {
     if replication.role.current() == BrokerRole::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
 }
 
-/// The topics and groups of the moment, for [`are_copied`] and [`wait`].
+/// The present versions of topics and groups, for [`are_copied`] and [`wait`].
 pub(crate) fn topics_and_groups(tables: &Tables) -> TableVersions {
     TableVersions { offsets: 0, ..versions(tables) }
 }

@@ -6,9 +6,9 @@
 //! are due in some seconds, and the position writer ([`crate::position_writer`]) makes the files durable.
 //!
 //! A successfully recalled message is never delivered. A recall stores a message that cancels the other message. The
-//! recall is appended, and counted, under the lock of [`crate::state::TimerState::gate`]. The timer reads that count
-//! before it reads the timer queue, and again, under the lock, before it appends the due messages. A recall is
-//! refused, and stores nothing, if the gate says that the message's time has come. While recalls wait in the timer
+//! recall is appended, and counted, under the lock of [`crate::state::TimerState::recall_order`]. The timer reads that
+//! count before it reads the timer queue, and again, under the lock, before it appends the due messages. A recall is
+//! refused, and stores nothing, if the message may have been delivered. While recalls wait in the timer
 //! queue, the timer reads the queue even with `timerStopEnqueue`, which refuses new recalls.
 
 mod barrier;

@@ -342,14 +342,15 @@ impl Topics {
         (book.version, self.after(name, count))
     }
 
-    /// The version of the table, and at most `count` of its topics from the place `first` on, sorted by name.
+    /// The version of the table, and at most `count` of its topics from the index `first` on, sorted by name.
     pub(crate) fn snapshot_page(&self, first: usize, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
         let topics = self.table().iter().skip(first).take(count).map(|(_, topic)| topic.clone()).collect();
         (book.version, topics)
     }
 
-    /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
+    /// Returns the version of the table, and the topics that changed after `generation`. Returns `None` if
+    /// the list of changes does not reach back that far.
     pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
         let book = self.book();
         let names = book.changes.after(generation, book.generation)?;

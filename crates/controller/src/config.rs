@@ -33,7 +33,7 @@ wire::settings! {
     fields {
         /// The remark with which clients of other machines are refused; `None` to serve other machines.
         pub refusal_of_others: Option<&'static str> = None;
-        /// Port to listen on instead; 0 takes any free one. For a controller without peers.
+        /// Port to listen on, for a controller without peers. 0 takes any free port.
         pub listen_port: Option<u16> = None;
         /// Settings of Java's controller without effect here.
         inert: BTreeMap<&'static str, String> = INERT.map(|(key, value)| (key, value.to_owned())).into();

@@ -41,7 +41,7 @@ pub enum GroupError {
     /// Two peers have one number.
     #[error("controllerDLegerPeers names {0} twice")]
     Twice(String),
-    /// The peers do not hold this controller.
+    /// `controllerDLegerPeers` does not contain this controller.
     #[error("controllerDLegerSelfId is `{own}`, which controllerDLegerPeers (`{peers}`) does not name")]
     Stranger {
         /// The id.

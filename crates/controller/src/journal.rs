@@ -1,4 +1,4 @@
-//! Journal of a controller: the records of consensus in a file, one behind the other.
+//! Journal of a controller: the records of consensus in a file, in their order.
 //!
 //! ```text
 //! 0  8  "VOSTOKC2"
@@ -49,10 +49,10 @@ pub enum JournalError {
     Java {
         /// The directory.
         path: PathBuf,
-        /// Content at the position.
+        /// Name of the file that shows it.
         found: String,
     },
-    /// The file is none of a controller.
+    /// The file is not the journal of a controller.
     #[error("{} is no journal of a controller", .0.display())]
     Foreign(PathBuf),
     /// A save that was on disk is changed or missing.

@@ -43,7 +43,7 @@ struct Other {
 enum Link {
     #[default]
     Down,
-    /// Attempts to connect are under way.
+    /// Attempts to connect are in progress.
     Dialing,
     /// Connected, and since when, or since the last attempt to replace the connection.
     Up(Arc<ConnectionHandle>, Instant),
@@ -93,7 +93,7 @@ impl Links {
         false
     }
 
-    /// Begins to connect, unless that is under way.
+    /// Begins to connect, unless an attempt is in progress.
     fn dial(&self, other: &Other, state: &mut Link) {
         if matches!(state, Link::Down) {
             *state = Link::Dialing;

@@ -18,9 +18,9 @@ pub enum Event {
     Received(NodeId, Vec<u8>),
     /// A peer cannot be reached.
     Unreachable(NodeId),
-    /// A heartbeat, a request, or the end of a connection; no other event of the leader.
+    /// A heartbeat, a request, or the end of a connection. The shell sends no other [`LeaderEvent`].
     Leader(LeaderEvent),
-    /// Elections are decided like this from now on.
+    /// The settings of elections changed.
     Configured(LeaderConfig),
     /// The timer has fired.
     Timer,
@@ -31,7 +31,7 @@ pub enum Event {
 pub enum Action {
     /// Make these records durable behind the earlier records.
     Save(Vec<Record>),
-    /// Make these records durable in place of all before.
+    /// Make these records durable in place of all earlier records.
     Replace(Vec<Record>),
     /// Send a message to a peer.
     Send(NodeId, Vec<u8>),
@@ -46,7 +46,7 @@ pub enum Action {
 /// Reasons why a controller cannot start, or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The group does not hold this controller.
+    /// The group does not contain this controller.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
     /// The committed table cannot be read, because another version wrote it.
@@ -54,7 +54,7 @@ pub enum MachineError {
     Table(#[from] UnreadableTable),
 }
 
-/// Message between the two halves of the machine.
+/// Event that one part of the machine, consensus or leader, causes for the other part.
 enum Inner {
     Consensus(consensus::Event),
     Leader(LeaderEvent),
@@ -65,7 +65,7 @@ pub struct Machine {
     consensus: Consensus,
     leader: Leader,
     leads: bool,
-    /// When each half wants to be woken.
+    /// Times in ms at which consensus and leader want to be woken.
     consensus_at_ms: Option<u64>,
     leader_at_ms: Option<u64>,
 }

@@ -48,10 +48,10 @@ pub(crate) struct Asked {
     pub name: String,
 }
 
-/// Content of a frame.
+/// A request that has been parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// An answer of the table.
+    /// Request about broker sets, which the table of the controllers answers.
     Ask(Asked, Request),
     /// Heartbeat of a broker.
     Heartbeat(Heartbeat),
@@ -59,9 +59,9 @@ pub(crate) enum Wanted {
     Peer(NodeId, Vec<u8>),
     /// Query for the leader.
     Metadata,
-    /// The configuration.
+    /// Query for the configuration.
     Config,
-    /// Changes of the configuration.
+    /// Change of the configuration.
     Configure,
 }
 
@@ -178,7 +178,7 @@ fn names(body: &[u8]) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// Largest epoch and id that are taken over from another group of controllers.
+/// Largest epoch and id that are accepted in an import from another group of controllers.
 const NUMBER_MAX: u32 = 1 << 30;
 
 /// Reads a set from another group of controllers (the body of `CONTROLLER_GET_SYNC_STATE_DATA`). The body has no

@@ -1,4 +1,4 @@
-//! The messages with which a call is answered, and the status at its end.
+//! Response messages of a call, and the status that ends the call.
 
 use h2::RecvStream;
 use h2::client::ResponseFuture;

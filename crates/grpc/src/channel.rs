@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::answers::Answers;
 use crate::failure::Failure;
 
-/// Bytes of one answer that may be on the way before they are read.
+/// Most bytes of one response that the server may send before the client reads them.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Flow-control window for all responses of a connection.
@@ -95,7 +95,8 @@ impl Channel {
         Ok(self.begin(method, message, true).await?.1)
     }
 
-    /// Begins a call to which further messages may be added; its side of the client ends when the stream is dropped.
+    /// Begins a call to which further messages may be added; dropping the send stream tells the server that
+    /// no message follows.
     ///
     /// # Errors
     /// [`Failure::Connection`] when the connection ended.

@@ -9,10 +9,10 @@ use crate::messages;
 /// Bytes of the prefix.
 const PREFIX_BYTES: usize = 5;
 
-/// The key of `SendMessageRequest.messages`: field 1, of a length that follows.
+/// Protobuf key of `SendMessageRequest.messages`: field 1, with a length before its bytes.
 const MESSAGES_KEY: u8 = 1 << 3 | 2;
 
-/// The key of `Message.body`: field 4, of a length that follows.
+/// Protobuf key of `Message.body`: field 4, with a length before its bytes.
 const BODY_KEY: u8 = 4 << 3 | 2;
 
 /// Appends a message with its prefix.

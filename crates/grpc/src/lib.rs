@@ -1,8 +1,8 @@
 //! RocketMQ's gRPC protocol (`apache.rocketmq.v2`): its messages, and calls over one connection of HTTP/2.
 //!
-//! - [`messages`]: requests, answers and what stands in them.
-//! - [`Channel`]: a connection to a server; [`Answers`]: what a call is answered with.
-//! - [`ProstCodec`]: the messages as servers on tonic read and write them.
+//! - [`messages`]: requests, responses and their parts.
+//! - [`Channel`]: a connection to a server; [`Answers`]: the responses of a call.
+//! - [`ProstCodec`]: codec for servers on tonic.
 
 mod answers;
 mod channel;

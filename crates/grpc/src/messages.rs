@@ -109,7 +109,7 @@ impl Code {
 }
 
 impl Status {
-    /// A status with a text; with an empty text, the name of the code stands in its place.
+    /// A status with a text. An empty text is replaced by the name of the code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code: code.into(), message: if message.is_empty() { code.name() } else { message } }

@@ -60,7 +60,8 @@ wire::settings! {
     fields {
         /// Whether requests must be signed, and the users. Off by default, because RocketMQ's name server has no users.
         pub auth: AuthConfig = AuthConfig::default();
-        /// The remark with which clients of other machines are refused (`NO_PERMISSION`); `None` to serve them. No property.
+        /// The remark with which clients of other machines are refused (`NO_PERMISSION`); `None` to serve
+        /// them. Not a setting of configuration files.
         pub refusal_of_others: Option<&'static str> = None;
         /// Keys that this version does not know, kept to be reported with the configuration.
         pub unknown: BTreeMap<String, String> = BTreeMap::new();

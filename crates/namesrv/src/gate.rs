@@ -1,5 +1,6 @@
-//! Gate: authentication of requests, if the name server requires it. RocketMQ's name server does not. The settings,
-//! codes and texts of refusals are those of RocketMQ's broker. The gate is as pure as the request handler.
+//! Gate: authentication of requests, if the name server requires it. RocketMQ's name server does not. The
+//! settings, codes and texts of refusals are those of RocketMQ's broker. The gate has no sockets and no
+//! clock, like the request handler.
 
 use std::net::IpAddr;
 use std::path::Path;

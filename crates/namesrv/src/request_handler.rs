@@ -63,7 +63,7 @@ impl From<FieldError> for Refusal {
     }
 }
 
-/// A request in work, and the buffer for its answer.
+/// A request that is being served, and the buffer for its response.
 struct Errand<'a, 'b> {
     command: &'a Command<'a>,
     connection: u64,

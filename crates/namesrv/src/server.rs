@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{Answer, Denied};
+use auth::{AnswerTime, Denied};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
 use wire::codes::{request, response};
@@ -183,9 +183,9 @@ impl NameServerService {
             command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
         }
         match answer {
-            Answer::Now => out.append(&mut frame),
-            Answer::Never => peer.close(),
-            Answer::After(wait_ms) => {
+            AnswerTime::Now => out.append(&mut frame),
+            AnswerTime::Never => peer.close(),
+            AnswerTime::After(wait_ms) => {
                 let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
                 // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
                 tokio::task::spawn_local(async move {
@@ -317,7 +317,7 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
     tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
 }
 
-/// The client side of a notice, which expects no answer.
+/// Service of the connection on which a notice is sent. Expects no response.
 struct Deaf;
 
 impl Service for Deaf {

@@ -84,7 +84,8 @@ impl Writer {
         }
     }
 
-    /// Queues [`RequestHandler::expire`] at the present time behind the registrations that arrived so far. Its connections go to `close`.
+    /// Queues [`RequestHandler::expire`] behind the registrations that arrived so far, with the present time.
+    /// Passes the connections of the removed brokers to `close`.
     pub fn expire(&self, close: impl FnOnce(Vec<u64>) + Send + 'static) {
         // As in `add`.
         let _ = self.queue.send(Work::Expire(Instant::now(), Box::new(close)));
@@ -187,8 +188,8 @@ impl Writing {
     }
 }
 
-/// Passes a response to its connection. A large response waits until the connection has room. Without a response,
-/// after a panic, the connection ends.
+/// Passes a response to its connection. A large response waits until the connection can take it. Without a
+/// response, after a panic, the connection ends.
 fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
     let Waiting { peer, charge, .. } = waiting;
     let Some(answer) = answer else {

@@ -1,6 +1,7 @@
-//! Limits of accepted connections for the listeners of a process. Limits apply to the total, to each address, so that
-//! a client cannot take the places of all others, and to TLS handshakes per second, because each costs a signature.
-//! All addresses of an IPv6 network of 64 bits count as one, because a single client may use each of them.
+//! Limits of accepted connections for the listeners of a process. Limits apply to the total, to each address,
+//! so that one client cannot use up the total, and to TLS handshakes per second, because each costs a
+//! signature. All addresses of an IPv6 network of 64 bits count as one, because a single client may use each
+//! of them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -38,7 +39,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// The connections that were accepted.
+/// Counts of open connections and of recent TLS handshakes, compared with [`ConnectionLimits`].
 #[derive(Debug)]
 pub struct Admission {
     limits: ConnectionLimits,
@@ -49,7 +50,7 @@ pub struct Admission {
 #[derive(Debug, Default)]
 struct Counts {
     total: usize,
-    /// Invariant: no entry is 0.
+    /// Number of open connections by address. Invariant: no entry is 0.
     addresses: HashMap<IpAddr, usize>,
 }
 
@@ -58,7 +59,8 @@ struct Counts {
 struct Handshakes {
     second: Instant,
     total: usize,
-    /// Invariant: as many entries as handshakes at most.
+    /// Number of handshakes of the present second by address. Invariant: at most one entry for each
+    /// handshake, which bounds the map.
     addresses: HashMap<IpAddr, usize>,
     /// When a refused handshake was last logged.
     logged: Option<Instant>,
@@ -86,7 +88,7 @@ impl Handshakes {
         true
     }
 
-    /// Whether a refusal is logged: one a minute is.
+    /// Whether a refusal is logged. At most one refusal per minute is.
     fn is_logged(&mut self, now: Instant) -> bool {
         let is_due = self.logged.is_none_or(|last| now.duration_since(last) > REFUSALS_LOGGED);
         if is_due {
@@ -96,24 +98,25 @@ impl Handshakes {
     }
 }
 
-/// The place of one connection, which is free again when this is dropped.
+/// Permit of one open connection. Dropping the permit frees it for another connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     admission: Arc<Admission>,
-    /// The address that the connection counts for; `None` for that of a proxy.
+    /// Address under which the connection is counted. `None` for a trusted proxy, which has no limit per
+    /// address.
     address: Option<IpAddr>,
 }
 
 impl Admission {
-    /// An admission without connections.
+    /// Makes the counts of a process without open connections.
     #[must_use]
     pub fn new(limits: ConnectionLimits) -> Self {
         Self { limits, counts: Mutex::default(), handshakes: Mutex::new(Handshakes::new(Instant::now())) }
     }
 
-    /// A place for a connection; `None` when there is none.
+    /// Returns the permit of a new connection, or `None` if a limit is reached.
     #[must_use]
-    pub fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<ConnectionPermit> {
         let address = (!is_proxy).then(|| counted(address));
         let mut counts = self.counts();
         let of_address = address.and_then(|it| counts.addresses.get(&it)).copied().unwrap_or(0);
@@ -124,7 +127,7 @@ impl Admission {
         if let Some(address) = address {
             counts.addresses.insert(address, of_address + 1);
         }
-        Some(Place { admission: self.clone(), address })
+        Some(ConnectionPermit { admission: self.clone(), address })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -132,7 +135,7 @@ impl Admission {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Waits until the connection may begin a TLS handshake. Returns `false` after two seconds. The caller then
     /// closes the connection, and its client reconnects.
     pub(crate) async fn begin_tls(&self) -> bool {
@@ -147,7 +150,7 @@ impl Place {
         true
     }
 
-    /// Counts a handshake.
+    /// Counts a handshake if it may begin now.
     ///
     /// # Errors
     /// The start of the next second, because the handshakes of this second, or of the address in it, have begun.
@@ -175,7 +178,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.admission.counts();
         counts.total -= 1;

@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::admission::{Admission, ConnectionLimits, Place, REFUSALS_LOGGED};
+use crate::admission::{Admission, ConnectionLimits, ConnectionPermit, REFUSALS_LOGGED};
 use crate::tls::Security;
 use crate::{ConnectionHandle, memory};
 
 /// Unit in which memory is counted, in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// A connection with at most so many bytes is not counted for the fair share, and not closed while others hold more.
+/// Most bytes of a connection that is not counted for the fair share, and not closed while others hold more.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Least and most bytes of the default bound, which is a sixteenth of the memory that the process may use.
@@ -142,16 +142,16 @@ impl Budget {
         self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
     }
 
-    /// Returns a place for a connection that was accepted from `remote`, or `None` if a limit is reached and the
-    /// connection must be closed. Dropping the place frees it.
-    pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<Place> {
-        let place = self.admission.enter(remote, security.proxies.contains(remote));
+    /// Returns a permit for a connection that was accepted from `remote`, or `None` if a limit is reached and
+    /// the connection must be closed.
+    pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<ConnectionPermit> {
+        let permit = self.admission.enter(remote, security.proxies.contains(remote));
         let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() && logged.is_none_or(|last| last.elapsed() > REFUSALS_LOGGED) {
+        if permit.is_none() && logged.is_none_or(|last| last.elapsed() > REFUSALS_LOGGED) {
             *logged = Some(Instant::now());
             tracing::warn!(%remote, "a connection was closed: connectionsMax or connectionsPerAddressMax is reached");
         }
-        place
+        permit
     }
 
     pub(crate) fn enter(&self, peer: &Arc<ConnectionHandle>) {

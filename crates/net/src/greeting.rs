@@ -14,7 +14,7 @@ use ppp::v2::Addresses as Binary;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::admission::Place;
+use crate::admission::ConnectionPermit;
 use crate::proxies::SETTING;
 use crate::stream::Stream;
 use crate::tls::Security;
@@ -36,15 +36,15 @@ const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
 /// address.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed or from an untrusted address, or the TLS handshake failed or
-/// exceeds the limit of its second. The connection is plain where TLS is required, or encrypted where TLS is
-/// disabled.
+/// The connection ended, the preamble is malformed or from an untrusted address, or the TLS handshake failed
+/// or is above the limit of handshakes per second. The connection is plain where TLS is required, or
+/// encrypted where TLS is disabled.
 pub(crate) async fn greet(
     stream: TcpStream,
     security: &Security,
-    place: &Place,
+    permit: &ConnectionPermit,
 ) -> io::Result<(Stream, SocketAddr)> {
-    let (stream, remote, _) = greet_as(stream, security, place, Speaks::Frames).await?;
+    let (stream, remote, _) = greet_as(stream, security, permit, Speaks::Frames).await?;
     Ok((stream, remote))
 }
 
@@ -57,9 +57,9 @@ pub(crate) async fn greet(
 pub async fn greet_http2(
     stream: TcpStream,
     security: &Security,
-    place: &Place,
+    permit: &ConnectionPermit,
 ) -> io::Result<(Stream, SocketAddr)> {
-    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Http2));
+    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, Speaks::Http2));
     let (stream, remote, _) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     Ok((stream, remote))
 }
@@ -86,10 +86,10 @@ pub async fn dial_http2(address: SocketAddr, security: &Security) -> io::Result<
 pub async fn greet_either(
     stream: TcpStream,
     security: &Security,
-    place: &Place,
+    permit: &ConnectionPermit,
 ) -> io::Result<(Greeted, SocketAddr)> {
     let local = stream.local_addr()?;
-    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Either));
+    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, Speaks::Either));
     let (stream, remote, is_http2) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let greeted = match is_http2 {
         true => Greeted::Http2(stream),
@@ -124,7 +124,7 @@ enum Speaks {
 async fn greet_as(
     mut stream: TcpStream,
     security: &Security,
-    place: &Place,
+    permit: &ConnectionPermit,
     speaks: Speaks,
 ) -> io::Result<(Stream, SocketAddr, bool)> {
     let may_be_http2 = speaks != Speaks::Frames;
@@ -145,7 +145,7 @@ async fn greet_as(
     let encrypted = first == 0x16;
     match security.server.as_deref() {
         Some(tls) if encrypted => {
-            let (stream, is_http2) = tls.accept(stream, place, may_be_http2).await?;
+            let (stream, is_http2) = tls.accept(stream, permit, may_be_http2).await?;
             Ok((stream, remote, is_http2))
         }
         None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),

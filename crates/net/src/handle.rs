@@ -295,8 +295,8 @@ impl ConnectionHandle {
         }
     }
 
-    /// Sends a request and waits for its answer. `write` adds header fields and finishes the frame. Needs a tokio runtime
-    /// with a timer; any runtime of the process will do.
+    /// Sends a request and waits for its answer. `write` adds header fields and finishes the frame. Needs a
+    /// tokio runtime with a timer, which may be any runtime of the process.
     pub fn call<'p, W: FnOnce(FrameWriter<'_>)>(
         &'p self,
         encoding: Encoding,
@@ -312,8 +312,8 @@ impl ConnectionHandle {
         })
     }
 
-    /// Calls like [`Self::call`], with a head of the caller's own, whose request id is chosen here. `write` runs
-    /// once.
+    /// Sends a request like [`Self::call`], with a head that the caller provides. The connection replaces the
+    /// request id (`opaque`) of the head. `write` runs once.
     pub fn call_as<'p>(
         &'p self,
         head: Head<'_>,

@@ -21,7 +21,7 @@ mod stream;
 pub mod tls;
 mod worker;
 
-pub use admission::{Admission, ConnectionLimits, Place};
+pub use admission::{Admission, ConnectionLimits, ConnectionPermit};
 pub use budget::Budget;
 pub use caught::{Panicked, caught};
 pub use greeting::{FrameStream, Greeted, dial_http2, greet_either, greet_http2};

@@ -32,8 +32,8 @@ impl ReplicationTls {
     pub async fn accept(&self, stream: TcpStream, patience: Duration) -> io::Result<(Stream, SocketAddr)> {
         let remote = stream.peer_addr()?;
         let Some((security, budget)) = &self.0 else { return Ok((Stream::Plain(stream), remote)) };
-        let place = budget.admit(remote.ip(), security).ok_or(io::ErrorKind::ConnectionRefused)?;
-        let greeting = greet(stream, security, &place);
+        let permit = budget.admit(remote.ip(), security).ok_or(io::ErrorKind::ConnectionRefused)?;
+        let greeting = greet(stream, security, &permit);
         tokio::time::timeout(patience, greeting).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 

@@ -47,17 +47,17 @@ pub trait Service: Send + Sync + 'static {
 pub struct Limits {
     /// A connection without any byte in either direction for this long is closed (RocketMQ: 120 s).
     pub idle: Duration,
-    /// Reading stops while more than so many bytes are unsent.
+    /// Number of unsent bytes above which reading stops.
     pub unsent_bytes_high: usize,
-    /// A connection with more than so many unsent bytes is closed. Bytes that were pushed and bytes that the socket did not
-    /// take are counted separately.
+    /// Number of unsent bytes above which the connection is closed. Bytes that were pushed and bytes that the
+    /// socket did not take are counted separately.
     pub unsent_bytes_max: usize,
-    /// Reading stops while the connection's unanswered requests take so many bytes ([`ConnectionHandle::charge`]).
+    /// Bytes of the connection's unanswered requests at which reading stops ([`ConnectionHandle::charge`]).
     pub unanswered_bytes_high: usize,
     /// Limit of unanswered bytes for all connections of the workers together. A connection without unanswered
     /// requests is still read.
     pub unanswered_bytes_total: usize,
-    /// A read batch ends early when its answers reach so many bytes.
+    /// Bytes of answers at which a read batch ends early.
     pub read_batch_bytes: usize,
 }
 

@@ -20,9 +20,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 
 use crate::stream::Stream;
-use crate::{Place, TrustedProxies};
+use crate::{ConnectionPermit, TrustedProxies};
 
-pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
+pub use settings::{ClientAuth, KeyPair, TlsError, TlsMode, TlsSettings};
 
 /// Longest duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 10 });
@@ -30,7 +30,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } 
 /// Least time between two checks of the certificate files; a new connection triggers a check.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Security settings of a process's connections. Without a part, the connections it is for are not encrypted.
+/// TLS settings of a process's connections. Connections of a kind without settings are not encrypted.
 #[derive(Clone, Default)]
 pub struct Security {
     /// TLS of accepted connections. Without it a TLS hello ends the connection.
@@ -121,16 +121,16 @@ impl ServerTls {
     /// complete. A client that sends less costs no signature, and takes no handshake from others.
     ///
     /// # Errors
-    /// The handshake failed, took too long, or exceeds the limit of its second.
+    /// The handshake failed, took too long, or is above the limit of handshakes per second.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
-        place: &Place,
+        permit: &ConnectionPermit,
         offers_http2: bool,
     ) -> io::Result<(Stream, bool)> {
         let handshake = async {
             let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-            if !place.begin_tls().await {
+            if !permit.begin_tls().await {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let mut config = self.current();

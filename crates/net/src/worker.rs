@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::admission::Place;
+use crate::admission::ConnectionPermit;
 use crate::connection::{Connection, Scratch};
 use crate::greeting::{FrameStream, greet};
 use crate::stream::Stream;
@@ -32,8 +32,8 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 
-/// A connection that was accepted, with its place among those of the process.
-type Accepted = (Arrived, Place);
+/// An accepted connection and its permit.
+type Accepted = (Arrived, ConnectionPermit);
 
 /// A connection that is new to a worker.
 enum Arrived {
@@ -52,9 +52,9 @@ pub struct Adopter {
 impl Adopter {
     /// Serves a connection until it ends. Must be called on the worker's thread. Connections that come while the workers stop end at
     /// once.
-    pub fn adopt(&self, stream: FrameStream, place: Place) {
+    pub fn adopt(&self, stream: FrameStream, permit: ConnectionPermit) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        let _ = self.sender.send((Arrived::Greeted(Box::new(stream)), place));
+        let _ = self.sender.send((Arrived::Greeted(Box::new(stream)), permit));
     }
 }
 
@@ -361,10 +361,10 @@ async fn accept(
         let target = targets.iter().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
         match accepted.and_then(|(stream, remote)| Ok((stream.into_std()?, remote.ip()))) {
             Ok((stream, remote)) => {
-                let Some(place) = budget.admit(remote, &security) else { continue };
+                let Some(permit) = budget.admit(remote, &security) else { continue };
                 if let Some((sender, load)) = target {
                     load.fetch_add(1, Ordering::Relaxed);
-                    if sender.send((Arrived::Fresh(stream), place)).is_err() {
+                    if sender.send((Arrived::Fresh(stream), permit)).is_err() {
                         return;
                     }
                 }
@@ -384,16 +384,17 @@ async fn adopt<S: Service>(
     mut streams: mpsc::UnboundedReceiver<Accepted>,
 ) {
     let read_batch = Rc::new(RefCell::new(service.read_batch()));
-    while let Some((stream, place)) = streams.recv().await {
-        let welcomed = welcome(context.clone(), (stream, place), service.clone(), read_batch.clone());
+    while let Some((stream, permit)) = streams.recv().await {
+        let welcomed = welcome(context.clone(), (stream, permit), service.clone(), read_batch.clone());
         spawn_local(welcomed);
     }
 }
 
-/// Serves one connection, after its PROXY preamble and TLS handshake. Its place is free again at the end.
+/// Serves one connection, after its PROXY preamble and TLS handshake. Frees the connection's permit at the
+/// end.
 async fn welcome<S: Service>(
     context: Rc<Context>,
-    (stream, place): Accepted,
+    (stream, permit): Accepted,
     service: Arc<S>,
     read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
@@ -407,7 +408,7 @@ async fn welcome<S: Service>(
         };
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
-        let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security, &place));
+        let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security, &permit));
         let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
         Ok((stream, open(&context, remote, local)))
     };

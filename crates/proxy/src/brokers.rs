@@ -15,7 +15,7 @@ use wire::units::LogOffset;
 use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Changed, Held, Receipt};
+use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
 use crate::registry::{Client, Stated};
 use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
@@ -46,7 +46,7 @@ pub struct Local {
     merged: Arc<MergedTopics>,
 }
 
-/// The performer of requests for one broker.
+/// Access to one broker: typed requests within the process, or remoting.
 enum Performer<'a> {
     Own(&'a Api),
     Cluster(&'a Arc<Cluster>),
@@ -154,8 +154,8 @@ impl Brokers {
         }
     }
 
-    /// The performer of requests that only the master of the group with this name takes. While the broker of this process is a slave,
-    /// its master is another broker.
+    /// Returns the access to the master of the group with this name, for requests that only a master takes.
+    /// While the broker of this process is a slave, its master is another broker.
     fn writer(&self, broker: &str) -> Performer<'_> {
         match self {
             Self::Local(Local { api, cluster: Some(cluster), .. }) if api.is_slave() => {
@@ -165,7 +165,7 @@ impl Brokers {
         }
     }
 
-    /// The performer of requests for the broker of this name.
+    /// Returns the access to the broker with this name.
     fn performer(&self, broker: &str) -> Performer<'_> {
         match self {
             Self::Local(Local { api, cluster: Some(cluster), .. }) if api.name() != broker => {
@@ -176,7 +176,7 @@ impl Brokers {
         }
     }
 
-    /// Host for clients that do not tell the host that they dialled.
+    /// Host for clients that do not send the host that they dialled.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Local(Local { api, .. }) => api.host().to_owned(),
@@ -438,12 +438,12 @@ impl Brokers {
     }
 
     /// Acknowledges popped messages. The outcomes are in the order of the messages.
-    pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
-        let own = async |api: &Api, messages: &[Held<'_>]| {
+    pub(crate) async fn acks(&self, messages: &[PopRef<'_>]) -> Vec<Result<(), Failure>> {
+        let own = async |api: &Api, messages: &[PopRef<'_>]| {
             let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
             api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
         };
-        let others = async |cluster: &Arc<Cluster>, messages: &[Held<'_>]| cluster.acks(messages).await;
+        let others = async |cluster: &Arc<Cluster>, messages: &[PopRef<'_>]| cluster.acks(messages).await;
         self.apart(messages, |held| held.broker, own, others).await
     }
 
@@ -473,7 +473,7 @@ impl Brokers {
     }
 
     /// Acknowledges a popped message.
-    pub(crate) async fn ack(&self, message: Held<'_>) -> Result<(), Failure> {
+    pub(crate) async fn ack(&self, message: PopRef<'_>) -> Result<(), Failure> {
         self.acks(&[message]).await.pop().unwrap_or(Ok(()))
     }
 
@@ -502,7 +502,7 @@ impl Brokers {
     }
 
     /// Copies a message to the dead letter topic of its group.
-    pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
+    pub(crate) async fn dead_letter(&self, held: &PopRef<'_>, log_offset: LogOffset) -> Result<(), Failure> {
         match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
             Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,

@@ -4,7 +4,7 @@ mod acks;
 mod clients;
 mod delivery;
 mod lite;
-mod place;
+mod position;
 mod receive;
 mod routes;
 mod send;

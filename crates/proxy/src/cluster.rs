@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::broker_missing;
 use crate::topic::{QueuesOf, Topic, message_type};
-use cache::{Cache, Found};
+use cache::{Cache, Lookup};
 use consumers::Consumers;
 pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
@@ -46,7 +46,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest wait for a connection to the gRPC port of another broker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Most pulls and pops of remoting clients that wait at brokers, and as many pops of gRPC clients. Each takes a few kilobytes.
+/// Most pulls and pops of remoting clients that wait at brokers, and most pops of gRPC clients. Each takes a
+/// few kilobytes.
 const HELD_MAX: usize = 100_000;
 
 /// The brokers of a cluster by the name of their group.
@@ -65,13 +66,13 @@ pub struct Cluster {
     listeners: Arc<Cache<bool>>,
     /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
     name: String,
-    /// Pops that may wait at brokers.
+    /// Permits for pops that wait at brokers.
     pops: Arc<Semaphore>,
-    /// Places for pulls and pops of remoting clients that wait at brokers.
+    /// Permits for pulls and pops of remoting clients that wait at brokers.
     held: Arc<Semaphore>,
-    /// A producer stated its topics.
+    /// Notified when a producer states its topics.
     pub(crate) producers_changed: Notify,
-    /// The users that clients must be; `None` to serve everybody.
+    /// Users that clients must authenticate as. `None` if every client is served.
     pub(crate) users: Option<Users>,
     /// The consumers of this proxy and of others.
     pub(crate) consumers: Consumers,
@@ -81,7 +82,7 @@ pub struct Cluster {
     remoting: RemotingClients,
     /// Queue of reports for other proxies.
     outbox: Outbox,
-    /// Topic on which proxies tell each other their consumers; empty for none.
+    /// Topic on which proxies report their consumers to each other. Empty for no reports.
     sync_topic: String,
     /// The name of this proxy among others (`HeartbeatSyncer.buildLocalProxyId`).
     id: String,
@@ -102,7 +103,7 @@ impl From<client::Error> for Failure {
     }
 }
 
-/// An answer that cannot be read.
+/// Makes the failure for a response that cannot be read.
 fn malformed(what: &str) -> Failure {
     Failure::new(
         Code::InternalServerError,
@@ -111,7 +112,7 @@ fn malformed(what: &str) -> Failure {
 }
 
 impl Cluster {
-    /// The cluster that a client reaches.
+    /// Makes the cluster that `client` connects to.
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             topics: Arc::default(),
@@ -137,7 +138,7 @@ impl Cluster {
     }
 
     /// Returns a topic by the route of the name server, with its configuration from any of its brokers (105, 351).
-    pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
+    pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Lookup<Topic> {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }
 
@@ -167,7 +168,7 @@ impl Cluster {
     }
 
     /// Returns the route of a topic from the name server (105), or `None` if the topic does not exist.
-    async fn route(self: &Arc<Self>, name: &str) -> Found<TopicRouteData> {
+    async fn route(self: &Arc<Self>, name: &str) -> Lookup<TopicRouteData> {
         self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }
 
@@ -198,7 +199,7 @@ impl Cluster {
     }
 
     /// The configuration of a group at a broker of the cluster (352), which creates it where groups may be created by their use.
-    pub(crate) async fn group(self: &Arc<Self>, name: &str) -> Found<SubscriptionGroupConfig> {
+    pub(crate) async fn group(self: &Arc<Self>, name: &str) -> Lookup<SubscriptionGroupConfig> {
         self.groups.get(name, |name| self.clone().fetch_group(name)).await
     }
 
@@ -271,7 +272,8 @@ impl Cluster {
         self.known_address(broker).await?.ok_or_else(|| broker_missing(broker))
     }
 
-    /// Makes a request to a broker group; `limits` are the longest wait and about how large the request is.
+    /// Sends a request to a broker group. `timeout` is the longest wait, `bytes` the approximate size of the
+    /// request.
     async fn ask(
         self: &Arc<Self>,
         broker: &str,
@@ -309,7 +311,7 @@ async fn connects(address: String) -> Result<Option<bool>, Failure> {
     Ok(Some(matches!(connection, Ok(Ok(_)))))
 }
 
-/// An answer with the code of success.
+/// Returns the response if its code is success, else the failure.
 fn accepted(reply: Reply) -> Result<Reply, Failure> {
     match reply.code {
         response::SUCCESS => Ok(reply),
@@ -344,7 +346,7 @@ fn preferred(broker: &BrokerData) -> Option<&str> {
     broker.broker_addrs.values().next().map(String::as_str)
 }
 
-/// The queues of a topic by its route. Queues on a broker group that the route does not name are passed over.
+/// The queues of a topic by its route. Queues on a broker group that the route does not name are skipped.
 fn queues(route: TopicRouteData) -> Vec<QueuesOf> {
     let brokers: BTreeMap<&str, &BrokerData> =
         route.broker_datas.iter().map(|broker| (broker.broker_name.as_str(), broker)).collect();

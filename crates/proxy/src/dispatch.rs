@@ -42,7 +42,7 @@ const COMMAND_BYTES_MAX: usize = 16 << 20;
 /// The code `OUT_OF_RANGE` of gRPC.
 const OUT_OF_RANGE: &[u8] = b"11";
 
-/// A call that waits for a place is answered so long before its client stops waiting.
+/// Time between the response to a call that waits for a permit and the client's deadline.
 const ANSWER_TIME: Duration = Duration::from_millis(100);
 
 /// Longest time that the answer of a refused call waits.
@@ -94,7 +94,8 @@ pub struct Origin {
     pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled, according to its requests.
     pub authority: Option<Authority>,
-    /// Places of the calls that are served at the same time, of all connections. Calls that wait for messages take none.
+    /// Permits for calls that are served at the same time, for all connections. Calls that wait for messages
+    /// take no permit.
     pub places: Arc<Semaphore>,
 }
 
@@ -157,7 +158,7 @@ impl From<Failure> for Rejected {
     }
 }
 
-/// The call of a message that its user may make.
+/// Returns the call if its user may send the message, else the refusal.
 pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Result<Call, Rejected> {
     let call = caller?;
     call.authorize(message)?;
@@ -218,7 +219,7 @@ impl Rejected {
     }
 }
 
-/// Takes a place, or waits for a place until the client's deadline.
+/// Takes a permit, or waits for one until the client's deadline.
 async fn place(places: &Arc<Semaphore>, left_ms: Option<i64>) -> Result<OwnedSemaphorePermit, Failure> {
     let free = places.clone().try_acquire_owned();
     let waited = async {
@@ -254,7 +255,8 @@ fn timeout_ms(text: &str) -> Option<i64> {
     })
 }
 
-/// An answer as RocketMQ's library gives it: tonic calls a request over the limit out of range, that library exhausted.
+/// Converts the code of a response to the code of RocketMQ's gRPC library. For a request over the size limit,
+/// tonic has `OUT_OF_RANGE`, and that library `RESOURCE_EXHAUSTED`.
 pub fn answered(mut response: http::Response<Body>) -> http::Response<Body> {
     if let Some(status) = response.headers_mut().get_mut(GrpcStatus::GRPC_STATUS)
         && status.as_bytes() == OUT_OF_RANGE
@@ -265,11 +267,11 @@ pub fn answered(mut response: http::Response<Body>) -> http::Response<Body> {
 }
 
 /// Future response of a request.
-pub type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
 
 /// Serves a request. The state of each method is in a box of its own size, and only the box has the request. The task
 /// is copied several times, and a waiting call keeps the state in memory.
-pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
+pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> ResponseFuture {
     let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
         return match reflection::is_at(request.uri().path()) {
             true => Box::pin(reflection::serve(request)),
@@ -310,7 +312,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
 }
 
 /// The answer to a method that is not served.
-fn unimplemented() -> Answer {
+fn unimplemented() -> ResponseFuture {
     Box::pin(async { GrpcStatus::unimplemented("").into_http() })
 }
 

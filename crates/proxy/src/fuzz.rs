@@ -10,7 +10,8 @@ use crate::receipt::{Changed, Receipt};
 use crate::transaction_id::TransactionId;
 use grpc::messages::*;
 
-/// Any bytes are a request or an error, and a request that is written reads as the same bytes.
+/// Checks that bytes are a valid request or an error, and that encoding a valid request and decoding it again
+/// gives the same request.
 fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {
     let message = M::decode(data).ok()?;
     let bytes = message.encode_to_vec();

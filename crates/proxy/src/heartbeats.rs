@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::calls::Proxy;
 
-/// A client that was silent for so long is forgotten (`channelExpiredTimeout`).
+/// Time without activity after which a client is forgotten (`channelExpiredTimeout`).
 const SILENCE_MAX_MS: i64 = 120_000;
 
 /// Runs until the proxy stops.

@@ -30,6 +30,8 @@ impl Memory {
         Charge { memory: self.clone(), bytes }
     }
 
+    /// Checks that the budget is not used up.
+    ///
     /// # Errors
     /// `TOO_MANY_REQUESTS` when the budget is used up.
     pub fn check(&self) -> Result<(), Failure> {

@@ -18,9 +18,9 @@ pub struct Receipt<'a> {
     pub log_offset: i64,
 }
 
-/// A popped message, and where it is.
+/// A popped message, with the broker and the lite topic that it came from.
 #[derive(Clone, Copy)]
-pub struct Held<'a> {
+pub struct PopRef<'a> {
     /// Name of the broker that the message is on.
     pub broker: &'a str,
     pub message: PoppedMessage<'a>,
@@ -31,7 +31,7 @@ pub struct Held<'a> {
 /// A change of the invisible time of a message (`ChangeInvisibleTimeRequestHeader`).
 #[derive(Clone, Copy)]
 pub struct ChangeInvisibleTime<'a> {
-    pub held: Held<'a>,
+    pub held: PopRef<'a>,
     pub invisible_ms: i64,
     /// Whether the delivery of a message of a lite topic is not to count.
     pub suspend: bool,
@@ -99,8 +99,8 @@ impl<'a> Receipt<'a> {
         PoppedMessage { caller, group, topic, queue_id: self.queue_id, offset: self.offset, handle }
     }
 
-    /// The handle after a change of the invisible time. It keeps the place of the message in the log, without which the message
-    /// could not be given up later.
+    /// The handle after a change of the invisible time. It keeps the log offset of the message, which a later
+    /// move to the dead letter topic needs.
     pub fn changed(&self, changed: &Changed) -> String {
         let handle = Handle {
             start_offset: self.offset,

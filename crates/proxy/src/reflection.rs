@@ -26,7 +26,7 @@ const REQUEST_BYTES_MAX: usize = 4 << 10;
 
 /// `ServerReflectionRequest`, with only the supported query.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Question {
+struct ReflectionRequest {
     #[prost(string, tag = "1")]
     host: String,
     #[prost(string, optional, tag = "7")]
@@ -35,15 +35,15 @@ struct Question {
 
 /// `ServerReflectionResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Answer {
+struct ReflectionResponse {
     #[prost(string, tag = "1")]
     valid_host: String,
     #[prost(message, optional, tag = "2")]
-    original_request: Option<Question>,
+    original_request: Option<ReflectionRequest>,
     #[prost(message, optional, tag = "6")]
     services: Option<Services>,
     #[prost(message, optional, tag = "7")]
-    error: Option<Refused>,
+    error: Option<ReflectionError>,
 }
 
 /// `ListServiceResponse`.
@@ -62,20 +62,20 @@ struct Service {
 
 /// `ErrorResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Refused {
+struct ReflectionError {
     #[prost(int32, tag = "1")]
     error_code: i32,
     #[prost(string, tag = "2")]
     error_message: String,
 }
 
-fn answer(question: Question) -> Answer {
-    let mut answer = Answer { valid_host: question.host.clone(), ..Answer::default() };
+fn answer(question: ReflectionRequest) -> ReflectionResponse {
+    let mut answer = ReflectionResponse { valid_host: question.host.clone(), ..Default::default() };
     if question.list_services.is_some() {
         let service = SERVICES.map(|name| Service { name: name.to_owned() }).to_vec();
         answer.services = Some(Services { service });
     } else {
-        answer.error = Some(Refused {
+        answer.error = Some(ReflectionError {
             error_code: Code::NotFound as i32,
             error_message: "descriptors are not served; take the .proto files of apache/rocketmq-apis"
                 .to_owned(),
@@ -98,12 +98,12 @@ pub async fn serve(request: http::Request<Incoming>) -> http::Response<Body> {
 
 struct Reflection;
 
-impl StreamingService<Question> for Reflection {
-    type Response = Answer;
-    type ResponseStream = Pin<Box<dyn Stream<Item = Result<Answer, Status>> + Send>>;
+impl StreamingService<ReflectionRequest> for Reflection {
+    type Response = ReflectionResponse;
+    type ResponseStream = Pin<Box<dyn Stream<Item = Result<ReflectionResponse, Status>> + Send>>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-    fn call(&mut self, request: Request<Streaming<Question>>) -> Self::Future {
+    fn call(&mut self, request: Request<Streaming<ReflectionRequest>>) -> Self::Future {
         let answers: Self::ResponseStream =
             Box::pin(request.into_inner().map(|question| question.map(answer)));
         ready(Ok(Response::new(answers)))
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn reflection_lists_the_service() {
-        let asked = Question { host: "h".to_owned(), list_services: Some(String::new()) };
+        let asked = ReflectionRequest { host: "h".to_owned(), list_services: Some(String::new()) };
         let answered = answer(asked.clone());
         let names: Vec<String> =
             answered.services.into_iter().flat_map(|it| it.service).map(|it| it.name).collect();
         assert_eq!(names, SERVICES);
         assert_eq!((answered.valid_host.as_str(), answered.original_request), ("h", Some(asked)));
-        let refused = answer(Question::default()).error.map(|error| error.error_code);
+        let refused = answer(ReflectionRequest::default()).error.map(|error| error.error_code);
         assert_eq!(refused, Some(Code::NotFound as i32));
     }
 }

@@ -31,8 +31,8 @@ pub const COMMANDS_MAX: usize = 64;
 /// Questions that one client may have open.
 const QUESTIONS_MAX: usize = 64;
 
-/// Channel for commands to a client. The commands are boxed, because the channel of every client allocates room for
-/// some of them at once.
+/// Channel for commands to a client. The commands are boxed, because the channel of every client allocates
+/// memory for some of them at once.
 pub type Writer = mpsc::Sender<Result<Box<TelemetryCommand>, tonic::Status>>;
 
 /// All clients with settings.
@@ -87,7 +87,7 @@ impl Registry {
         Arc::new(Self { clients: Mutex::default(), clients_max, ask_timeout })
     }
 
-    /// The client with settings.
+    /// Returns the client with this id, or `None` if no client with this id has settings.
     pub fn find(&self, id: &str) -> Option<Arc<Client>> {
         locked(&self.clients).get(id).filter(|client| client.stated().is_some()).cloned()
     }

@@ -66,7 +66,7 @@ pub enum Invisible {
 /// The newest handle of a message that was taken out.
 pub enum Taken {
     Now(String),
-    /// A change is under way; its outcome comes here.
+    /// A change is in flight. The receiver gets the newest handle after it.
     Later(oneshot::Receiver<String>),
 }
 

@@ -11,7 +11,7 @@ use wire::codes::VERSION;
 
 use crate::calls::Proxy;
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Held, Receipt, broker_missing};
+use crate::receipt::{ChangeInvisibleTime, PopRef, Receipt, broker_missing};
 use crate::renewal::{Change, Invisible};
 use crate::settings;
 
@@ -73,7 +73,7 @@ async fn perform(proxy: &Proxy, changes: &[Change]) {
         .map(|(change, receipt, stored_in, ms)| {
             let message = receipt.popped(&caller, stored_in, (&change.group, &change.handle));
             let broker = receipt.handle.broker_name;
-            let held = Held { broker, message, lite_topic: &change.lite_topic };
+            let held = PopRef { broker, message, lite_topic: &change.lite_topic };
             ChangeInvisibleTime { held, invisible_ms: *ms, suspend: change.suspend }
         })
         .collect();

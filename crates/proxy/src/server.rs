@@ -12,7 +12,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Adopter, Budget, Greeted, Place, Stream, Workers};
+use net::{Adopter, Budget, ConnectionPermit, Greeted, Stream, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_local;
@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::dispatch::{Origin, answered, dispatch};
 use crate::{heartbeats, renewer};
 
-/// Bytes of a request that may be on the way before the server reads them.
+/// Most bytes of a request that a client may send before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Flow-control window for all requests of a connection.
@@ -277,8 +277,8 @@ async fn accept(port: Arc<Port>, origin: Origin) {
         };
         match accepted {
             Ok((stream, remote)) => {
-                let Some(place) = port.budget.admit(remote.ip(), &port.security) else { continue };
-                spawn_local(welcome((stream, place), origin.clone(), port.clone()));
+                let Some(permit) = port.budget.admit(remote.ip(), &port.security) else { continue };
+                spawn_local(welcome((stream, permit), origin.clone(), port.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; raise the open file limit if it is reached");
@@ -288,17 +288,17 @@ async fn accept(port: Arc<Port>, origin: Origin) {
     }
 }
 
-/// Greets a connection, and passes it with its place to the handler of its protocol.
-async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
+/// Greets a connection, and passes it with its permit to the handler of its protocol.
+async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin, port: Arc<Port>) {
     // Boxed: a connection has no room for its TLS handshake once that is over.
     let greeting = Box::pin(async {
         stream.set_nodelay(true)?;
         match port.speaks {
             Speaks::Grpc => {
-                let (stream, remote) = net::greet_http2(stream, &port.security, &place).await?;
+                let (stream, remote) = net::greet_http2(stream, &port.security, &permit).await?;
                 Ok((Greeted::Http2(stream), remote))
             }
-            Speaks::Either(_) => net::greet_either(stream, &port.security, &place).await,
+            Speaks::Either(_) => net::greet_either(stream, &port.security, &permit).await,
         }
     });
     let greeted = tokio::select! {
@@ -308,12 +308,12 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
     match greeted {
         // A task of its own: nothing of the greeting stays in memory as long as the connection.
         Ok((Greeted::Http2(stream), remote)) => {
-            let held = (place, Counted::new(&port.connections));
+            let held = (permit, Counted::new(&port.connections));
             drop(spawn_local(serve(stream, origin, remote, held)));
         }
         Ok((Greeted::Frames(stream), _)) => {
             if let Speaks::Either(frames) = &port.speaks {
-                frames.adopt(stream, place);
+                frames.adopt(stream, permit);
             }
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -328,7 +328,7 @@ fn serve(
     stream: Stream,
     origin: Origin,
     remote: SocketAddr,
-    held: (Place, Counted),
+    held: (ConnectionPermit, Counted),
 ) -> impl Future<Output = ()> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let (proxy, origin) = (origin.proxy.clone(), Origin { remote, mark: Arc::default(), ..origin });

@@ -38,12 +38,12 @@ impl QueuesOf {
         })
     }
 
-    /// Whether consumers may read here.
+    /// Whether consumers may read from the queues.
     pub fn is_readable(&self) -> bool {
         self.perm & PERM_READ != 0 && self.read > 0
     }
 
-    /// Whether producers may write here, which needs a master.
+    /// Whether producers may write to the queues, which needs a master.
     pub fn is_writable(&self) -> bool {
         self.perm & PERM_WRITE != 0 && self.write > 0 && self.ids.contains(&0)
     }

@@ -28,7 +28,7 @@ pub struct AckConfig {
     pub in_sync_replicas: u32,
     /// Fewest copies with which sends are taken (`minInSyncReplicas`).
     pub min_in_sync_replicas: u32,
-    /// Whether fewer copies do when fewer replicas are in sync (`enableAutoInSyncReplicas`).
+    /// Whether fewer copies suffice when fewer replicas are in sync (`enableAutoInSyncReplicas`).
     pub is_auto: bool,
     /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`).
     pub is_all_ack: bool,
@@ -160,7 +160,7 @@ pub struct Ticket(pub u64);
 /// An answer that must wait for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Names the answer.
+    /// Id of the answer.
     pub ticket: Ticket,
     /// End of the message's record: replicas need everything below.
     pub end: LogOffset,

@@ -35,7 +35,7 @@ const IN_FLIGHT_MAX: usize = 64;
 /// Ticks between heartbeats of a leader.
 const HEARTBEAT_TICKS: usize = 3;
 
-/// Ticks without a leader after which the first controller of the group stands for election.
+/// Ticks without a leader after which the first controller of the group starts an election.
 const ELECTION_TICKS: usize = 15;
 
 /// Ticks by which each further controller waits longer.
@@ -78,7 +78,7 @@ pub enum Event {
 pub enum Action {
     /// Make these records durable behind the earlier records.
     Save(Vec<Record>),
-    /// Make these records durable in place of all before.
+    /// Make these records durable in place of all earlier records.
     Replace(Vec<Record>),
     /// Send a message to a peer.
     Send(NodeId, Vec<u8>),

@@ -33,7 +33,7 @@ pub struct CommittedSet {
     pub epoch: SetEpoch,
 }
 
-/// When members come and go.
+/// Times that decide when members leave the set and when the set changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InSyncConfig {
     /// Time for which a member may lag before it leaves, in milliseconds (`haMaxTimeSlaveNotCatchup`).

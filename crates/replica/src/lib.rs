@@ -2,7 +2,7 @@
 //! clocks or threads. A machine gets the time and an event and appends actions: send this range of the log, append, truncate,
 //! close because, wake me at. Bytes of messages never pass through here.
 //!
-//! - [`acks`]: how many replicas a send waits for, and the answers that wait.
+//! - [`acks`]: number of replicas that a send waits for, and the waiting answers.
 //! - [`agent`]: a broker's side of controller mode: id, registration, heartbeats, roles.
 //! - [`close`]: why a connection ends, one line for the log.
 //! - [`transfer`]: what a master sends next on one connection, and what may be configured about it.

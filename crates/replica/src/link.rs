@@ -76,7 +76,7 @@ impl Link {
         self.following.as_ref().map(|following| following.transfer.next())
     }
 
-    /// The connection took its frame.
+    /// Records that the connection took the frame.
     pub(crate) fn written(&mut self, now_ms: u64) {
         if let Some(following) = &mut self.following {
             following.transfer.written(now_ms);

@@ -35,7 +35,7 @@ impl Default for SlaveConfig {
     }
 }
 
-/// A slave's log, by its ends.
+/// Positions in a slave's log: appended, flushed, reported.
 #[derive(Clone, Debug)]
 pub(crate) struct SlaveLog {
     is_sync_flush: bool,

@@ -1,5 +1,5 @@
-//! Model clients. A producer has one message on its way at a time and tries another broker when one refuses or is silent.
-//! Readers read each queue from its beginning, from any broker.
+//! Model clients. A producer has one message in flight at a time and tries another broker when one refuses or
+//! is silent. Readers read each queue from its beginning, from any broker.
 
 use crate::broker::SendOutcome;
 use crate::message::{QUEUES, Sending};
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 const PRODUCERS: usize = 4;
 /// Number of readers.
 const READERS: usize = 3;
-/// After so long without an answer the outcome is unknown, in milliseconds.
+/// Time in milliseconds after which a call without an answer ends with an unknown outcome.
 const TIMEOUT_MS: u64 = 4_000;
 
 /// A request of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    /// A message.
+    /// Sends a message.
     Send(Sending),
-    /// Messages of a queue from an offset on.
+    /// Reads the messages of a queue from an offset on.
     Read(i32, u64),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Producer {
-    /// Call in flight, its message, and its time.
+    /// Call in flight, number of its message, and time of the call in ms.
     waiting: Option<(u64, u64, u64)>,
     next_ms: u64,
     target: usize,
@@ -47,7 +47,7 @@ pub struct Clients {
     readers: Vec<Reader>,
     last_call: u64,
     last_number: u64,
-    /// Which reader made which call, for which queue.
+    /// Reader and queue of each read call in flight.
     reads: BTreeMap<u64, (usize, usize)>,
 }
 
@@ -145,7 +145,8 @@ impl Clients {
         self.reads.clear();
     }
 
-    /// A reader is answered; the queue of its call.
+    /// Processes the answer to a reader. Returns the queue that the reader read, or `None` for an unknown
+    /// call.
     pub fn found(&mut self, call: u64, found: &[(u64, u64)]) -> Option<i32> {
         let (reader, queue) = self.reads.remove(&call)?;
         if let Some((last, _)) = found.last() {

@@ -17,7 +17,7 @@ use wire::ha::BrokerId;
 const SET: &str = "set";
 /// Milliseconds of a tick of consensus, as in production.
 const TICK_MS: u64 = 100;
-/// Few, so that runs reach it.
+/// Entries of consensus after which the journal is replaced. Low, so that every run reaches it.
 const ENTRIES_MAX: usize = 20;
 
 /// Action of a controller.
@@ -29,7 +29,7 @@ pub enum Action {
     Send(NodeId, Vec<u8>),
     /// Notify a broker of the elected master.
     Notify(NodeId, Mastership),
-    /// Come again at this time.
+    /// Call the controller again at this time, in ms.
     WakeAt(u64),
     /// The controller cannot continue and ends.
     End(String),
@@ -86,7 +86,7 @@ impl Controller {
         self.step(now_ms, Event::Leader(LeaderEvent::Asked(id, request)))
     }
 
-    /// A message of consensus came from another controller.
+    /// Processes a message of consensus from another controller.
     pub fn receive(&mut self, now_ms: u64, from: NodeId, message: Vec<u8>) -> Vec<Action> {
         self.step(now_ms, Event::Received(member(from), message))
     }
@@ -114,7 +114,7 @@ impl Controller {
         self.machine.roster()
     }
 
-    /// The members of the in-sync set, behind the number of its changes.
+    /// The number of changes of the in-sync set, and its members.
     #[must_use]
     pub fn members(&self) -> (SetEpoch, Vec<BrokerId>) {
         let set = self.roster().set(SET);

@@ -15,16 +15,16 @@ pub enum Crash {
 /// Fault of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// A broker or controller ends and comes back after so many milliseconds.
+    /// A broker or controller ends, and starts again after a number of milliseconds.
     Crash(NodeId, Crash, u64),
-    /// A broker or controller ends at a coming write.
+    /// A broker or controller ends at one of its next writes.
     CrashAtWrite(NodeId, Crash, u64),
-    /// All brokers end at once.
+    /// All brokers end at once, and start again after a number of milliseconds.
     CrashAll(Crash, u64),
     /// The store of a broker is copied. If there is an older copy, all brokers end at once, and the broker comes back
     /// with that copy after so many milliseconds.
     OldCopy(NodeId, u64),
-    /// Two of three controllers end at once.
+    /// Two of three controllers end at once, and start again after a number of milliseconds.
     CrashMajority(NodeId, NodeId, Crash, u64),
     /// A link from one node to another, or both directions, is cut for a time.
     Cut(NodeId, NodeId, bool, u64),
@@ -40,13 +40,14 @@ pub enum Fault {
     SlowLink(NodeId, NodeId, u64),
     /// A replication connection is reset.
     Reset(u64),
-    /// A node stands still.
+    /// A node runs no code for a time.
     Pause(NodeId, u64),
-    /// A broker's time of day jumps by so many milliseconds.
+    /// A broker's time of day jumps by a number of milliseconds.
     Jump(NodeId, i64),
-    /// A broker's disk needs so long for a flush, for so long.
+    /// Each flush of a broker's disk takes the first number of milliseconds, for the second number of
+    /// milliseconds.
     SlowDisk(NodeId, u64, u64),
-    /// A broker's disk is full for so long.
+    /// A broker's disk is full for a number of milliseconds.
     FullDisk(NodeId, u64),
     /// A broker's disk fails a flush; then the operator starts the broker again.
     FailingDisk(NodeId),

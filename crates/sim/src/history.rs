@@ -20,14 +20,14 @@ pub struct Acknowledged {
 #[derive(Default)]
 pub struct History {
     acknowledged: BTreeMap<u64, Acknowledged>,
-    /// The acknowledged messages by place.
+    /// The acknowledged messages by queue and queue offset.
     places: BTreeMap<(i32, u64), u64>,
     refused: BTreeSet<u64>,
-    /// The message that a reader saw at a place.
+    /// The message that a reader saw at a queue and queue offset.
     seen: BTreeMap<(i32, u64), u64>,
     /// Broker that acknowledged in each epoch.
     leaders: BTreeMap<u32, NodeId>,
-    /// When a message was acknowledged last, and how many were.
+    /// Time of the last acknowledgement, in ms.
     pub last_ms: u64,
     /// Number of messages acknowledged.
     pub count: u64,
@@ -37,7 +37,8 @@ impl History {
     /// A broker has acknowledged a message.
     ///
     /// # Errors
-    /// P12: another broker has acknowledged in this epoch. P3: another message was acknowledged or read at this place.
+    /// P12: another broker has acknowledged in this epoch. P3: another message was acknowledged or read at
+    /// this queue offset.
     pub fn acknowledge(
         &mut self,
         node: NodeId,

@@ -1,6 +1,6 @@
-//! Deterministic simulation of a group of replicating brokers, with the controllers that elect their master. It has
-//! one thread, virtual time, a network, disks and processes that fail, model clients, and checks of Vostok's
-//! promises. Not shipped.
+//! Deterministic simulation of a group of replicating brokers, with the controllers that elect their master.
+//! It has one thread, virtual time, a network, disks and processes that fail, model clients, and checks of
+//! Vostok's promises. P1, P2 and so on are their numbers in `docs/promises.md`. Not shipped.
 //!
 //! Everything below the shells is production code: the store without threads, on a disk that loses unsynced data, and
 //! the machines of `replica` and `controller`. Seed and scenario determine a run. [`run`] returns the same trace for

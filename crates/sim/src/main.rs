@@ -1,6 +1,7 @@
-//! `vostok-sim`: runs seeds until the time is over, or some seeds of one scenario, and then with every planted bug. The last line counts.
+//! `vostok-sim`: runs seeds for a given time, or some seeds of one scenario, and then each planted bug. The
+//! last line of the output has the result.
 
-use sim::settings::{BUGS, SCENARIOS, Scenario};
+use sim::settings::{BUGS, Planted, SCENARIOS, Scenario};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Options {
     scenario: Option<Scenario>,
-    bug: Option<&'static (&'static str, sim::settings::Bug, &'static str)>,
+    bug: Option<&'static Planted>,
     first: u64,
     count: Option<u64>,
     seconds: Option<u64>,
@@ -38,9 +39,9 @@ fn options() -> Result<Options, String> {
             }
             "--bug" => {
                 let name = value()?;
-                let bug = BUGS.iter().find(|bug| bug.0 == name).ok_or(format!("no bug `{name}`"))?;
+                let bug = BUGS.iter().find(|bug| bug.name == name).ok_or(format!("no bug `{name}`"))?;
                 options.bug = Some(bug);
-                options.scenario = options.scenario.or(Scenario::named(bug.2));
+                options.scenario = options.scenario.or(Scenario::named(bug.scenario));
             }
             "--seeds" => {
                 let seeds = value()?;
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         }
     };
     if options.lists_bugs {
-        BUGS.iter().for_each(|bug| println!("{}", bug.0));
+        BUGS.iter().for_each(|bug| println!("{}", bug.name));
         return ExitCode::SUCCESS;
     }
     if !options.is_printed {
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
         let seed = first + done;
         let scenario =
             options.scenario.unwrap_or(SCENARIOS[usize::try_from(done).unwrap_or(0) % SCENARIOS.len()]);
-        let outcome = sim::run(seed, scenario, options.bug.map(|bug| bug.1), options.is_printed);
+        let outcome = sim::run(seed, scenario, options.bug.map(|bug| bug.bug), options.is_printed);
         done += 1;
         events += outcome.events;
         acknowledged += outcome.acknowledged;
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
         if let Some(failure) = outcome.failure {
             failed += 1;
             let (name, end, commit) = (scenario.name, seed + 1, commit());
-            let bug = options.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.0));
+            let bug = options.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.name));
             println!(
                 "FAIL seed={seed} commit={commit} scenario={name}: {failure}; again: vostok-sim --seeds {seed}..{end} --scenario {name}{bug} --print"
             );
@@ -118,7 +119,7 @@ fn main() -> ExitCode {
     );
     let mut passed = done - failed;
     if options.finds_planted {
-        let missed = BUGS.iter().filter(|bug| !is_found(bug.0, bug.1, bug.2)).count() as u64;
+        let missed = BUGS.iter().filter(|bug| !is_found(bug)).count() as u64;
         passed += BUGS.len() as u64 - missed;
         failed += missed;
     }
@@ -126,14 +127,19 @@ fn main() -> ExitCode {
     if failed == 0 && options.bug.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether a planted bug fails one of the first seeds of its scenario. Prints the number of seeds until the failure.
-fn is_found(name: &str, bug: sim::settings::Bug, scenario: &str) -> bool {
+/// Whether a planted bug fails one of the first seeds of its search. Prints the number of seeds until the failure.
+fn is_found(planted: &Planted) -> bool {
+    let Planted { name, bug, scenario, first_seed } = *planted;
     let scenario = Scenario::named(scenario).expect("every planted bug names a scenario of the table");
-    let found =
-        (0..PLANTED_SEEDS_MAX).find(|&seed| sim::run(seed, scenario, Some(bug), false).failure.is_some());
+    let mut seeds = first_seed..first_seed + PLANTED_SEEDS_MAX;
+    let found = seeds.find(|&seed| sim::run(seed, scenario, Some(bug), false).failure.is_some());
     match found {
-        Some(seed) => println!("{name}: planted bug found after {} seeds", seed + 1),
-        None => println!("FAILED: the planted bug {name} was not found in {PLANTED_SEEDS_MAX} seeds"),
+        Some(seed) => {
+            println!("{name}: planted bug found after {} seeds from {first_seed}", seed + 1 - first_seed)
+        }
+        None => println!(
+            "FAILED: the planted bug {name} was not found in {PLANTED_SEEDS_MAX} seeds from {first_seed}"
+        ),
     }
     found.is_some()
 }

@@ -7,7 +7,7 @@ use wire::units::LogOffset;
 
 /// The topic of all messages.
 pub const TOPIC: &str = "T";
-/// Number of its queues.
+/// Number of queues of the topic.
 pub const QUEUES: i32 = 2;
 
 /// A message that a producer sends.

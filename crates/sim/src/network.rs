@@ -1,11 +1,12 @@
-//! The network between the nodes: which links are cut or slow, and the connections of replication with the bytes on their way.
+//! The network between the nodes: which links are cut or slow, and the connections of replication with the
+//! bytes in flight.
 
 use crate::random::Random;
 use crate::settings::NodeId;
 use replica::transfer::PeerId;
 use std::collections::BTreeMap;
 
-/// A process: the node, and which of its lives.
+/// A process: its node, and the number of its start on that node.
 pub type Process = (NodeId, u64);
 
 /// Direction of a connection's bytes.
@@ -35,7 +36,7 @@ pub struct Connection {
     /// The slave and the master; `None` where the process is gone or has closed.
     ends: [Option<Process>; 2],
     nodes: [NodeId; 2],
-    /// Bytes on their way to each.
+    /// Bytes in flight, by direction.
     on_way: [Vec<u8>; 2],
     /// Whether a delivery is scheduled.
     is_due: [bool; 2],

@@ -55,7 +55,7 @@ impl NodeId {
 /// Mode of the group: the authority that decides about the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Broker `a` is master for ever; sends wait for so many copies.
+    /// Broker `a` is always the master. A send waits for `in_sync_replicas` copies.
     Classic {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
@@ -83,7 +83,7 @@ pub enum Bug {
     UnsavedVote,
     /// A broker that lost the end of its log does not report it.
     LossyRestart,
-    /// A broker does not tell the last epoch of its log.
+    /// A broker does not report the last epoch of its log.
     UntoldEpoch,
     /// A broker does not tell the end of its log.
     UntoldEnd,
@@ -103,25 +103,43 @@ pub enum Bug {
     OvertakenHeir,
 }
 
-/// All planted bugs with their names and the scenario that must find each.
-pub const BUGS: [(&str, Bug, &str); 17] = [
-    ("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async"),
-    ("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync"),
-    ("early-shrink", Bug::EarlyShrink, "controller-async"),
-    ("stale-epoch", Bug::StaleEpoch, "controller-async"),
-    ("confirm-ahead", Bug::ConfirmAhead, "controller-async"),
-    ("unclean-election", Bug::UncleanElection, "controller-async"),
-    ("unsaved-vote", Bug::UnsavedVote, "controllers"),
-    ("lossy-restart", Bug::LossyRestart, "controller-async"),
-    ("untold-epoch", Bug::UntoldEpoch, "controller-async"),
-    ("untold-end", Bug::UntoldEnd, "old-copies"),
-    ("cut-not-wiped", Bug::CutNotWiped, "cut-off"),
-    ("false-report", Bug::FalseReport, "controller-async"),
-    ("counted-twice", Bug::CountedTwice, "classic-all-async"),
-    ("read-above-confirm", Bug::ReadAboveConfirm, "controller-async"),
-    ("send-unflushed", Bug::SendUnflushed, "controller-sync"),
-    ("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks"),
-    ("overtaken-heir", Bug::OvertakenHeir, "resignations"),
+/// A planted bug with the search for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// The bug.
+    pub bug: Bug,
+    /// Scenario that must find the bug.
+    pub scenario: &'static str,
+    /// Seed from which the search starts: a little below a seed that found the bug, so that the search for a rare bug is short.
+    /// A change of the product moves the seeds that find a bug, and the search takes longer.
+    pub first_seed: u64,
+}
+
+const fn planted(name: &'static str, bug: Bug, scenario: &'static str, first_seed: u64) -> Planted {
+    Planted { name, bug, scenario, first_seed }
+}
+
+/// All planted bugs.
+pub const BUGS: [Planted; 17] = [
+    planted("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async", 0),
+    planted("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync", 0),
+    planted("early-shrink", Bug::EarlyShrink, "controller-async", 20),
+    planted("stale-epoch", Bug::StaleEpoch, "controller-async", 515),
+    planted("confirm-ahead", Bug::ConfirmAhead, "controller-async", 0),
+    planted("unclean-election", Bug::UncleanElection, "controller-async", 0),
+    planted("unsaved-vote", Bug::UnsavedVote, "controllers", 0),
+    planted("lossy-restart", Bug::LossyRestart, "controller-async", 0),
+    planted("untold-epoch", Bug::UntoldEpoch, "controller-async", 0),
+    planted("untold-end", Bug::UntoldEnd, "old-copies", 0),
+    planted("cut-not-wiped", Bug::CutNotWiped, "cut-off", 285),
+    planted("false-report", Bug::FalseReport, "controller-async", 50),
+    planted("counted-twice", Bug::CountedTwice, "classic-all-async", 0),
+    planted("read-above-confirm", Bug::ReadAboveConfirm, "controller-async", 0),
+    planted("send-unflushed", Bug::SendUnflushed, "controller-sync", 0),
+    planted("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks", 0),
+    planted("overtaken-heir", Bug::OvertakenHeir, "resignations", 50),
 ];
 
 /// A run, before its seed has decided about the rest.
@@ -146,9 +164,9 @@ pub enum Faults {
     LostAnswers,
     /// A broker, or two together, are cut off from controllers and group while clients reach them (7017, 6662).
     CutOff,
-    /// Controllers end, stand still and are cut off, one or two of three at a time, while brokers end.
+    /// Controllers end, run no code or are cut off, one or two of three at a time, while brokers end.
     Controllers,
-    /// Processes end and come back at once, with sends on their way (7689).
+    /// Processes end and come back at once, with sends in flight (7689).
     Restarts,
     /// A member loses power and the end of its log, comes back at once, and the master ends (KIP-966).
     LossyRestarts,
@@ -216,7 +234,7 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Largest body of a frame between brokers in bytes.
     pub batch_bytes: u32,
-    /// After so long without a heartbeat the controllers take a broker for gone, in milliseconds.
+    /// Time without a heartbeat in milliseconds after which controllers count a broker as gone.
     pub heartbeat_timeout_ms: u64,
     /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
     pub body_bytes: (u64, u64),

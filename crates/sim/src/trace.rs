@@ -33,7 +33,7 @@ impl Trace {
         }
     }
 
-    /// Adds bytes that moved.
+    /// Adds bytes that were sent or stored.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -89,25 +89,26 @@ struct Node {
     broker: Option<Box<Broker>>,
     disk: FakeDisk,
     life: u64,
-    /// When its process stood still, from and until.
+    /// Start and end of each time in which the broker's process ran no code, in ms.
     pauses: Vec<(u64, u64)>,
-    /// Drift of the node's clock in thousandths, and offset of its time of day.
+    /// Drift of the node's clock in thousandths, and the offset of its time of day in ms.
     drift: i64,
     jump_ms: i64,
     armed_ms: Option<u64>,
     may_have_lost: bool,
     /// Oldest time whose data may be lost, if the machine lost power while its process was up.
     lost_since_ms: Option<u64>,
-    /// Crash of the process at a coming write.
+    /// Crash of the process at one of its next writes.
     dies: Option<Crash>,
-    /// Time since which its store is fenced. The operator restarts it soon.
+    /// Time in ms since which the broker's store is fenced. The operator restarts the broker soon.
     fenced_ms: Option<u64>,
-    /// Duration of a round of flushes on its disk, since its process began.
+    /// Duration in ms of a round of flushes on the broker's disk, since the process started.
     slow: Option<u64>,
-    /// The furthest end of its log.
+    /// The furthest end that the broker's log has had.
     end_max: u64,
-    /// Position at which a master that lost the end of its log began again while this broker was down. Readers may
-    /// see this broker's log behind it until the log is emptied, although no other broker will have it.
+    /// Log position at which a master that lost the end of its log began again while this broker was down.
+    /// Readers may see this broker's log behind that position until the log is emptied, although no other
+    /// broker will have it.
     lost_from: Option<u64>,
     /// Id of the broker at the controllers.
     id: Option<BrokerId>,

@@ -80,14 +80,14 @@ impl Appender {
     }
 }
 
-/// Contiguous part of the batch that goes to a single commit log file.
+/// Contiguous part of the batch that is written to a single commit log file.
 struct Run {
     /// Range of the batch's buffer, `from..end`.
     from: usize,
     end: usize,
     /// Log position where the bytes go.
     at: u64,
-    /// Log position of the blank record that ends the file before, which had no room for this part.
+    /// Log position of the blank record that ends the previous file, in which this part did not fit.
     blank: Option<u64>,
 }
 

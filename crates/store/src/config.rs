@@ -41,7 +41,7 @@ pub struct Config {
     /// Interval at which a checkpoint writes queue tails to their files. With many queues, units go to the unit
     /// journal at this interval, and checkpoints are rarer.
     pub checkpoint_interval: Duration,
-    /// Write-back to the disk starts each time so many bytes were appended.
+    /// Number of appended bytes after which write-back to the disk starts.
     pub write_back_bytes: u64,
     /// Bytes at the end of the log that may stay in the page cache. Older bytes are dropped from it when they are on
     /// the disk. Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
@@ -70,8 +70,8 @@ pub struct Config {
     pub key_index: bool,
     /// `maxHashSlotNum`: hash slots of a key index file. Files with another number are rebuilt from the log.
     pub index_slots: u32,
-    /// `maxIndexNum`: number of item places in a key index file. The first place is never used. Files with another
-    /// number are rebuilt from the log.
+    /// `maxIndexNum`: number of items for which a key index file has space. The first item is never used.
+    /// Files with another number are rebuilt from the log.
     pub index_items: u32,
     /// Maximum number of queue files kept open.
     pub open_queue_files: usize,

@@ -21,7 +21,7 @@ pub(crate) struct Dispatch<Q> {
     pub(crate) unit: Unit,
 }
 
-/// A record with its place in the log, as far as the queues need it. `Q` names a queue or is its handle.
+/// A record and its log position, with the fields that queues need. `Q` names a queue or is its handle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored<Q> {
     pub(crate) at: LogOffset,

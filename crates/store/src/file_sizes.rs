@@ -30,12 +30,12 @@ struct File {
     path: PathBuf,
 }
 
-/// Most queues that are looked at for the size of queue files.
+/// Most queues that are examined for the size of queue files.
 const QUEUES_MAX: usize = 4096;
 /// Bytes at the end of a single file that are zero while the file is not full.
 const TAIL_BYTES: u64 = 64;
-/// Bytes of a page. A single file of the commit log has whole pages, and its last page is zero while the file is not full. A copy that
-/// broke off inside a message rarely looks like that.
+/// Bytes of a page. A single file of the commit log has whole pages, and its last page is zero while the file
+/// is not full. A copy that ended early, inside a message, rarely has such a page.
 const PAGE_BYTES: u64 = 4096;
 
 impl Config {

@@ -50,7 +50,8 @@ struct Received<'a> {
     dispatches: Vec<Dispatch<QueueName<'a>>>,
     /// Log position behind the last whole record, or behind the blank record that follows it.
     end: u64,
-    /// The topic that begins anew with the next record, so that its queues must go first.
+    /// The re-created topic that begins with the next record. The queues of the deleted topic must be removed
+    /// first.
     restarted: Option<String>,
 }
 
@@ -75,7 +76,7 @@ impl Follower<'_> {
         LogOffset::new(self.state.appended.get() + unfinished as u64)
     }
 
-    /// Appends all whole records. Stops before the record with which a topic begins anew and returns the topic.
+    /// Appends all whole records. Stops before the first record of a re-created topic, and returns the topic.
     fn follow_some(&self, offset: LogOffset, bytes: &[u8]) -> Result<Option<String>, FollowError> {
         let mut appender = lock(self.appending.appender);
         self.appending.refuse(&appender)?;
@@ -123,8 +124,8 @@ impl Follower<'_> {
         Ok(restarted)
     }
 
-    /// Writes and counts the whole records of `data`, which begins at the log's end. Returns the new end, and the topic that
-    /// begins anew there.
+    /// Writes and counts the whole records of `data`, which begins at the log's end. Returns the new end, and
+    /// the re-created topic that begins there.
     fn take_whole(
         &self,
         appender: &mut Appender,
@@ -195,7 +196,8 @@ impl Follower<'_> {
         queue.put(unit, first, count, &self.state.queues).pushed
     }
 
-    /// Removes the queues of a topic that begins anew behind the log's end.
+    /// Removes the queues of a deleted topic, because the topic was re-created and begins behind the log's
+    /// end.
     fn restart_topic(&self, topic: &str) -> Result<(), AppendError> {
         let is_batched = self.state.queues.is_batched(topic);
         tracing::warn!(topic, "the master deleted this topic and made it again; its queues begin anew");
@@ -375,7 +377,7 @@ pub(crate) fn note_following(state: &State) -> io::Result<()> {
     state.disk.sync_dir(&state.config.root)
 }
 
-/// Takes the note back, durably. The log must be durable.
+/// Removes the file `vostok/following`, durably. The log must be durable.
 pub(crate) fn forget_following(state: &State) -> io::Result<()> {
     state.disk.remove(&following_path(state))?;
     state.disk.sync_dir(&table::directory(&state.config.root))

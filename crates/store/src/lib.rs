@@ -83,8 +83,8 @@ pub use queue::{Queue, Unit};
 pub use read::{Boundary, Numbered};
 pub use recover::{Gap, Recovered};
 pub use retention::{
-    Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
-    UsageLimit, Verdict, decide, percent,
+    Deletion, Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView,
+    Unconsumed, UsageLimit, decide, percent,
 };
 pub use store::Store;
 pub use watermark::WaitOutcome;

@@ -98,8 +98,8 @@ impl Log {
         self.write().push(Arc::new(Segment { base, path, file, written_ahead }));
     }
 
-    /// Whether a file is being created: its space is allocated, but it is not listed yet. An attempt that finds no directory
-    /// with room takes no space.
+    /// Whether a file is being created: its space is allocated, but it is not listed yet. An attempt that
+    /// finds no directory with enough space allocates nothing.
     pub(crate) fn is_making(&self) -> bool {
         self.takes_space.load(Ordering::Acquire)
     }

@@ -6,7 +6,7 @@
 pub(crate) enum Bug {
     /// `answer-before-flush`: a caller that waits for a flush is answered at once.
     AnswerBeforeFlush,
-    /// `retry-flush`: a failed flush is repeated, and its second result is believed.
+    /// `retry-flush`: a failed flush is repeated, and its second result counts.
     RetryFlush,
     /// `skip-crc`: recovery accepts records with missing bytes.
     SkipCrc,

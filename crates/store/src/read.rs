@@ -336,8 +336,9 @@ impl Reader<'_> {
         Ok(QueueOffset::new(found))
     }
 
-    /// The first message in a range with a trustworthy store time, and that time; `None` as the time of an expired message.
-    /// Damaged messages are passed over like blank units: a wrong time would mislead the search.
+    /// The first message in a range with a trustworthy store time, and that time; `None` as the time of an
+    /// expired message. Damaged messages are skipped like blank units, because a wrong time would mislead the
+    /// search.
     fn next_stored(
         &self,
         queue: &Queue,

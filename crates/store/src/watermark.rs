@@ -17,7 +17,7 @@ use std::time::Instant;
 pub enum WaitOutcome {
     /// The watermark has reached the position.
     Reached,
-    /// The watermark did not reach the position before the caller's deadline; it may still do so.
+    /// The watermark did not reach the position before the caller's deadline, but may reach it later.
     TimedOut,
     /// The watermark will not reach the position, because the store is fenced or closed, or its log was truncated
     /// before the position. The text has the reason.
@@ -216,7 +216,8 @@ impl Deadlines {
         }
     }
 
-    /// When the thread must look again, given how the earliest deadline is found.
+    /// Returns the time at which the thread must check the deadlines again. `earliest` finds the earliest
+    /// deadline.
     pub(crate) fn next(&self, earliest: impl Fn() -> Option<Instant>) -> Next {
         let until = earliest();
         self.sleeps_until_ms.store(self.ms(until), Ordering::SeqCst);

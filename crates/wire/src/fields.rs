@@ -152,7 +152,7 @@ pub(crate) fn number<T: TryFrom<i64>>(field: &'static str, value: &[u8]) -> Resu
         .ok_or_else(|| FieldError::invalid(field, value, std::any::type_name::<T>()))
 }
 
-/// Numbers with up to so many digits fit 64 bits.
+/// Most digits of a number that certainly fits 64 bits.
 const DIGITS_SAFE: usize = 18;
 
 /// Parses a number like `Long.parseLong`. UTF-8 is not checked because every message has seven such numbers.

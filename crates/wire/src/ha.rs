@@ -76,7 +76,7 @@ pub enum FrameError {
         /// Bytes announced.
         found: usize,
     },
-    /// The state at the head of an auto-switch frame is none that its sender may use.
+    /// The state at the head of an auto-switch frame is not a state that the sender may use.
     #[error("frame state is {found}, expected 1 (handshake) or 2 (transfer)")]
     State {
         /// Value of the field.
@@ -137,7 +137,7 @@ impl Reader<'_> {
         usize::try_from(found).map_err(|_| FrameError::Negative { field, found: i64::from(found) })
     }
 
-    /// A body's size that must leave room for its header of `header` bytes in a slave's receive buffer.
+    /// Checks the size of a body. Body and a header of `header` bytes must fit a slave's receive buffer.
     fn body_size(&mut self, header: usize) -> Result<u32, FrameError> {
         let found = self.size("body size")?;
         let max = FRAME_BYTES_MAX - header;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 pub(crate) enum Addresses {
     /// Every address.
     Everybody,
-    /// These addresses; none when the text was blank.
+    /// The listed addresses. No address for a blank text.
     These(Vec<IpAddr>),
     /// Addresses of which every part, of four or of eight, is in its range.
     Parts(Vec<RangeInclusive<u16>>),

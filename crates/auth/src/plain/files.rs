@@ -87,7 +87,8 @@ impl PlainFiles {
         Ok(found)
     }
 
-    /// The files of the directory, and whether all directories were looked into. A directory that is named like a file is passed over.
+    /// Returns the files of the directory, and whether all directories were searched. A directory with the
+    /// name of a rule file is skipped.
     pub(super) fn listed(&self) -> Result<(Vec<PathBuf>, bool), PlainError> {
         let mut paths = Vec::new();
         let mut open = vec![self.directory.clone()];

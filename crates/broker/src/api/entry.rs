@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use auth::audit::Origin;
-use auth::{Answer, AuthError, Denied, Identity, Mark, Metadata, Request};
+use auth::{AnswerTime, AuthError, Denied, Identity, Mark, Metadata, Request};
 
 use super::{Api, Need};
 use crate::Refusal;
@@ -25,9 +25,9 @@ pub struct Refused {
 impl From<Denied> for Refused {
     fn from(Denied { error, answer, mark }: Denied) -> Self {
         let wait = match answer {
-            Answer::Now => Some(Duration::ZERO),
-            Answer::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
-            Answer::Never => None,
+            AnswerTime::Now => Some(Duration::ZERO),
+            AnswerTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
+            AnswerTime::Never => None,
         };
         Self { refusal: error.into(), wait, mark }
     }

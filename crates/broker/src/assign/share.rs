@@ -24,7 +24,7 @@ impl Strategy {
 }
 
 /// Request of a client for its share of a topic's queues.
-pub(super) struct Asked<'a> {
+pub(super) struct ShareRequest<'a> {
     pub strategy: Strategy,
     pub client: &'a str,
     /// All clients of the group, sorted.
@@ -32,7 +32,7 @@ pub(super) struct Asked<'a> {
     pub queues: Vec<MessageQueue>,
 }
 
-impl Asked<'_> {
+impl ShareRequest<'_> {
     /// Returns the queues that the client pulls. `None` without clients or queues, and the client then keeps its
     /// queues.
     pub(super) fn pull(mut self) -> Option<Vec<MessageQueue>> {

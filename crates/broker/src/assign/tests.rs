@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::share::{Asked, Strategy};
+use super::share::{ShareRequest, Strategy};
 use super::*;
 
 fn queues(count: i32) -> Vec<MessageQueue> {
@@ -25,7 +25,7 @@ fn text(queues: Option<Vec<MessageQueue>>) -> String {
 fn check_pull(strategy: Strategy, (queue_count, client_count): (i32, usize), expected: &[&str]) {
     let clients = clients(client_count);
     for (client, expected) in clients.iter().zip(expected) {
-        let asked = Asked { strategy, client, clients: &clients, queues: queues(queue_count) };
+        let asked = ShareRequest { strategy, client, clients: &clients, queues: queues(queue_count) };
         assert_eq!(
             text(asked.pull()),
             *expected,
@@ -50,8 +50,12 @@ fn queues_go_round() {
 fn check_pop(share: i32, (queue_count, client_count): (i32, usize), expected: &[&str]) {
     let clients = clients(client_count);
     for (client, expected) in clients.iter().zip(expected) {
-        let asked =
-            Asked { strategy: Strategy::Average, client, clients: &clients, queues: queues(queue_count) };
+        let asked = ShareRequest {
+            strategy: Strategy::Average,
+            client,
+            clients: &clients,
+            queues: queues(queue_count),
+        };
         let mut found = asked.pop(share).unwrap();
         found.sort();
         found.dedup();
@@ -75,7 +79,7 @@ fn popping_clients_share_queues() {
 #[test]
 fn strangers_get_nothing() {
     let known = clients(3);
-    let asked = |client, clients, count| Asked {
+    let asked = |client, clients, count| ShareRequest {
         strategy: Strategy::Average,
         client,
         clients,

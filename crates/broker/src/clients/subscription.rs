@@ -11,7 +11,7 @@ use crate::sql;
 /// The tag expression that matches every message.
 const ALL: &str = "*";
 
-/// Which messages of a topic a consumer group wants, parsed from its expression.
+/// Messages of a topic that a consumer group selects, parsed from its expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscription {
     /// Version of the subscription. A newer version replaces an older version.

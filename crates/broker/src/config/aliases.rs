@@ -5,8 +5,8 @@
 const PRINTED: [(&str, &str); 2] =
     [("isInBrokerContainer", "inBrokerContainer"), ("isScanAvailableNameSrv", "scanAvailableNameSrv")];
 
-/// Names of older releases that RocketMQ 5.5.0 ignores, each with the present name. They stand in files of stores that were made with the
-/// defaults, so they have no effect here either.
+/// Names of older releases that RocketMQ 5.5.0 ignores, each with the present name. Files that contain them
+/// belong to stores that were made with the defaults, so the names have no effect here either.
 const OUTDATED: [(&str, &str); 8] = [
     ("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
     ("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
@@ -18,7 +18,7 @@ const OUTDATED: [(&str, &str); 8] = [
     ("haSlaveFallbehindMax", "haMaxGapNotInSync"),
 ];
 
-/// Names that `BrokerConfig` and `MessageStoreConfig` of an older release have, and those of RocketMQ 5.5.0 have not.
+/// Names of `BrokerConfig` and `MessageStoreConfig` in older releases that RocketMQ 5.5.0 no longer has.
 const DROPPED: [&str; 11] = [
     "batchWriteKvCqSize",
     "commercialBigCount",

@@ -41,7 +41,7 @@ impl ControllerMode {
         Duration::from_millis(self.disk_stall_timeout_ms)
     }
 
-    /// When members of the in-sync set come and go.
+    /// Times that decide when members leave the in-sync set and when the set changes.
     pub(crate) fn in_sync(&self) -> InSyncConfig {
         InSyncConfig {
             not_caught_up_max_ms: self.not_caught_up_max_ms,

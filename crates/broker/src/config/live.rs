@@ -8,8 +8,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Config;
 
-/// Most different sets of settings a process may have. Each set is kept until the process ends, because readers may still hold
-/// it; a set that comes again takes no further place.
+/// Most different sets of settings a process may have. Each set is kept until the process ends, because
+/// readers may still hold it; a set that is used again is not counted again.
 const SETS_MAX: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// All sets of settings there were; dereferences to the current [`Config`].

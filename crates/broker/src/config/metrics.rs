@@ -99,7 +99,7 @@ impl Metrics {
     }
 }
 
-/// The headers of the setting; an error stands for a part that is none.
+/// The headers of the setting. A part that is no header is an error.
 fn headers(text: &str) -> impl Iterator<Item = Result<(&str, &str), ()>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| {
@@ -112,7 +112,7 @@ fn headers(text: &str) -> impl Iterator<Item = Result<(&str, &str), ()>> {
     })
 }
 
-/// The labels of the setting; an error holds a part that is none.
+/// The labels of the setting. A part that is no label is an error, which contains the part.
 fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| {

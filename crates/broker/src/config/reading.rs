@@ -58,7 +58,7 @@ impl Config {
         Ok(findings)
     }
 
-    /// Sets each setting of a properties text, without a look at how they go together.
+    /// Sets each setting of a properties text, without a check of their combination.
     pub(super) fn set_all(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {

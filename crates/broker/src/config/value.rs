@@ -133,13 +133,13 @@ pub(super) fn optional_host(text: &str) -> Result<String, Fault> {
     if text.is_empty() { Ok(String::new()) } else { host(text) }
 }
 
-/// Parses addresses of servers; none of them are no value.
+/// Parses addresses of servers. `None` without addresses.
 pub(super) fn optional_addresses(text: &str) -> Result<Option<String>, Fault> {
     let addresses = name_servers(text).map_err(Fault::Refused)?;
     Ok(Some(addresses).filter(|addresses| !addresses.is_empty()))
 }
 
-/// The text of a value that may be none.
+/// The text of an optional value. Empty without a value.
 pub(super) fn show_optional(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! File `auth_audit.log`: a line for each refused request with its sender and reason. Served requests have a line
-//! only at level debug. At a size bound the file starts anew, and the previous file is kept.
+//! File `auth_audit.log`: a line for each refused request with its sender and reason. Served requests have a
+//! line only at level debug. At a size limit a new file begins, and the previous file is kept.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -30,8 +30,8 @@ impl AuditLog {
         tracing::enabled!(target: "auth_audit", tracing::Level::DEBUG)
     }
 
-    /// Writes a line. If that fails, the line goes to the broker's log with the reason, and the next line is tried
-    /// again.
+    /// Writes a line. If that fails, the line and the reason are written to the broker's log, and the next
+    /// line is tried again.
     pub fn write(&self, now_ms: i64, line: &str) {
         let time = calendar::utc(u64::try_from(now_ms).unwrap_or_default(), "%Y-%m-%d %H:%M:%S.%3fZ");
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

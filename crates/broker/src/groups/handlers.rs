@@ -14,7 +14,7 @@ pub(crate) fn put_group(config: SubscriptionGroupConfig) -> Result<(), Refusal> 
     Err(Refusal::done_after(GroupChange::Put(Box::new(config))))
 }
 
-/// The configuration of a group that was looked up, refused when there is none.
+/// Returns the configuration of a group, or refuses the request if the group does not exist.
 pub(crate) fn found(
     group: Option<Arc<SubscriptionGroupConfig>>,
 ) -> Result<Arc<SubscriptionGroupConfig>, Refusal> {

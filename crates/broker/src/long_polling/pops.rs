@@ -1,7 +1,8 @@
 //! Suspended pop requests, which wait for a message (`PopLongPollingService`).
 //!
-//! A suspended request stands in the list of its topic, by group and queue, which every append to the topic checks, and in
-//! the table of long polling timeouts. The thread that takes a request out of the list answers it or puts it back.
+//! A suspended request is in the list of its topic, by group and queue, which every append to the topic
+//! checks, and in the table of long polling timeouts. The thread that takes a request out of the list answers
+//! it or puts it back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -30,7 +31,7 @@ pub(crate) struct Pop {
     pub invisible_ms: i64,
     /// Whether a group without an offset begins with the last message of a queue, not the first (`initMode`).
     pub from_end: bool,
-    /// Which messages the pop wants.
+    /// Messages that the pop selects.
     pub filter: Arc<Subscription>,
 }
 

@@ -13,8 +13,9 @@ use crate::clients::Subscription;
 use crate::offsets::Reader;
 use crate::reply_sink::PullSink;
 
-/// Most suspended pulls of a broker: twenty groups that wait at 50,000 queues. A further pull is answered as busy; Java has no
-/// bound. Suspended pulls are not charged to their connections, which are read on.
+/// Most suspended pulls of a broker: twenty groups that wait at 50,000 queues. A further pull is answered as
+/// busy; Java has no bound. Suspended pulls are not charged to their connections, so that the connections are
+/// still read.
 pub const SUSPENDED_MAX: usize = 1_000_000;
 /// All suspended pulls together take at most 256 MiB, not counting filters that pulls bring.
 const _: () = assert!(size_of::<SuspendedPull>() * SUSPENDED_MAX <= 256 << 20);
@@ -24,7 +25,7 @@ const _: () = assert!(size_of::<SuspendedPull>() * SUSPENDED_MAX <= 256 << 20);
 pub(crate) struct PullAsk {
     /// The entry of group and topic in which deliveries are counted.
     pub reader: Reader,
-    /// Which messages the pull wants.
+    /// Messages that the pull selects.
     pub filter: Arc<Subscription>,
     /// System flags of the topic (`topicSysFlag`), for the answer.
     pub topic_sys_flag: i32,

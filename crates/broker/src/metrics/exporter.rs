@@ -32,7 +32,7 @@ use crate::supervisor::SupervisedWork;
 /// Most concurrent connections. Further connections wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Timeout of a client's request. Short, so that silent connections free their places for probes.
+/// Timeout of a client's request. Short, so that silent connections make room for probes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 1 });
 
 /// Most bytes of a request's head.
@@ -47,10 +47,10 @@ const FRONT: usize = 0;
 /// Index of the worker that makes the pages of metrics, a page at a time.
 const SCRAPES: usize = 1;
 
-/// Pause after a connection could not be accepted, such as for want of file descriptors.
+/// Pause after a connection could not be accepted, for example because of a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Content type of the pages that tell whether the broker lives and serves.
+/// Content type of the pages for liveness and readiness.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Serves metrics until it is dropped.

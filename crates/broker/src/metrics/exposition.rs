@@ -19,7 +19,7 @@ enum Form {
     Points(Points),
 }
 
-/// Bytes of text after which a part of it is handed on.
+/// Bytes of text after which a finished part of it is sent.
 const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
 
 /// A text, or data points, that are being written.
@@ -300,7 +300,8 @@ pub(super) fn number(value: f64) -> String {
     text
 }
 
-/// Whole numbers below this size are written as such, which is quicker than to look for the shortest fraction.
+/// Whole numbers below this size are written as such, because the search for the shortest fraction takes
+/// longer.
 const WHOLE_MAX: f64 = 1e15;
 
 fn write_number(text: &mut String, value: f64) {

@@ -29,9 +29,9 @@ struct Progress {
     unread_ms: Option<i64>,
 }
 
-/// Offsets of a group in a queue that ends at `end`.
+/// Committed offset and read offset of a group in a queue, and the end of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct QueueProgress {
     committed: i64,
     read: i64,
     end: i64,
@@ -90,10 +90,11 @@ fn rows(state: &MetricsParts) -> BTreeMap<(String, String, bool), Progress> {
                     .entry(queue_id)
                     .or_insert_with(|| state.tables.store.find_queue(topic, queue_id));
                 let Some(queue) = queue else { continue };
-                let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
+                let progress =
+                    QueueProgress::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
                 // A group that moves on reads the index at each scrape, a group that stands still does not read the log.
-                let wanted = state.sessions.unconsumed(&group, queue, place.committed, place.end);
-                add(&mut times, row, queue, (place, wanted.map(|message| message.offset)));
+                let wanted = state.sessions.unconsumed(&group, queue, progress.committed, progress.end);
+                add(&mut times, row, queue, (progress, wanted.map(|message| message.offset)));
             }
         }
     }
@@ -101,8 +102,8 @@ fn rows(state: &MetricsParts) -> BTreeMap<(String, String, bool), Progress> {
     rows
 }
 
-/// Store times of the messages that groups consume next. A group that stands still has the same message at the next
-/// scrape. With a hundred thousand queues, a scrape must not read that many messages.
+/// Store times of the messages that groups consume next. A group without progress has the same message at the
+/// next scrape. With a hundred thousand queues, a scrape must not read that many messages.
 struct HeadTimes<'b> {
     state: &'b MetricsParts,
     /// Store times that the last scrape read.
@@ -137,7 +138,7 @@ impl<'b> HeadTimes<'b> {
     }
 }
 
-impl Place {
+impl QueueProgress {
     /// Returns the position of a group in a queue. A cell exists if the group has popped the queue. A group without a
     /// committed offset in the queue counts as being at the end.
     fn of(offsets: Option<&GroupOffsets>, popped: Option<&Arc<Cell>>, end: i64) -> Self {
@@ -155,9 +156,9 @@ fn add(
     times: &mut HeadTimes<'_>,
     row: &mut Progress,
     queue: &Arc<Queue>,
-    (place, wanted): (Place, Option<i64>),
+    (progress, wanted): (QueueProgress, Option<i64>),
 ) {
-    let Place { committed, read, end } = place;
+    let QueueProgress { committed, read, end } = progress;
     row.lag += (end - committed).max(0);
     row.in_flight += (read - committed).max(0);
     row.ready += (end - read).max(0);

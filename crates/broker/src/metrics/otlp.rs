@@ -11,7 +11,7 @@ use super::catalogue::{self, Kind};
 const DELTA: i32 = 1;
 const CUMULATIVE: i32 = 2;
 
-/// `ExportMetricsServiceRequest`
+/// Request to export metrics (`ExportMetricsServiceRequest`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Request {
     #[prost(message, repeated, tag = "1")]
@@ -40,7 +40,7 @@ pub(super) struct ScopeMetrics {
     pub metrics: Vec<Metric>,
 }
 
-/// `InstrumentationScope`
+/// Name of the code that made the metrics (`InstrumentationScope`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Scope {
     #[prost(string, tag = "1")]
@@ -69,7 +69,7 @@ pub(super) enum Data {
     Histogram(Histogram),
 }
 
-/// `Gauge` or `Sum`. A gauge has only points.
+/// Points of a gauge, or of a sum with its temporality (`Gauge`, `Sum`). A gauge has only points.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Numbers {
     #[prost(message, repeated, tag = "1")]
@@ -88,7 +88,7 @@ pub(super) struct Histogram {
     pub temporality: i32,
 }
 
-/// `NumberDataPoint`
+/// Value of a series over a time (`NumberDataPoint`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Point {
     #[prost(fixed64, tag = "2")]
@@ -101,7 +101,7 @@ pub(super) struct Point {
     pub attributes: Vec<KeyValue>,
 }
 
-/// `HistogramDataPoint`
+/// Histogram of a series over a time (`HistogramDataPoint`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HistogramPoint {
     #[prost(fixed64, tag = "2")]
@@ -128,7 +128,7 @@ pub(super) struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// `AnyValue` with a text.
+/// Value of a label, as text (`AnyValue`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AnyValue {
     #[prost(string, optional, tag = "1")]
@@ -211,8 +211,8 @@ pub(super) struct Deltas {
 type Counts = (f64, Vec<u64>);
 
 impl Deltas {
-    /// Converts the counters and histograms of an export to the increase since the last export. A series whose count
-    /// decreased begins anew, such as the series of a re-created topic.
+    /// Converts the counters and histograms of an export to the increase since the last export. A series
+    /// whose count decreased begins again, such as the series of a re-created topic.
     pub fn apply(&mut self, metrics: &mut [Metric], time_ns: u64) {
         let mut now = HashMap::new();
         for metric in metrics {

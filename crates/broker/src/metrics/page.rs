@@ -62,7 +62,7 @@ fn names_follow_the_rules_of_prometheus() {
     }
 }
 
-/// The words of a text that begin as names of metrics do.
+/// The words of a text that begin like names of metrics.
 fn used(text: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let words = text.split(|letter| !is_part(letter));

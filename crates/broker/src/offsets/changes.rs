@@ -19,7 +19,7 @@ const REMOVALS_KEPT: usize = 4096;
 /// Bytes that a queue and its offset take in a body.
 const QUEUE_BYTES: usize = 28;
 
-/// Counts how often changes were looked up. Zero is before the first change.
+/// Number of searches for changes so far. Zero is before the first change.
 pub(crate) type Generation = u64;
 
 /// Current generation, and the waiters for changes.

@@ -89,7 +89,7 @@ pub struct PoppedMessage<'a> {
 struct Acknowledged<'a> {
     origin: Origin<'a>,
     offsets: Vec<i64>,
-    /// Their places among the messages of the call.
+    /// Indexes of the messages in the call.
     places: Vec<usize>,
 }
 

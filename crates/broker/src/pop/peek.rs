@@ -1,4 +1,4 @@
-//! Operations that look at a topic and pop no messages (`PeekMessageProcessor`, `PollingInfoProcessor`).
+//! Operations that read a topic and pop no messages (`PeekMessageProcessor`, `PollingInfoProcessor`).
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ const COUNT_MAX: i32 = 32;
 
 /// Result of a peek.
 pub(crate) struct Peeked {
-    /// The records, one behind the other.
+    /// The records, without separators.
     pub body: Vec<u8>,
-    /// Number of messages that the group has not popped yet in the queues that were looked at.
+    /// Number of messages in the examined queues that the group has not popped yet.
     pub rest: i64,
 }
 
@@ -103,7 +103,7 @@ impl Look<'_> {
         self.read(Pull { queue: queue.clone(), ask });
     }
 
-    /// Reads messages from the offset of `pull` on. Damaged messages are passed over, at most [`SLICE_BYTES`] of them.
+    /// Reads messages from the offset of `pull` on. Skips damaged messages, at most [`SLICE_BYTES`] of them.
     fn read(&mut self, mut pull: Pull) {
         let parts = self.parts;
         let (mut units, mut passed): (Vec<Numbered>, u64) = (Vec::new(), 0);

@@ -53,7 +53,7 @@ pub(super) enum Visit {
     Held,
     /// Another pop has the queue.
     Busy,
-    /// An error that may pass withholds messages.
+    /// A temporary error prevents the read.
     Unreadable,
 }
 
@@ -68,7 +68,7 @@ struct Part {
 enum Yields {
     /// Messages with their checkpoint.
     Checkpoint(Checkpoint),
-    /// Messages of an ordered pop, which are the state of the queue.
+    /// Messages of an ordered pop, which become the state of the queue.
     Order,
     /// No message matches.
     Nothing,
@@ -86,7 +86,8 @@ pub(super) struct Picking<'a> {
     /// Lite queues that gave no messages.
     pub found_none: Vec<Arc<str>>,
     units: Vec<Numbered>,
-    /// The last read failed with an error that may pass, so the messages are not skipped but popped later.
+    /// Whether the last read failed with a temporary error, so that the messages are popped later and not
+    /// skipped.
     refused: bool,
     /// Bytes of index units and records read in queues without a message that matches.
     bytes_read: u64,
@@ -160,12 +161,12 @@ fn priority_factor(tables: &Tables, group: &str) -> i32 {
     config.and_then(|config| config.attributes.get(PRIORITY_FACTOR)?.parse().ok()).unwrap_or(ALL)
 }
 
-/// The order in which a pop looks at the queues of a topic.
+/// The order in which a pop examines the queues of a topic.
 #[derive(Clone, Copy)]
 enum Order {
-    /// Begins with the queue of this id, modulo their number, and goes round.
+    /// Begins with the queue of this id, modulo the number of queues, and continues in ascending order.
     From(i32),
-    /// Begins with the last queue and goes backwards.
+    /// Begins with the last queue, and continues in descending order.
     FromLast,
 }
 

@@ -197,7 +197,7 @@ fn ask(
     Ask { queue_id: queue_id.max(-1), lite: None, ..of_client(want, waited, "", polling, now_ms) }
 }
 
-/// Makes the pop of a client's lite topics. The client's suspended pops stand in `waiters`.
+/// Makes the pop of a client's lite topics. `waiters` is the list of the client's suspended pops.
 pub(super) fn of_client(
     want: Want,
     (topic, group, waiters): (&str, Arc<str>, Arc<Waiters>),

@@ -31,8 +31,8 @@ use crate::refusal::PutError;
 use crate::state::UnreadableSince;
 use crate::topics::Queue;
 
-/// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
-/// way still count.
+/// Messages are brought back at least this many milliseconds after they are visible again, so that
+/// acknowledgements in flight still count.
 const GRACE_MS: i64 = 1000;
 /// Most records of a revive queue read in a step.
 const STEP: usize = 256;

@@ -328,7 +328,8 @@ fn resume(parts: &Arc<PopParts>, held: SuspendedPop, out: &mut dyn PopWriter) ->
     true
 }
 
-/// Suspended requests of the same group to run next, when the queues a request looked at have more messages.
+/// Suspended requests of the same group to run next, if the queues that a request examined have more
+/// messages.
 fn left_over(parts: &PopParts, ask: &Ask) -> Vec<SuspendedPop> {
     let waiters = &ask.waiters;
     let has_more = || current_topic(&parts.tables, ask).is_ok_and(|topic| has_messages(parts, ask, &topic));

@@ -136,10 +136,10 @@ impl Scan {
 
 /// Progress of [`collect_units`].
 struct Walked {
-    /// Offset behind the last unit looked at.
+    /// Offset behind the last examined unit.
     next: i64,
     is_far_behind: bool,
-    /// Bytes of the records that an SQL filter looked at.
+    /// Bytes of the records that an SQL filter examined.
     record_bytes: u64,
 }
 
@@ -222,14 +222,14 @@ struct Collector<'a> {
     /// Messages and bytes of `units`.
     count: usize,
     bytes: usize,
-    /// The end of the log, and how far before it messages are taken to be in memory, bytes.
+    /// End of the log, and the distance in bytes before it within which messages count as being in memory.
     appended: u64,
     memory: u64,
-    /// Whether the last unit looked at lies farther behind.
+    /// Whether the last examined unit lies farther behind the end of the log than that distance.
     is_far_behind: bool,
     /// Buffer for the record whose properties a filter reads.
     record: Vec<u8>,
-    /// Bytes of the records that a filter looked at.
+    /// Bytes of the records that a filter examined.
     record_bytes: u64,
 }
 

@@ -11,8 +11,8 @@ use crate::reply_sink::{PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
 
-/// Longest suspension of a pull, in milliseconds, whatever the client requests. The client then pulls again. Bounds
-/// the life of pulls of a client that went away.
+/// Longest suspension of a pull, in milliseconds, whatever the client requests. The client then pulls again.
+/// Bounds the life of pulls of a disconnected client.
 pub(super) const HOLD_MAX_MS: i64 = 60_000;
 
 /// Number of rounds that a pull may run on the thread of its connection before other requests have their turn.
@@ -29,7 +29,8 @@ pub(super) enum Suspension {
     Full,
 }
 
-/// A pull on its way to the thread of its connection. When the connection ends before, the pull's timeout is forgotten.
+/// A pull that waits for the thread of its connection. If the connection ends before, the pull's timeout is
+/// removed.
 struct HandedOver {
     parts: Arc<PullParts>,
     queue: Arc<Queue>,

@@ -1,4 +1,4 @@
-//! The answer of a request that needs no frame of its own kind.
+//! Response to a request that has no special form of response. Sends, pulls and pops have one.
 
 use std::borrow::Cow;
 

@@ -35,7 +35,7 @@ pub(super) struct Detached {
     port: Port,
     /// Number of times the request was served again.
     rounds: u32,
-    /// When its first read batch was taken up.
+    /// Time at which the first read batch of the request began.
     begin: Duration,
     /// Caller of the request. Its signature is not verified again, because the frame here is not the signed frame.
     caller: Caller,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use auth::audit::Origin;
-use auth::{Answer, Arrival, AuthError, Denied, Identity, Request, Signed};
+use auth::{AnswerTime, Arrival, AuthError, Denied, Identity, Request, Signed};
 use net::ConnectionHandle;
 use wire::frame::FRAME_BYTES_MAX;
 
@@ -57,8 +57,8 @@ impl Dispatcher {
             Err(Denied { error, answer, mark }) => {
                 let refusal = Refusal::from(error);
                 match answer {
-                    Answer::Now => self.refuse(frame, &refusal, out),
-                    Answer::After(wait_ms) => {
+                    AnswerTime::Now => self.refuse(frame, &refusal, out),
+                    AnswerTime::After(wait_ms) => {
                         let mut answer = Vec::new();
                         self.refuse(frame, &refusal, &mut answer);
                         let (peer, charge) = (peer.clone(), peer.charge(answer.len() + WAITING_BYTES));
@@ -72,7 +72,7 @@ impl Dispatcher {
                         };
                         gate.delays.add(now_ms + wait_ms, Box::new(send));
                     }
-                    Answer::Never => peer.close(),
+                    AnswerTime::Never => peer.close(),
                 }
             }
         }

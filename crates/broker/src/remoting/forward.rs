@@ -50,21 +50,21 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of connecting to a master.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Pause before a master that cannot be reached, or is none yet, is tried again.
+/// Pause before a broker that cannot be reached, or is not master yet, is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Queue to the task that forwards requests.
 #[derive(Clone)]
-pub(crate) struct Forwards(UnboundedSender<Held>);
+pub(crate) struct Forwards(UnboundedSender<HeldRequest>);
 
-/// The requests that [`Forwards`] has taken, for [`run`].
+/// Receiver of the requests that were passed to [`Forwards`], for [`run`].
 pub(crate) struct Taken {
-    requests: UnboundedReceiver<Held>,
-    again: UnboundedSender<Held>,
+    requests: UnboundedReceiver<HeldRequest>,
+    again: Forwards,
 }
 
 /// A request that waits for a master.
-struct Held {
+struct HeldRequest {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
@@ -77,7 +77,7 @@ impl Forwards {
     /// charged.
     pub(crate) fn new() -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender.clone()), Taken { requests, again: sender })
+        (Self(sender.clone()), Taken { requests, again: Self(sender) })
     }
 
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
@@ -94,7 +94,7 @@ impl Forwards {
         let request = Detached::new(frame, caller, port);
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
         let until_ms = now_ms + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
-        let held = Held { peer: peer.clone(), request, charge, until_ms };
+        let held = HeldRequest { peer: peer.clone(), request, charge, until_ms };
         self.0.send(held).map_err(|_| {
             Refusal::new(
                 response::SERVICE_NOT_AVAILABLE,
@@ -121,7 +121,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
             }
             Master::Own => {
                 let serving = broker.clone();
-                let Held { peer, request, charge, .. } = held;
+                let HeldRequest { peer, request, charge, .. } = held;
                 // The client may be gone, and then no caller waits for the response.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     match request.refusal_of_slave(&serving) {
@@ -181,13 +181,10 @@ async fn find_master(
         let left_ms = until_ms - broker.runtime.now_ms();
         let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
         match address {
-            Some(at) => {
-                let dialed = within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await;
-                match dialed {
-                    Some(Ok(peer)) => *link = Some((at, peer)),
-                    _ => pause(RETRY_PAUSE).await,
-                }
-            }
+            Some(at) => match within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await {
+                Some(Ok(peer)) => *link = Some((at, peer)),
+                _ => pause(RETRY_PAUSE).await,
+            },
             None => {
                 let changed = async {
                     tokio::select! {
@@ -207,7 +204,7 @@ async fn find_master(
 
 /// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
 /// spawns, so requests reach the master in their order.
-async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: Held, again: UnboundedSender<Held>) {
+async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: HeldRequest, again: Forwards) {
     let mut call = None;
     let remote = held.request.remote();
     {
@@ -228,7 +225,7 @@ async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: Held, ag
         Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
             // The request was not performed. An election is under way, and a broker has not heard of it.
             pause(RETRY_PAUSE).await;
-            if let Err(unsent) = again.send(held) {
+            if let Err(unsent) = again.0.send(held) {
                 refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
             }
         }
@@ -252,7 +249,7 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 }
 
 /// Passes the master's answer to the client.
-fn answer(held: Held, reply: &Reply) {
+fn answer(held: HeldRequest, reply: &Reply) {
     let mut frame = Vec::new();
     let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
     let writer = FrameWriter::begin(&mut frame, head);
@@ -261,13 +258,13 @@ fn answer(held: Held, reply: &Reply) {
     give(&held, &frame);
 }
 
-fn refuse(broker: &Arc<Broker>, held: Held, refusal: Refusal) {
+fn refuse(broker: &Arc<Broker>, held: HeldRequest, refusal: Refusal) {
     let frame = held.request.answered(broker, Err(refusal));
     give(&held, &frame);
 }
 
 /// Passes a response to the connection of the client, unless it has ended.
-fn give(held: &Held, frame: &[u8]) {
+fn give(held: &HeldRequest, frame: &[u8]) {
     let _ = held.peer.push(|out| out.extend_from_slice(frame));
 }
 

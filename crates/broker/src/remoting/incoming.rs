@@ -27,7 +27,8 @@ pub(crate) struct Request<'a> {
     pub caller: &'a Caller,
     /// The port the request came to.
     pub port: &'a Port,
-    /// When its read batch was taken up, for how long the request takes ([`crate::rpc_latency::RpcLatency::begin`]).
+    /// Time at which the request's read batch began, from which the latency counts
+    /// ([`crate::rpc_latency::RpcLatency::begin`]).
     pub begin: Duration,
 }
 

@@ -76,7 +76,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 
-/// 314 `CLONE_GROUP_OFFSET`. The source is needed where its members are looked for.
+/// 314 `CLONE_GROUP_OFFSET`. The source group is required if its members must be found.
 pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let is_offline = r.flag_or("offline", false);
     let wanted = CloneOffsets {
@@ -102,8 +102,8 @@ pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(json(admin::delay_offsets(&r.broker.delivery, &r.broker.runtime)))
 }
 
-/// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. That is looked up only in controller mode,
-/// and for a request that is answered.
+/// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. The generation is
+/// determined only in controller mode, and for a request that expects an answer.
 fn when_copied(
     r: &Request<'_>,
     generation: impl FnOnce() -> Generation,

@@ -6,7 +6,7 @@ use super::incoming::ParsedHeartbeat;
 use super::port::Port;
 use super::request_table::{self, Route};
 
-/// Request frame on its way through dispatch. Its row is looked up once, when the frame is made.
+/// Request frame during dispatch. The frame's row in the route table is found once, when this value is made.
 pub(crate) struct RequestFrame<'a> {
     pub command: Command<'a>,
     /// Row of the request code, on whatever port. `None` for a code that no port serves.

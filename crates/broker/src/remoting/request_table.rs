@@ -67,7 +67,7 @@ pub(super) struct Route {
     on_fast_port: bool,
     /// Whether the port of a proxy serves the request (`RemotingProtocolServer.registerRemotingServer`).
     pub on_proxy_port: bool,
-    /// False when the request's body has no meaning, so that a copy of the request in the disk pool goes without it.
+    /// Whether the body is copied when the request waits for the disk pool. False if the body has no meaning.
     pub keeps_body: bool,
     /// Permissions of an authorized caller in Auth 2.0.
     pub needs: Needs,

@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-/// Writes the refusal of a request, `head`.
+/// Writes the refusal of a request with this head.
 pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
     let frame = FrameWriter::begin(out, head);
     match form {

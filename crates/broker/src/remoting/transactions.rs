@@ -18,7 +18,7 @@ fn stored(end: LogOffset) -> Answer {
     Answer::success().appended(end)
 }
 
-/// Whether the caller may do this with the topic of the message at a place in the log.
+/// Checks that the caller may perform the action on the topic of the message at log offset `at`.
 fn authorize(r: &Request<'_>, at: LogOffset, action: Action) -> Result<(), Refusal> {
     let request = auth::Request::Code(r.command.code);
     message_access::authorize(

@@ -62,7 +62,7 @@ pub(super) fn update_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(auth?.update_user(&r.caller.user, named(r, &info), &info).map(done)?)
 }
 
-/// A blank name is reported also where no users are kept, as in RocketMQ.
+/// Refuses a blank name, even on a server without users, as in RocketMQ.
 fn blank_user(name: &str) -> Result<(), AuthError> {
     if name.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(()) }
 }

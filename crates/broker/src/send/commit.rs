@@ -46,13 +46,13 @@ pub(crate) fn commit<A: SendAnswers>(
     if staged.pending.is_empty() {
         return;
     }
-    // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = staged.cancels.then(|| parts.delivery.timer.gate());
-    let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
+    // The order of recalls is locked while a cancelling message is appended: see `crate::timer`.
+    let mut order = staged.cancels.then(|| parts.delivery.timer.recall_order());
+    let delivered_ms = order.as_ref().map_or(i64::MIN, |order| order.delivered_ms);
     recall::push(&parts.identity, staged, delivered_ms);
     if staged.batch.is_empty() {
         // All requests are recalls that came too late.
-        drop(gate);
+        drop(order);
         for pending in &staged.pending {
             answer(staged, pending, delivered_ms, answers);
         }
@@ -60,13 +60,13 @@ pub(crate) fn commit<A: SendAnswers>(
     }
     let begin = parts.runtime.clock.steady();
     let done = parts.tables.store.append(&mut staged.batch, parts.runtime.now_ms());
-    if let Some(gate) = &mut gate {
-        gate.cancels += 1;
+    if let Some(order) = &mut order {
+        order.cancels += 1;
         if done.is_ok() {
-            gate.recalled_end = gate.recalled_end.max(recall::end(staged));
+            order.recalled_end = order.recalled_end.max(recall::end(staged));
         }
     }
-    drop(gate);
+    drop(order);
     if done.is_ok() {
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));

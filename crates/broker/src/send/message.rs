@@ -8,7 +8,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key, pairs};
 
 use crate::parts::{Runtime, SendParts};
-use crate::timer::put::{Asked, timed};
+use crate::timer::put::{DeliveryTime, timed};
 use crate::topics::{MessageKind, Topic};
 use crate::{Refusal, names};
 
@@ -56,8 +56,8 @@ pub(super) fn waits(properties: &[u8]) -> bool {
         .is_none_or(|value| value.eq_ignore_ascii_case(b"true"))
 }
 
-/// The properties of a batch entry, which are stored as they came, ended by the separator that some clients leave out.
-/// Recovery relies on the separator to tell a lost sector from a property.
+/// The properties of a batch entry, which are stored as they came, ended by the separator that some clients
+/// leave out. Recovery relies on the separator to distinguish a lost sector from a property.
 pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
     if properties.last().is_none_or(|last| *last == 2) {
         return Cow::Borrowed(properties);
@@ -127,7 +127,7 @@ impl Properties {
         };
         let mut delay = None;
         let mut priority = None;
-        let mut asked = Asked::default();
+        let mut asked = DeliveryTime::default();
         let id_start = ids.len();
         let lite_queue = lite_queue(&parts.runtime, header)?;
         out.extend_from_slice(&parts.identity.sent_properties);
@@ -196,7 +196,7 @@ impl Properties {
         target: &Target,
         out: &mut Vec<u8>,
         delay: Option<Delay<'_>>,
-        asked: Asked<'_>,
+        asked: DeliveryTime<'_>,
     ) -> Result<Self, Refusal> {
         match delay {
             _ if self.is_half => {}

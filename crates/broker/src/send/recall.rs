@@ -64,8 +64,8 @@ pub(crate) fn stage_recall<T>(
 }
 
 /// Encodes the cancelling messages, except those of recalls that come too late. Messages due until `delivered_ms`
-/// (milliseconds since the epoch) may have been delivered. Runs with the gate locked, so that this holds until the
-/// append.
+/// (milliseconds since the epoch) may have been delivered. Runs with the recall order locked, so that this holds until
+/// the append.
 pub(super) fn push<T>(identity: &Identity, staged: &mut StagedSends<T>, delivered_ms: i64) {
     for recall in &staged.recalls {
         let pending = &mut staged.pending[recall.pending];

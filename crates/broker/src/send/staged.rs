@@ -15,7 +15,7 @@ pub(crate) struct StagedSends<T> {
     pub(super) batch: Batch,
     /// The requests of the staged messages.
     pub(super) pending: Vec<Pending<T>>,
-    /// Unique keys of the pending messages, one behind the other.
+    /// Unique keys of the pending messages, without separators.
     pub(super) ids: Vec<u8>,
     /// Buffer for the properties string that is being rewritten.
     pub(super) properties: Vec<u8>,

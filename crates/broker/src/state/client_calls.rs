@@ -1,4 +1,5 @@
-//! The calls to clients that wait for an answer, as a number, and the threads on which they wait.
+//! State of broker-to-client calls: the number of calls that wait for an answer, and the threads on which
+//! they wait.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;

@@ -17,7 +17,7 @@ use wire::units::LogOffset;
 
 use crate::persist::{self, ConfigFile};
 
-/// Most notes that are kept; the oldest goes.
+/// Most notes that are kept. A further note replaces the oldest.
 const NOTES_MAX: usize = 32;
 
 /// Time in milliseconds between two notes that stay. Newer notes replace the last note.
@@ -31,8 +31,8 @@ pub(crate) struct DeliveryNote {
     pub end: u64,
     /// When the note was made, in milliseconds since 1970.
     pub noted_ms: i64,
-    /// The timer's read time, and the offset in its queue before which everything due before that time was delivered; `None` where no
-    /// timer was.
+    /// The timer's read time, and the offset in its queue before which everything due before that time was
+    /// delivered; `None` without a timer.
     pub timers: Option<(i64, i64)>,
     /// Offset of the first undelivered message, by delay level.
     pub delays: BTreeMap<i32, i64>,

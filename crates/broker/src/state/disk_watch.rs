@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use store::Unfinished;
 
-/// Pause in milliseconds between two looks.
+/// Pause in milliseconds between two checks.
 pub(crate) const DISK_LOOK_MS: i64 = 500;
 
 /// Longest time that counts between two checks. A stopped process (SIGSTOP, a frozen cgroup) does not know the disk's
@@ -82,7 +82,7 @@ impl DiskWatch {
         watch.write.is_new(bound).then_some("write").or(is_flush.then_some("flush"))
     }
 
-    /// Times for which the operations were pending at the last look that are `unfinished` now.
+    /// Returns for how long each of the `unfinished` operations was pending at the last check.
     pub(crate) fn pending(&self, unfinished: Unfinished) -> Pending {
         let watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Pending { write: watch.write.pending(unfinished.write), flush: watch.flush.pending(unfinished.flush) }

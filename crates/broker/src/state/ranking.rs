@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Topics that are gathered, and kept when there are twice as many: more than a page has, so that some may be deleted.
+/// Number of topics that a search returns. The list may grow to twice that number. It is larger than a page,
+/// so that some topics may be deleted.
 const KEPT: usize = if cfg!(test) { 3 } else { 4000 };
 
 /// Topics with the most messages. A search for them reads the ends of all queues, which takes long with a million
@@ -19,14 +20,14 @@ pub(crate) struct Ranking {
 
 #[derive(Default)]
 struct State {
-    known: Option<Known>,
+    known: Option<RankedTopics>,
     /// Topics that grew while topics are gathered.
     grown: Option<Vec<String>>,
 }
 
 /// Invariant: a topic that is not in `messages` has at most `least` messages, or grew since [`Ranking::grew`] was last called.
-struct Known {
-    /// Messages by topic, as they were when that was last looked at.
+struct RankedTopics {
+    /// Number of messages by topic, as of the last check of the topic.
     messages: HashMap<String, u64>,
     least: u64,
 }
@@ -52,7 +53,7 @@ impl Ranking {
         let with_messages = |name: String| messages(&name).map(|now| (name, now));
         let all: HashMap<_, _> = gather(KEPT).into_iter().filter_map(with_messages).collect();
         let least = all.values().copied().min().unwrap_or_default();
-        let mut known = Known { messages: all, least };
+        let mut known = RankedTopics { messages: all, least };
         let mut state = self.state();
         for (topic, now) in state.grown.take().into_iter().flatten().filter_map(with_messages) {
             known.note(&topic, now);
@@ -97,7 +98,7 @@ impl State {
     }
 }
 
-impl Known {
+impl RankedTopics {
     /// Returns the names as [`Ranking::names`] does, or `None` if so many topics are gone that others may belong to
     /// the largest.
     fn largest(&mut self, count: usize, messages: impl Fn(&str) -> Option<u64>) -> Option<Vec<String>> {

@@ -12,7 +12,7 @@ use crate::clock::within;
 #[derive(Default)]
 pub(crate) struct RegistrationAcks {
     acks: watch::Sender<BTreeMap<String, u64>>,
-    /// Sent to when `namesrvAddr` changes.
+    /// Notified when `namesrvAddr` changes.
     name_servers: watch::Sender<()>,
 }
 

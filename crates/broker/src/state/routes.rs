@@ -30,7 +30,7 @@ pub(crate) struct Question {
 /// The queues of a topic; `None` when no name server knows it.
 pub(crate) type Queues = Option<Arc<Vec<MessageQueue>>>;
 
-struct Known {
+struct CachedRoute {
     queues: Queues,
     asked_ms: i64,
     /// Generation of the broker's own topic table at the time of the query. A later generation may have changed this
@@ -40,7 +40,7 @@ struct Known {
 
 /// Routes of topics, and the requests that wait for a route.
 pub(crate) struct Routes {
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedRoute>>,
     questions: Sender<Question>,
     waiting: Mutex<Option<Receiver<Question>>>,
     /// Time of the last request for which no name server responded, in milliseconds. `i64::MIN` after a response.
@@ -95,7 +95,7 @@ impl Routes {
         if known.len() >= TOPICS_MAX {
             known.clear();
         }
-        known.insert(topic.to_owned(), Known { queues, asked_ms: now_ms, generation });
+        known.insert(topic.to_owned(), CachedRoute { queues, asked_ms: now_ms, generation });
     }
 
     /// Takes the receiver of waiting requests. Returns `None` if it was taken before.
@@ -103,7 +103,7 @@ impl Routes {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, CachedRoute>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

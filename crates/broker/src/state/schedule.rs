@@ -54,8 +54,8 @@ impl Schedule {
         std::mem::take(&mut table.dirty).then(|| table.offsets.clone())
     }
 
-    /// Writes positions to the file. The copies of all messages before them must be on disk. After a failure the next
-    /// [`Self::changed`] returns the positions of then.
+    /// Writes positions to the file. The copies of all messages before them must be on disk. After a failure,
+    /// the next call of [`Self::changed`] returns all positions again.
     pub(crate) fn write(&self, offsets: BTreeMap<i32, i64>, now_ms: i64) -> Result<(), persist::Error> {
         let file = {
             let mut table = self.table();

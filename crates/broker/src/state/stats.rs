@@ -211,7 +211,7 @@ impl Stats {
         std::mem::take(&mut *self.head_times.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps them until the next scrape.
+    /// Stores the store times of the messages that groups consume next, until the next scrape of metrics.
     pub(crate) fn keep_head_times(&self, times: KnownTimes) {
         *self.head_times.lock().unwrap_or_else(PoisonError::into_inner) = times;
     }

@@ -58,7 +58,7 @@ pub(crate) struct TableCopies {
 /// The versions that the slaves have, by slave.
 #[derive(Default)]
 pub(crate) struct Copies {
-    /// When this broker became master, on the clock that does not follow when the system's is set.
+    /// Time at which this broker became master, on the steady clock.
     since: Duration,
     slaves: BTreeMap<BrokerId, Copy>,
 }
@@ -73,7 +73,7 @@ struct Copy {
     is_ours: bool,
     /// When the slave asked for the tables last.
     asked: Duration,
-    /// When changes were last looked up for the slave.
+    /// Time of the last search for changes for the slave.
     looked: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! State that the timer shares with request handlers: its progress, and the gate for recalls.
+//! State that the timer shares with request handlers: its progress, and the order of recalls and deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
@@ -8,10 +8,10 @@ use store::timer::TimerCheck;
 
 use crate::engine::Wakeup;
 
-/// Gate that decides whether a recall is in time. Its lock is held while a cancelling message or a delivery is
-/// appended.
+/// Order of recalls and deliveries, which decides whether a recall is in time. The lock of this value is held while a
+/// cancelling message or a delivery is appended.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct RecallOrder {
     /// Number of cancelling messages that were appended since the broker started.
     pub cancels: u64,
     /// Messages due until this time (milliseconds since the epoch) may have been delivered.
@@ -23,7 +23,7 @@ pub(crate) struct Gate {
 /// State that the timer shares with request handlers.
 #[derive(Default)]
 pub(crate) struct TimerState {
-    gate: Mutex<Gate>,
+    recall_order: Mutex<RecallOrder>,
     wakeup: Arc<Wakeup>,
     /// Start of the first slot that is not completely delivered, in milliseconds since the epoch.
     pub read_ms: AtomicI64,
@@ -41,9 +41,9 @@ pub(crate) struct TimerState {
 }
 
 impl TimerState {
-    /// Locks the gate. The lock is held while a cancelling message or a delivery is appended.
-    pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the order of recalls and deliveries. The lock is held while a cancelling message or a delivery is appended.
+    pub(crate) fn recall_order(&self) -> MutexGuard<'_, RecallOrder> {
+        self.recall_order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.

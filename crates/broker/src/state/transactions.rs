@@ -7,7 +7,7 @@ use wire::units::LogOffset;
 
 use super::ClockSetBack;
 
-/// Most half messages of which is remembered how they ended; the oldest is forgotten first.
+/// Most half messages whose end is remembered. The oldest is forgotten first.
 const ENDS_MAX: usize = 1 << 16;
 
 /// Decision of a producer about its half message.

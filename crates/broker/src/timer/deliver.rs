@@ -49,8 +49,8 @@ fn counted(entry: &Entry) -> i64 {
 }
 
 impl Scheduler {
-    /// Delivers the messages that are due at `now_ms`, and returns whether any entry was handled. `cancels` is the gate's count
-    /// of cancelling messages from before the timer queue was read.
+    /// Delivers the messages that are due at `now_ms`, and returns whether any entry was handled. `cancels` is the recall
+    /// order's count of cancelling messages from before the timer queue was read.
     pub(super) fn deliver(&mut self, now_ms: i64, cancels: u64) -> bool {
         let mut due = Vec::new();
         self.due_entries.due(now_ms, BATCH_MAX, &mut due);
@@ -101,7 +101,7 @@ impl Scheduler {
         None
     }
 
-    /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled keeps its place
+    /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled stays
     /// before the entries that it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
         if entry.cancels {
@@ -211,16 +211,16 @@ impl Scheduler {
     }
 
     fn append(&mut self, puts: Vec<Put>, now_ms: i64, cancels: u64) {
-        let mut gate = self.parts.delivery.timer.gate();
-        if gate.cancels != cancels {
-            drop(gate);
+        let mut order = self.parts.delivery.timer.recall_order();
+        if order.cancels != cancels {
+            drop(order);
             // A recall may have cancelled one of these messages: the timer queue is read again first.
             puts.into_iter().for_each(|(entry, _)| self.due_entries.later(entry, entry.due_ms));
             return;
         }
         let done = self.parts.delivery.append_own(&mut self.batch, now_ms);
-        gate.delivered_ms = gate.delivered_ms.max(now_ms);
-        drop(gate);
+        order.delivered_ms = order.delivered_ms.max(now_ms);
+        drop(order);
         match done {
             Ok(()) => self.appended(puts),
             Err(error) => self.not_appended(puts, &error, now_ms),

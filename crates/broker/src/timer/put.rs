@@ -10,7 +10,7 @@ use crate::parts::{Delivery, Identity, Runtime};
 
 /// The properties of a message that concern its delivery time.
 #[derive(Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct DeliveryTime<'a> {
     pub delay_s: Option<&'a [u8]>,
     pub delay_ms: Option<&'a [u8]>,
     pub deliver_ms: Option<&'a [u8]>,
@@ -20,7 +20,7 @@ pub(crate) struct Asked<'a> {
     pub cancels: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> DeliveryTime<'a> {
     /// Reads the properties that concern the delivery time from encoded properties.
     pub(crate) fn of(stored: &'a [u8]) -> Self {
         let mut asked = Self::default();

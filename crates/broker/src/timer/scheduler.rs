@@ -157,8 +157,8 @@ impl Scheduler {
         let timers = &self.parts.runtime.config.timers;
         let delivers = !timers.stop_dequeue;
         let (cancels, recalled_end) = {
-            let gate = self.parts.delivery.timer.gate();
-            (gate.cancels, gate.recalled_end)
+            let order = self.parts.delivery.timer.recall_order();
+            (order.cancels, order.recalled_end)
         };
         // A cancelling message must be known before the message it cancels is delivered. Recalls that were answered with
         // success, and rolled ones, are read whatever `timerStopEnqueue` says.
@@ -341,7 +341,7 @@ impl Scheduler {
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
         // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
-        self.changed = self.parts.delivery.timer.gate().delivered_ms >= progress.read_ms;
+        self.changed = self.parts.delivery.timer.recall_order().delivered_ms >= progress.read_ms;
         Ok(Some(save).filter(|save| !save.is_empty()))
     }
 

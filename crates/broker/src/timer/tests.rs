@@ -11,7 +11,7 @@ use store::RealDisk;
 use store::timer::TimerFiles;
 
 use super::fetch::{Fetch, Fetcher};
-use super::put::{Asked, timed};
+use super::put::{DeliveryTime, timed};
 use super::scheduler::Scheduler;
 use super::timed::asked_ms;
 use crate::clock::Clock;
@@ -247,16 +247,16 @@ fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
     wind(&mut scheduler, start - 1000);
-    let cancels = fixture.broker.delivery.timer.gate().cancels;
+    let cancels = fixture.broker.delivery.timer.recall_order().cancels;
     // The recall is appended after the timer read its queue and before it delivers.
     put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
-    fixture.broker.delivery.timer.gate().cancels += 1;
+    fixture.broker.delivery.timer.recall_order().cancels += 1;
     assert!(scheduler.deliver(start + 5, cancels));
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     wind(&mut scheduler, start + 6);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     assert_eq!(
-        fixture.broker.delivery.timer.gate().delivered_ms,
+        fixture.broker.delivery.timer.recall_order().delivered_ms,
         0,
         "so it may still be answered as recalled"
     );
@@ -372,7 +372,7 @@ fn a_send_is_taken_or_refused_as_java_does() {
         [-1, 0, 100_000, 259_300_000].iter().map(|ms| (now_ms + ms).to_string()).collect();
     let ask = |value: &str, cancels: bool| {
         let value = value.to_owned();
-        let asked = Asked { deliver_ms: Some(value.as_bytes()), cancels, ..Asked::default() };
+        let asked = DeliveryTime { deliver_ms: Some(value.as_bytes()), cancels, ..DeliveryTime::default() };
         asked
             .out_ms(&fixture.broker.identity, &fixture.broker.delivery, &fixture.broker.runtime)
             .map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
@@ -392,7 +392,7 @@ fn a_send_is_taken_or_refused_as_java_does() {
     let refused = (0..1000).filter(|_| ask(&texts[2], false).is_err()).count();
     assert!((400..600).contains(&refused), "half way between the limits half are refused: {refused}");
     let off = Fixture::with(|config| config.timers.enabled = false);
-    let asked = Asked { delay_ms: Some(b"5"), ..Asked::default() };
+    let asked = DeliveryTime { delay_ms: Some(b"5"), ..DeliveryTime::default() };
     let refusal = asked.out_ms(&off.broker.identity, &off.broker.delivery, &off.broker.runtime).unwrap_err();
     let remark = "accurate timer message is not enabled, timerWheelEnable is false";
     assert_eq!((refusal.code, &*refusal.remark), (1, remark));

@@ -49,7 +49,8 @@ pub(crate) struct Sent {
 struct KindCounts {
     /// Bytes of the stored records.
     bytes: AtomicU64,
-    /// Messages by the size of their record. A message of a record with many counts with its share of the record's bytes.
+    /// Messages by the size of their record. Each message of a record with many messages counts with an equal
+    /// part of the record's bytes.
     sizes: [AtomicU64; SIZE_BOUNDS.len() + 1],
 }
 

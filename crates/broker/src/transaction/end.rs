@@ -11,7 +11,7 @@ use crate::parts::DeliveryParts;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::{Decision, End};
-use crate::timer::put::{Asked, timed};
+use crate::timer::put::{DeliveryTime, timed};
 use crate::{Refusal, names};
 
 /// A producer's decision about a half message.
@@ -28,7 +28,8 @@ pub struct EndTransaction<'a> {
     pub is_checked: bool,
 }
 
-/// Properties of a half message that its committed message has not (`EndTransactionProcessor.endMessageTransaction`).
+/// Properties of a half message that its committed message does not have
+/// (`EndTransactionProcessor.endMessageTransaction`).
 const OF_HALF_MESSAGES: [&str; 3] =
     [key::REAL_TOPIC, key::REAL_QUEUE_ID, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
 
@@ -129,7 +130,7 @@ fn committed<'a>(
     let level = real(key::DELAY).and_then(|level| level.trim().parse::<i32>().ok()).unwrap_or(0);
     if level <= 0 {
         properties::rewrite(text, stored, &OF_HALF_MESSAGES, &[]);
-        let out_ms = Asked::of(stored).out_ms(&parts.identity, &parts.delivery, &parts.runtime)?;
+        let out_ms = DeliveryTime::of(stored).out_ms(&parts.identity, &parts.delivery, &parts.runtime)?;
         if let Some(out_ms) = out_ms {
             timed(text, out_ms, topic, queue_id);
         }

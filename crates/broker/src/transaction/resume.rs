@@ -1,4 +1,4 @@
-//! An operator has a transaction that was given up checked again
+//! Resumption of a transaction that was given up: an operator asks the broker to check it again
 //! (`AdminBrokerProcessor.resumeCheckHalfMessage`).
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Messages that stand in others (`definition.proto`).
+//! Messages that are fields of requests and responses (`definition.proto`).
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use bytes::Bytes;
 use super::*;
 
 messages! {
-/// `FilterExpression`.
+/// Filter of a subscription: a tag or SQL92 expression.
 pub struct FilterExpression {
     #[enumeration = "FilterType", tag = "1"] r#type: i32,
     #[string, tag = "2"] expression: String,
 }
 
-/// `RetryPolicy`.
+/// Retry policy of a client: number of attempts, and the delays between them.
 pub struct RetryPolicy {
     #[int32, tag = "1"] max_attempts: i32,
     #[oneof = "Strategy", tags = "2, 3"] strategy: Option<Strategy>,
 }
 }
 
-/// `RetryPolicy.strategy`.
+/// Delays of a retry policy: exponential backoff, or a list of delays.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Strategy {
     #[prost(message, tag = "2")]
@@ -30,14 +30,14 @@ pub enum Strategy {
 }
 
 messages! {
-/// `ExponentialBackoff`.
+/// Backoff whose delay begins at `initial` and is multiplied until it reaches `max`.
 pub struct ExponentialBackoff {
     #[message, optional, tag = "1"] initial: Option<Duration>,
     #[message, optional, tag = "2"] max: Option<Duration>,
     #[float, tag = "3"] multiplier: f32,
 }
 
-/// `CustomizedBackoff`.
+/// Backoff with a listed delay for each attempt.
 pub struct CustomizedBackoff {
     #[message, repeated, tag = "1"] next: Vec<Duration>,
 }
@@ -48,32 +48,32 @@ pub struct Resource {
     #[string, tag = "2"] name: String,
 }
 
-/// `SubscriptionEntry`.
+/// Subscription of a consumer: a topic and its filter.
 pub struct SubscriptionEntry {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[message, optional, tag = "2"] expression: Option<FilterExpression>,
 }
 
-/// `Address`.
+/// Host and port of a server.
 pub struct Address {
     #[string, tag = "1"] host: String,
     #[int32, tag = "2"] port: i32,
 }
 
-/// `Endpoints`.
+/// Addresses of one server or proxy, all of the same scheme.
 pub struct Endpoints {
     #[enumeration = "AddressScheme", tag = "1"] scheme: i32,
     #[message, repeated, tag = "2"] addresses: Vec<Address>,
 }
 
-/// `Broker`.
+/// Broker of a queue: name, id and endpoints.
 pub struct Broker {
     #[string, tag = "1"] name: String,
     #[int32, tag = "2"] id: i32,
     #[message, optional, tag = "3"] endpoints: Option<Endpoints>,
 }
 
-/// `MessageQueue`.
+/// Queue of a topic on a broker, with its permission and accepted message types.
 pub struct MessageQueue {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[int32, tag = "2"] id: i32,
@@ -82,7 +82,7 @@ pub struct MessageQueue {
     #[enumeration = "MessageType", repeated, tag = "5"] accept_message_types: Vec<i32>,
 }
 
-/// `Digest`.
+/// Checksum of a message body.
 pub struct Digest {
     #[enumeration = "DigestType", tag = "1"] r#type: i32,
     #[string, tag = "2"] checksum: String,
@@ -114,7 +114,7 @@ pub struct SystemProperties {
     #[int32, optional, tag = "22"] priority: Option<i32>,
 }
 
-/// `DeadLetterQueue`.
+/// Dead letter topic of a message, and the id of the message before it became a dead letter.
 pub struct DeadLetterQueue {
     #[string, tag = "1"] topic: String,
     #[string, tag = "2"] message_id: String,
@@ -128,7 +128,7 @@ pub struct Message {
     #[bytes = "bytes", tag = "4"] body: Bytes,
 }
 
-/// `Assignment`.
+/// A queue that is assigned to a consumer.
 pub struct Assignment {
     #[message, optional, tag = "1"] message_queue: Option<MessageQueue>,
 }
@@ -139,7 +139,7 @@ pub struct Status {
     #[string, tag = "2"] message: String,
 }
 
-/// `UA`.
+/// User agent of a client: language, version, platform and host name.
 pub struct UA {
     #[enumeration = "Language", tag = "1"] language: i32,
     #[string, tag = "2"] version: String,
@@ -159,7 +159,7 @@ pub struct Settings {
 }
 }
 
-/// `Settings.pub_sub`.
+/// Part of the settings that only producers or only consumers have.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum PubSub {
     #[prost(message, tag = "5")]
@@ -169,14 +169,14 @@ pub enum PubSub {
 }
 
 messages! {
-/// `Publishing`.
+/// Settings of a producer: topics, and the limit of message bodies.
 pub struct Publishing {
     #[message, repeated, tag = "1"] topics: Vec<Resource>,
     #[int32, tag = "2"] max_body_size: i32,
     #[bool, tag = "3"] validate_message_type: bool,
 }
 
-/// `Subscription`.
+/// Settings of a consumer: group, subscriptions, order, and options of receives.
 pub struct Subscription {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[message, repeated, tag = "2"] subscriptions: Vec<SubscriptionEntry>,
@@ -187,21 +187,21 @@ pub struct Subscription {
     #[int32, optional, tag = "7"] max_lite_topic_size: Option<i32>,
 }
 
-/// `Metric`.
+/// Address to which a client sends its metrics, if metrics are on.
 pub struct Metric {
     #[bool, tag = "1"] on: bool,
     #[message, optional, tag = "2"] endpoints: Option<Endpoints>,
 }
 }
 
-/// `OffsetOption`.
+/// Start position of a consumer: a policy, an offset, the last `tail_n` messages, or a time.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct OffsetOption {
     #[prost(oneof = "OffsetType", tags = "1, 2, 3, 4")]
     pub offset_type: Option<OffsetType>,
 }
 
-/// `OffsetOption.offset_type`.
+/// Kind and value of a start position.
 #[derive(Clone, Copy, PartialEq, prost::Oneof)]
 pub enum OffsetType {
     #[prost(enumeration = "Policy", tag = "1")]

@@ -1,7 +1,7 @@
 //! The enumerations of `apache.rocketmq.v2` (`definition.proto`).
 
 enumerations! {
-/// `AddressScheme`.
+/// Scheme of an address: IPv4, IPv6 or domain name.
 pub enum AddressScheme {
     Unspecified = 0,
     Ipv4 = 1,
@@ -9,7 +9,7 @@ pub enum AddressScheme {
     DomainName = 3,
 }
 
-/// `ClientType`.
+/// Type of a client: producer, or a kind of consumer.
 pub enum ClientType {
     Unspecified = 0,
     Producer = 1,
@@ -20,7 +20,7 @@ pub enum ClientType {
     LiteSimpleConsumer = 6,
 }
 
-/// `DigestType`.
+/// Algorithm of a body's checksum.
 pub enum DigestType {
     Unspecified = 0,
     Crc32 = 1,
@@ -28,21 +28,21 @@ pub enum DigestType {
     Sha1 = 3,
 }
 
-/// `Encoding`.
+/// Compression of a message body.
 pub enum Encoding {
     Unspecified = 0,
     Identity = 1,
     Gzip = 2,
 }
 
-/// `FilterType`.
+/// Kind of a filter expression: tag or SQL92.
 pub enum FilterType {
     Unspecified = 0,
     Tag = 1,
     Sql = 2,
 }
 
-/// `Language`.
+/// Programming language of a client.
 pub enum Language {
     Unspecified = 0,
     Java = 1,
@@ -59,7 +59,7 @@ pub enum Language {
     Kotlin = 12,
 }
 
-/// `LiteSubscriptionAction`.
+/// Change of a consumer's lite topics: add some, remove some, or replace all.
 pub enum LiteSubscriptionAction {
     PartialAdd = 0,
     PartialRemove = 1,
@@ -67,7 +67,7 @@ pub enum LiteSubscriptionAction {
     CompleteRemove = 3,
 }
 
-/// `MessageType`.
+/// Type of a message: normal, ordered, timed, transactional, and others.
 pub enum MessageType {
     Unspecified = 0,
     Normal = 1,
@@ -78,14 +78,14 @@ pub enum MessageType {
     Priority = 6,
 }
 
-/// `OffsetOption.Policy`.
+/// Start position by policy: the last or the first offset.
 pub enum Policy {
     Last = 0,
     Min = 1,
     Max = 2,
 }
 
-/// `Permission`.
+/// Permission of a queue: none, read, write, or both.
 pub enum Permission {
     Unspecified = 0,
     None = 1,
@@ -94,14 +94,14 @@ pub enum Permission {
     ReadWrite = 4,
 }
 
-/// `TransactionResolution`.
+/// Decision about a transaction: commit or roll back.
 pub enum TransactionResolution {
     Unspecified = 0,
     Commit = 1,
     Rollback = 2,
 }
 
-/// `TransactionSource`.
+/// Origin of a decision: the client itself, or a check-back of the server.
 pub enum TransactionSource {
     Unspecified = 0,
     Client = 1,

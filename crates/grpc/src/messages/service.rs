@@ -3,24 +3,24 @@
 use super::*;
 
 messages! {
-/// `QueryRouteRequest`.
+/// Request for the queues of a topic.
 pub struct QueryRouteRequest {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[message, optional, tag = "2"] endpoints: Option<Endpoints>,
 }
 
-/// `QueryRouteResponse`.
+/// Response with the queues of a topic.
 pub struct QueryRouteResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[message, repeated, tag = "2"] message_queues: Vec<MessageQueue>,
 }
 
-/// `SendMessageRequest`.
+/// Request to store messages.
 pub struct SendMessageRequest {
     #[message, repeated, tag = "1"] messages: Vec<Message>,
 }
 
-/// `SendResultEntry`.
+/// Result of one message of a send: id, queue offset, and handle for a recall.
 pub struct SendResultEntry {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[string, tag = "2"] message_id: String,
@@ -29,26 +29,26 @@ pub struct SendResultEntry {
     #[string, tag = "5"] recall_handle: String,
 }
 
-/// `SendMessageResponse`.
+/// Response to a send, with an entry for each message.
 pub struct SendMessageResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[message, repeated, tag = "2"] entries: Vec<SendResultEntry>,
 }
 
-/// `QueryAssignmentRequest`.
+/// Request for the queues that a consumer may receive from.
 pub struct QueryAssignmentRequest {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[message, optional, tag = "2"] group: Option<Resource>,
     #[message, optional, tag = "3"] endpoints: Option<Endpoints>,
 }
 
-/// `QueryAssignmentResponse`.
+/// Response with the queues of a consumer.
 pub struct QueryAssignmentResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[message, repeated, tag = "2"] assignments: Vec<Assignment>,
 }
 
-/// `ReceiveMessageRequest`.
+/// Request of a consumer for messages of a queue or a broker.
 pub struct ReceiveMessageRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[message, optional, tag = "2"] message_queue: Option<MessageQueue>,
@@ -60,13 +60,13 @@ pub struct ReceiveMessageRequest {
     #[string, optional, tag = "8"] attempt_id: Option<String>,
 }
 
-/// `ReceiveMessageResponse`.
+/// Part of the stream that answers a receive: the status, a message, or the time of the delivery.
 pub struct ReceiveMessageResponse {
     #[oneof = "Received", tags = "1, 2, 3"] content: Option<Received>,
 }
 }
 
-/// `ReceiveMessageResponse.content`.
+/// Content of a part of the stream that answers a receive.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are messages, and a box would be an allocation for each"
@@ -82,34 +82,34 @@ pub enum Received {
 }
 
 messages! {
-/// `AckMessageEntry`.
+/// A message to acknowledge: message id and receipt handle.
 pub struct AckMessageEntry {
     #[string, tag = "1"] message_id: String,
     #[string, tag = "2"] receipt_handle: String,
     #[string, optional, tag = "3"] lite_topic: Option<String>,
 }
 
-/// `AckMessageRequest`.
+/// Request to acknowledge messages of a topic for a group.
 pub struct AckMessageRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[message, optional, tag = "2"] topic: Option<Resource>,
     #[message, repeated, tag = "3"] entries: Vec<AckMessageEntry>,
 }
 
-/// `AckMessageResultEntry`.
+/// Result of one acknowledgement.
 pub struct AckMessageResultEntry {
     #[string, tag = "1"] message_id: String,
     #[string, tag = "2"] receipt_handle: String,
     #[message, optional, tag = "3"] status: Option<Status>,
 }
 
-/// `AckMessageResponse`.
+/// Response to an acknowledgement, with an entry for each message.
 pub struct AckMessageResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[message, repeated, tag = "2"] entries: Vec<AckMessageResultEntry>,
 }
 
-/// `ForwardMessageToDeadLetterQueueRequest`.
+/// Request to move a message to the dead letter topic of its group.
 pub struct ForwardMessageToDeadLetterQueueRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[message, optional, tag = "2"] topic: Option<Resource>,
@@ -120,23 +120,23 @@ pub struct ForwardMessageToDeadLetterQueueRequest {
     #[string, optional, tag = "7"] lite_topic: Option<String>,
 }
 
-/// `ForwardMessageToDeadLetterQueueResponse`.
+/// Response to a request to move a message to the dead letter topic.
 pub struct ForwardMessageToDeadLetterQueueResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
 }
 
-/// `HeartbeatRequest`.
+/// Heartbeat of a client. A consumer names its group.
 pub struct HeartbeatRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[enumeration = "ClientType", tag = "2"] client_type: i32,
 }
 
-/// `HeartbeatResponse`.
+/// Response to a heartbeat.
 pub struct HeartbeatResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
 }
 
-/// `EndTransactionRequest`.
+/// Decision of a producer about the half message of a transaction.
 pub struct EndTransactionRequest {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[string, tag = "2"] message_id: String,
@@ -146,45 +146,45 @@ pub struct EndTransactionRequest {
     #[string, tag = "6"] trace_context: String,
 }
 
-/// `EndTransactionResponse`.
+/// Response to a decision about a transaction.
 pub struct EndTransactionResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
 }
 
-/// `PrintThreadStackTraceCommand`.
+/// Command to a client: report the stacks of all threads.
 pub struct PrintThreadStackTraceCommand {
     #[string, tag = "1"] nonce: String,
 }
 
-/// `ReconnectEndpointsCommand`.
+/// Command to a client: connect to its endpoints again.
 pub struct ReconnectEndpointsCommand {
     #[string, tag = "1"] nonce: String,
 }
 
-/// `ThreadStackTrace`.
+/// Response of a client with the stacks of its threads.
 pub struct ThreadStackTrace {
     #[string, tag = "1"] nonce: String,
     #[string, optional, tag = "2"] thread_stack_trace: Option<String>,
 }
 
-/// `VerifyMessageCommand`.
+/// Command to a consumer: consume a message that an operator sends, and report the result.
 pub struct VerifyMessageCommand {
     #[string, tag = "1"] nonce: String,
     #[message, optional, tag = "2"] message: Option<Message>,
 }
 
-/// `VerifyMessageResult`.
+/// Response of a consumer about a message that an operator sent.
 pub struct VerifyMessageResult {
     #[string, tag = "1"] nonce: String,
 }
 
-/// `RecoverOrphanedTransactionCommand`.
+/// Command to a producer: decide about a half message.
 pub struct RecoverOrphanedTransactionCommand {
     #[message, optional, tag = "1"] message: Option<Message>,
     #[string, tag = "2"] transaction_id: String,
 }
 
-/// `NotifyUnsubscribeLiteCommand`.
+/// Command to a consumer: the lite topic was taken from it.
 pub struct NotifyUnsubscribeLiteCommand {
     #[string, tag = "1"] lite_topic: String,
 }
@@ -196,7 +196,7 @@ pub struct TelemetryCommand {
 }
 }
 
-/// `TelemetryCommand.command`.
+/// Content of a telemetry message: settings, a command of the server, or a response of the client.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Command {
     #[prost(message, tag = "2")]
@@ -218,17 +218,17 @@ pub enum Command {
 }
 
 messages! {
-/// `NotifyClientTerminationRequest`.
+/// Notice of a client that it ends.
 pub struct NotifyClientTerminationRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
 }
 
-/// `NotifyClientTerminationResponse`.
+/// Response to the notice of a client that it ends.
 pub struct NotifyClientTerminationResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
 }
 
-/// `ChangeInvisibleDurationRequest`.
+/// Request to change the invisible time of a received message.
 pub struct ChangeInvisibleDurationRequest {
     #[message, optional, tag = "1"] group: Option<Resource>,
     #[message, optional, tag = "2"] topic: Option<Resource>,
@@ -239,25 +239,25 @@ pub struct ChangeInvisibleDurationRequest {
     #[bool, optional, tag = "7"] suspend: Option<bool>,
 }
 
-/// `ChangeInvisibleDurationResponse`.
+/// Response with the new receipt handle of a message.
 pub struct ChangeInvisibleDurationResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[string, tag = "2"] receipt_handle: String,
 }
 
-/// `RecallMessageRequest`.
+/// Request to cancel a timed message.
 pub struct RecallMessageRequest {
     #[message, optional, tag = "1"] topic: Option<Resource>,
     #[string, tag = "2"] recall_handle: String,
 }
 
-/// `RecallMessageResponse`.
+/// Response with the id of a cancelled message.
 pub struct RecallMessageResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
     #[string, tag = "2"] message_id: String,
 }
 
-/// `SyncLiteSubscriptionRequest`.
+/// Request to change the lite topics of a consumer.
 pub struct SyncLiteSubscriptionRequest {
     #[enumeration = "LiteSubscriptionAction", tag = "1"] action: i32,
     #[message, optional, tag = "2"] topic: Option<Resource>,
@@ -267,7 +267,7 @@ pub struct SyncLiteSubscriptionRequest {
     #[message, optional, tag = "6"] offset_option: Option<OffsetOption>,
 }
 
-/// `SyncLiteSubscriptionResponse`.
+/// Response to a change of lite topics.
 pub struct SyncLiteSubscriptionResponse {
     #[message, optional, tag = "1"] status: Option<Status>,
 }

@@ -44,8 +44,8 @@ impl Routes {
         self.bytes -= cost::TOPIC + topic.len() + mappings.values().map(cost::mapping).sum::<usize>();
     }
 
-    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is
-    /// added only if all brokers are known. Returns false if the tables have no room.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new
+    /// topic is added only if all brokers are known. Returns false if the bound of the tables is reached.
     pub(super) fn add_topic(&mut self, topic: &str, queues: &[QueueData], bytes_max: usize) -> bool {
         let is_known = |data: &&QueueData| self.groups.contains_key(&data.broker_name);
         let known = queues.iter().take_while(is_known).count();

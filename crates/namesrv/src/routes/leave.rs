@@ -115,8 +115,8 @@ impl Routes {
         Left { removed, read_only: reduced, notices }
     }
 
-    /// Notes that a broker left, unless another address has its name and id. The request of a broker that is not there, which
-    /// operators send, forgets a departure.
+    /// Records that a broker left, unless another address has its name and id. A request to unregister an
+    /// absent broker, which operators send, deletes the record.
     fn note_departure(&mut self, key: &Member, live: Option<Live>, is_unregistered: bool) {
         let Some(Live { broker, id, seen, .. }) = live else {
             if is_unregistered {
@@ -168,8 +168,8 @@ impl Routes {
         });
     }
 
-    /// Applies `change` to the placement of every topic of a shard; topics left without queues are removed with their mappings.
-    /// Returns how many placements went.
+    /// Applies `change` to the placement of every topic of a shard; topics left without queues are removed
+    /// with their mappings. Returns the number of removed placements.
     pub(super) fn retain_topics(
         &mut self,
         shard: usize,

@@ -76,7 +76,7 @@ pub enum Registered {
     Fenced,
     /// The registration has a single topic, which only a registered broker may send. The tables are unchanged.
     Incomplete,
-    /// The tables have no room for the registration and are unchanged.
+    /// The registration exceeds a bound of the tables, which are unchanged.
     Refused(Excess),
 }
 
@@ -118,11 +118,11 @@ pub(super) struct Plan {
     pub is_changed: bool,
     /// Permission bits that the broker's topics do not get.
     strip: i32,
-    /// Room that the registration needs; [`Routes::plan`] counts its filter servers.
+    /// Growth of the tables by the registration. [`Routes::plan`] counts its filter servers.
     pub growth: Growth,
 }
 
-/// Room that a registration needs in the tables.
+/// Growth of the tables by a registration.
 #[derive(Default)]
 pub(super) struct Growth {
     pub bytes: usize,
@@ -178,7 +178,7 @@ impl Routes {
         })
     }
 
-    /// Checks the length of names, and the number of brokers and clusters.
+    /// Checks the length of names, and the numbers of brokers and clusters.
     fn check_room(
         &self,
         registration: &Registration<'_>,
@@ -197,7 +197,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Adds the room that these topics, all of one shard, need.
+    /// Adds the growth of the tables by these topics, all of one shard.
     pub(super) fn measure(
         &self,
         plan: &mut Plan,
@@ -226,7 +226,7 @@ impl Routes {
         }
     }
 
-    /// Checks the room that was measured.
+    /// Checks the measured growth against the bounds.
     pub(super) fn check_growth(&self, broker: &str, growth: &Growth, bounds: &Bounds) -> Result<(), Excess> {
         let topics = self.groups.get(broker).map_or(0, |group| group.topics) + growth.topics;
         if growth.topics > 0 {

@@ -143,8 +143,8 @@ impl SharedRoutes {
         self.write().delete_topic(topic, cluster);
     }
 
-    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is
-    /// added only if all brokers are known. Returns false if the tables have no room.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new
+    /// topic is added only if all brokers are known. Returns false if the bound of the tables is reached.
     pub fn add_topic(&self, topic: &str, queues: &[QueueData], bounds: &Bounds) -> bool {
         let _change = self.change();
         self.write().add_topic(topic, queues, bounds.bytes)

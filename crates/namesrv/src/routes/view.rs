@@ -10,7 +10,7 @@ use wire::names::SYNC_MEMBER_PREFIX;
 
 use super::{Group, MASTER, Routes, TopicQueues, member};
 
-/// Form of a route for a client.
+/// Options of a route for one client: acting master, zone and order configuration.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Lens<'a> {
     /// Whether the smallest slave of a group without master is shown as master.

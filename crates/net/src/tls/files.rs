@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use super::settings::unexpected;
-use super::{ClientAuth, Identity, TlsError, TlsSettings, trust};
+use super::{ClientAuth, KeyPair, TlsError, TlsSettings, trust};
 
 /// Most bytes of a file of certificates or of a key.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -114,7 +114,7 @@ fn self_signed() -> Result<Pair, TlsError> {
     Ok((vec![made.cert.der().clone()], key.into()))
 }
 
-fn read(identity: &Identity) -> Result<Pair, TlsError> {
+fn read(identity: &KeyPair) -> Result<Pair, TlsError> {
     let chain = certificates(&identity.certificate)?;
     let path = identity.key.as_path();
     let text = read_regular(path).map_err(|cause| file(path, cause))?;

@@ -30,7 +30,7 @@ pub enum ClientAuth {
 
 /// A certificate chain and its private key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct KeyPair {
     /// PEM file of the certificate chain.
     pub certificate: PathBuf,
     /// PEM file of the private key.
@@ -49,7 +49,7 @@ pub struct TlsSettings {
     /// no certificate is named; RocketMQ would silently ignore a named certificate.
     pub test: Option<bool>,
     /// `tls.server.certPath`, `tls.server.keyPath`, `tls.server.keyPassword`: the server's certificate.
-    pub server: Option<Identity>,
+    pub server: Option<KeyPair>,
     /// `tls.server.need.client.auth`: whether clients must present a certificate.
     pub client_auth: ClientAuth,
     /// `tls.server.authClient`: whether a client's certificate must be trusted.
@@ -59,7 +59,7 @@ pub struct TlsSettings {
     /// `tls.enable`: whether dialed connections are encrypted. When not set, they are if accepted connections must be.
     pub client_enabled: Option<bool>,
     /// `tls.client.certPath`, `tls.client.keyPath`, `tls.client.keyPassword`: the client's certificate.
-    pub client: Option<Identity>,
+    pub client: Option<KeyPair>,
     /// `tls.client.authServer`: whether a server's certificate must be trusted.
     pub verify_server: bool,
     /// `tls.client.trustCertPath`: the authorities that sign servers' certificates.
@@ -162,12 +162,12 @@ impl TlsSettings {
     }
 
     /// The server's certificate files; `None` when a certificate is created at start.
-    pub(super) fn server_identity(&self) -> Option<&Identity> {
+    pub(super) fn server_identity(&self) -> Option<&KeyPair> {
         named(self.server.as_ref()).filter(|_| self.test != Some(true))
     }
 
     /// The client's certificate files, if it has any.
-    pub(super) fn client_identity(&self) -> Option<&Identity> {
+    pub(super) fn client_identity(&self) -> Option<&KeyPair> {
         named(self.client.as_ref()).filter(|_| self.test != Some(true))
     }
 
@@ -186,7 +186,7 @@ impl TlsSettings {
 }
 
 /// The identity, if it names both files.
-fn named(identity: Option<&Identity>) -> Option<&Identity> {
+fn named(identity: Option<&KeyPair>) -> Option<&KeyPair> {
     identity.filter(|identity| {
         !identity.certificate.as_os_str().is_empty() && !identity.key.as_os_str().is_empty()
     })

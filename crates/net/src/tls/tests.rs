@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-use super::{ClientAuth, Identity, Security, TlsMode, TlsSettings};
+use super::{ClientAuth, KeyPair, Security, TlsMode, TlsSettings};
 use crate::{Budget, CallError, ConnectionHandle, ConnectionLimits, Limits, Service, Workers, greet_http2};
 
 /// Answers with the request's body and the client's address.
@@ -33,8 +33,8 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/tls/golden").join(name)
 }
 
-fn identity() -> Option<Identity> {
-    Some(Identity { certificate: golden("certificate.pem"), key: golden("key.pem"), password: None })
+fn identity() -> Option<KeyPair> {
+    Some(KeyPair { certificate: golden("certificate.pem"), key: golden("key.pem"), password: None })
 }
 
 /// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
@@ -247,7 +247,7 @@ fn a_changed_certificate_ends_no_connection() {
     for name in ["certificate.pem", "key.pem"] {
         std::fs::copy(golden(name), place(name)).unwrap();
     }
-    let files = Identity { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
+    let files = KeyPair { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
     let settings = TlsSettings { server: Some(files), ..TlsSettings::default() };
     let security = Security::new(&settings).unwrap();
     let tls = security.server.clone().unwrap();
@@ -277,7 +277,7 @@ fn a_changed_certificate_ends_no_connection() {
 #[test]
 fn an_encrypted_key_needs_its_password() {
     let with = |password: Option<&str>| TlsSettings {
-        server: Some(Identity {
+        server: Some(KeyPair {
             key: golden("key-1234.pem"),
             password: password.map(str::to_owned),
             ..identity().unwrap()
@@ -323,7 +323,7 @@ fn changed_certificates_are_read_again() {
     let put = |certificate: &str| std::fs::copy(golden(certificate), place("certificate.pem")).unwrap();
     std::fs::copy(golden("key.pem"), place("key.pem")).unwrap();
     put("certificate.pem");
-    let files = Identity { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
+    let files = KeyPair { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
     let settings = TlsSettings { server: Some(files), ..TlsSettings::default() };
     let server = Security::new(&settings).unwrap().server.unwrap();
     let before = server.current();

@@ -12,7 +12,7 @@ use wire::units::LogOffset;
 use super::Call;
 use crate::checks;
 use crate::failure::{Failure, common};
-use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
+use crate::receipt::{ChangeInvisibleTime, PopRef, Receipt};
 use crate::renewal::Taken;
 
 /// Message that a client names by topic, group and handle. A message of a lite topic is named by the lite topic as
@@ -44,9 +44,9 @@ impl<'a> Named<'a> {
     }
 
     /// Returns the message with its broker.
-    pub fn held<'b>(&'b self, call: &'b Call) -> Held<'b> {
+    pub fn held<'b>(&'b self, call: &'b Call) -> PopRef<'b> {
         let message = self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text));
-        Held { broker: self.receipt.handle.broker_name, message, lite_topic: self.lite_topic }
+        PopRef { broker: self.receipt.handle.broker_name, message, lite_topic: self.lite_topic }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The responses of a receive on their way to the client.
+//! Messages and status of a receive, until they are sent to the client.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -60,7 +60,7 @@ impl Delivery {
         delivery
     }
 
-    /// An answer to which messages are added.
+    /// Makes a response for `recipient`, to which messages are added.
     pub fn to(recipient: Recipient, charge: Charge) -> Self {
         let responses = VecDeque::from([response(Content::Status(Status::ok()))]);
         Self { responses, recipient: Some(recipient), _charge: Some(charge) }

@@ -15,7 +15,7 @@ use wire::units::LogOffset;
 
 use super::acks::Named;
 use super::delivery::{Delivery, Recipient};
-use super::place::{Place, lite_deliveries};
+use super::position::{QueuePosition, lite_deliveries};
 use super::{Call, clients, lite, topic_missing};
 use crate::checks;
 use crate::convert;
@@ -276,18 +276,18 @@ impl Receiver<'_> {
         for index in 0.. {
             let Ok(record) = RecordView::parse(&body[at..]) else { break };
             at += record.size();
-            let place = match self.is_lite {
-                true => Place::in_lite_topic(&record, counts.get(index).copied()),
-                false => Place::of(&record, &queues),
+            let position = match self.is_lite {
+                true => QueuePosition::in_lite_topic(&record, counts.get(index).copied()),
+                false => QueuePosition::of(&record, &queues),
             };
             let times = (pop_ms, revive_queue);
-            let Some(receipt) = self.receipt(&record, place.as_ref(), times) else { continue };
+            let Some(receipt) = self.receipt(&record, position.as_ref(), times) else { continue };
             let mut message = convert::message(&body, &record, now_ms);
             // Clients acknowledge by this topic, also what the broker returns under the name of a retry topic
             // (`LocalMessageService.popMessage`).
             message.topic = Some(convert::resource(self.topic));
             let Some(system) = &mut message.system_properties else { continue };
-            if let Some(Place { offset, count, .. }) = place {
+            if let Some(QueuePosition { offset, count, .. }) = position {
                 system.queue_offset = Some(offset);
                 let attempt = count.map(|count| count.saturating_add(1));
                 system.delivery_attempt = attempt.or(system.delivery_attempt);
@@ -319,11 +319,12 @@ impl Receiver<'_> {
         }
     }
 
-    /// The handle of a message; `None` without a place and a handle of its own.
+    /// Returns the receipt handle of a message, or `None` if the message has neither a position nor a stored
+    /// handle.
     fn receipt(
         &self,
         record: &RecordView<'_>,
-        place: Option<&Place>,
+        position: Option<&QueuePosition>,
         (pop_ms, revive_queue): (i64, i32),
     ) -> Option<String> {
         let log_offset = record.log_offset()?.to_i64();
@@ -331,7 +332,7 @@ impl Receiver<'_> {
         if let Some(handle) = properties::get_str(record.properties(), key::POP_CK) {
             return Some(format!("{handle} {log_offset}"));
         }
-        let &Place { start_offset, queue_id, offset, .. } = place?;
+        let &QueuePosition { start_offset, queue_id, offset, .. } = position?;
         let handle = Handle {
             start_offset,
             pop_ms,

@@ -25,7 +25,8 @@ use crate::transaction_id::TransactionId;
 /// Template topic of missing topics, and its number of queues.
 const DEFAULT_TOPIC: (&str, i32) = (wire::names::DEFAULT_TOPIC, 4);
 
-/// SendMessage. Each message is stored for itself and has its own entry; all are in one queue, in the order of the request.
+/// SendMessage. Each message is stored separately and has its own entry. All messages are in one queue, in
+/// the order of the request.
 pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessageResponse, Failure> {
     let corrupted = |text: &str| Failure::new(Code::MessageCorrupted, text);
     let first = request.messages.first().ok_or_else(|| corrupted("no message to send"))?;
@@ -98,7 +99,7 @@ async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
     Ok(Arc::new(Topic { queues, message_type: String::new() }))
 }
 
-/// Whether the message of an entry is in its queue, safe or not.
+/// Whether the message of an entry is in its queue, even if it is not yet flushed or replicated.
 fn is_stored(entry: &SendResultEntry) -> bool {
     let stored =
         [Code::Ok, Code::MasterPersistenceTimeout, Code::SlavePersistenceTimeout, Code::HaNotAvailable];

@@ -15,7 +15,7 @@ const REFRESH_MS: i64 = 20_000;
 /// Age at which a missing value is fetched again, because it may have been created meanwhile.
 const MISSING_MS: i64 = 1000;
 
-/// A value that could not be refreshed is used for so long (`topicRouteServiceCacheExpiredSeconds`).
+/// Age up to which a value that could not be refreshed is used (`topicRouteServiceCacheExpiredSeconds`).
 const EXPIRES_MS: i64 = 300_000;
 
 /// Time between the begin or failure of an attempt to fetch a value and the next attempt.
@@ -25,7 +25,7 @@ const ATTEMPT_MS: i64 = 3000;
 const VALUES_MAX: usize = 20_000;
 
 /// The value of a name; `None` when the servers have none of that name.
-pub type Found<T> = Result<Option<Arc<T>>, Failure>;
+pub type Lookup<T> = Result<Option<Arc<T>>, Failure>;
 
 /// Values by name. An old value is served while it is fetched again.
 pub struct Cache<T> {
@@ -61,20 +61,20 @@ impl<T> Cache<T> {
     ///
     /// # Errors
     /// The error of `fetch`, if no value is young enough.
-    pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Found<T>
+    pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Lookup<T>
     where
         T: 'static,
         F: Future<Output = Result<Option<T>, Failure>> + 'static,
     {
         let old = match self.known(name, client::now_ms()) {
-            Known::Fresh(value) => return Ok(value),
-            Known::Old(value) => {
+            CacheState::Fresh(value) => return Ok(value),
+            CacheState::Old(value) => {
                 let old = Some(value.clone());
                 spawn_local(self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old));
                 return Ok(Some(value));
             }
-            Known::Forgotten(value) => Some(value),
-            Known::Pending | Known::Nothing => None,
+            CacheState::Forgotten(value) => Some(value),
+            CacheState::Pending | CacheState::Nothing => None,
         };
         self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old).await
     }
@@ -87,10 +87,10 @@ impl<T> Cache<T> {
     {
         let now_ms = client::now_ms();
         let old = match self.known(name, now_ms) {
-            Known::Fresh(value) => return value,
-            Known::Pending => return None,
-            Known::Old(value) | Known::Forgotten(value) => Some(value),
-            Known::Nothing => {
+            CacheState::Fresh(value) => return value,
+            CacheState::Pending => return None,
+            CacheState::Old(value) | CacheState::Forgotten(value) => Some(value),
+            CacheState::Nothing => {
                 self.begin(name, fetch(name.to_owned()), now_ms);
                 return None;
             }
@@ -156,7 +156,7 @@ impl<T> Cache<T> {
         name: String,
         fetch: impl Future<Output = Result<Option<T>, Failure>>,
         old: Option<Arc<T>>,
-    ) -> Found<T> {
+    ) -> Lookup<T> {
         match (fetch.await, old) {
             (Ok(value), _) => Ok(self.put(&name, value.map(Arc::new), client::now_ms())),
             (Err(failure), Some(old)) => {
@@ -178,23 +178,23 @@ impl<T> Cache<T> {
         }
     }
 
-    fn known(&self, name: &str, now_ms: i64) -> Known<T> {
+    fn known(&self, name: &str, now_ms: i64) -> CacheState<T> {
         match self.entries().get_mut(name) {
             Some(Entry { pending: Some(pending), refresh_ms, .. }) => {
                 let is_attempted = pending.has_changed().is_ok() || now_ms < *refresh_ms;
-                if is_attempted { Known::Pending } else { Known::Nothing }
+                if is_attempted { CacheState::Pending } else { CacheState::Nothing }
             }
-            Some(entry) if now_ms < entry.refresh_ms => Known::Fresh(entry.value.clone()),
+            Some(entry) if now_ms < entry.refresh_ms => CacheState::Fresh(entry.value.clone()),
             Some(Entry { value: Some(value), fetched_ms, refresh_ms, .. })
                 if now_ms < *fetched_ms + EXPIRES_MS =>
             {
                 // `forget` alone moves the time of refreshing before the regular one.
                 let is_forgotten = *refresh_ms < *fetched_ms + REFRESH_MS;
                 *refresh_ms = now_ms + ATTEMPT_MS;
-                let known = if is_forgotten { Known::Forgotten } else { Known::Old };
+                let known = if is_forgotten { CacheState::Forgotten } else { CacheState::Old };
                 known(value.clone())
             }
-            _ => Known::Nothing,
+            _ => CacheState::Nothing,
         }
     }
 
@@ -221,7 +221,7 @@ impl<T> Cache<T> {
 }
 
 /// State of a name in the cache.
-enum Known<T> {
+enum CacheState<T> {
     Fresh(Option<Arc<T>>),
     /// Value to be fetched again without a wait of the caller.
     Old(Arc<T>),
@@ -241,11 +241,11 @@ mod tests {
     fn check(cache: &Cache<i32>, now_ms: i64, expected: &str) {
         let text = |value: Option<Arc<i32>>| value.map_or("none".to_owned(), |value| value.to_string());
         let known = match cache.known("n", now_ms) {
-            Known::Fresh(value) => format!("fresh {}", text(value)),
-            Known::Old(value) => format!("old {value}"),
-            Known::Forgotten(value) => format!("forgotten {value}"),
-            Known::Pending => "pending".to_owned(),
-            Known::Nothing => "nothing".to_owned(),
+            CacheState::Fresh(value) => format!("fresh {}", text(value)),
+            CacheState::Old(value) => format!("old {value}"),
+            CacheState::Forgotten(value) => format!("forgotten {value}"),
+            CacheState::Pending => "pending".to_owned(),
+            CacheState::Nothing => "nothing".to_owned(),
         };
         assert_eq!(known, expected, "at {now_ms}");
     }

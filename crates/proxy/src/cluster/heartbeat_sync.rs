@@ -24,13 +24,13 @@ use grpc::messages::settings_json;
 const GRPC: &str = "GRPC_V2";
 pub(super) const REMOTING: &str = "REMOTING";
 
-/// Time between two looks for queues of the topic.
+/// Interval of searches for queues of the topic.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// Pause before the topic is looked up after its creation.
+/// Pause between the creation of the topic and the search for its queues.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Pause before the topic is looked up again after a failure.
+/// Pause after a failure before the next search for queues.
 const LATER: Duration = Duration::from_secs(5);
 
 /// Longest wait for settings of a client that another proxy may have sent.
@@ -48,7 +48,7 @@ const TOGETHER: usize = 64;
 /// Largest message in bytes. A full batch of such messages fits into a broker's limit.
 const MESSAGE_BYTES_MAX: usize = 32 << 10;
 
-/// Messages on their way to the topic.
+/// Messages that wait to be sent to the topic.
 pub struct Outbox {
     sender: mpsc::Sender<Message>,
     /// Number of dropped messages that are not logged yet.

@@ -29,7 +29,7 @@ pub struct Answers {
 }
 
 /// The body of an answer; `None` when the answer comes later.
-type Answer = Result<Option<Vec<u8>>, Refusal>;
+type PortResponse = Result<Option<Vec<u8>>, Refusal>;
 
 impl Answers {
     /// Makes the handler of a cluster's port. Routes contain `route_address` if it is set.
@@ -49,7 +49,7 @@ impl Answers {
         })
     }
 
-    fn answer(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+    fn answer(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> PortResponse {
         self.admit(command, connection)?;
         let group = command.fields.text("consumerGroup").unwrap_or_default();
         match command.code {
@@ -77,7 +77,7 @@ impl Answers {
     }
 
     /// Takes a heartbeat (34). Of these clients brokers hear only of producers of transactions (`super::heartbeat`).
-    fn heartbeat(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+    fn heartbeat(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> PortResponse {
         let failed = |text: String| Refusal::new(response::SYSTEM_ERROR, text);
         let data: HeartbeatData =
             json::from_request(command.body).map_err(|error| failed(error.to_string()))?;
@@ -107,7 +107,7 @@ impl Answers {
     }
 
     /// Answers with the route of a topic (105), after the name servers' response.
-    fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+    fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> PortResponse {
         let topic = command.fields.need("topic").map_err(Refusal::from)?.to_owned();
         if topic.is_empty() {
             return Err(no_route(&topic));
@@ -130,7 +130,7 @@ impl Answers {
         Ok(None)
     }
 
-    fn forward(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+    fn forward(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> PortResponse {
         self.note_half_message(command, connection);
         let subscription = lacks_subscription(command).then(|| {
             let text = |name| command.fields.text(name).unwrap_or_default();

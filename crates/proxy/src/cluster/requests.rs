@@ -16,7 +16,7 @@ use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Changed, Held};
+use crate::receipt::{ChangeInvisibleTime, Changed, PopRef};
 use crate::topic::Stored;
 use crate::transaction_id::TransactionId;
 
@@ -123,7 +123,7 @@ impl Cluster {
     }
 
     /// Acknowledges messages (200051), each at the broker that it is on.
-    pub(crate) async fn acks(self: &Arc<Self>, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
+    pub(crate) async fn acks(self: &Arc<Self>, messages: &[PopRef<'_>]) -> Vec<Result<(), Failure>> {
         let messages = messages.iter().map(|message| (message, None));
         let answers = self.each(request::ACK_MESSAGE, messages).await;
         answers.into_iter().map(|answer| accepted(answer?).map(drop)).collect()
@@ -145,11 +145,11 @@ impl Cluster {
     async fn each<'a>(
         self: &Arc<Self>,
         code: i32,
-        messages: impl Iterator<Item = (&'a Held<'a>, Option<(i64, bool)>)>,
+        messages: impl Iterator<Item = (&'a PopRef<'a>, Option<(i64, bool)>)>,
     ) -> Vec<Result<Reply, Failure>> {
         let mut calls = JoinSet::new();
         let mut answers = Vec::new();
-        for (index, (&Held { broker, message, lite_topic }, change)) in messages.enumerate() {
+        for (index, (&PopRef { broker, message, lite_topic }, change)) in messages.enumerate() {
             let address = match self.address_in_handle(broker).await {
                 Ok(address) => address,
                 Err(failure) => {
@@ -172,7 +172,7 @@ impl Cluster {
                         offset,
                         handle: &handle,
                     };
-                    let frame = named(frame, &Held { broker: &broker, message, lite_topic: &lite_topic });
+                    let frame = named(frame, &PopRef { broker: &broker, message, lite_topic: &lite_topic });
                     match change {
                         Some((ms, suspend)) => {
                             let frame = frame.number("invisibleTime", ms);
@@ -195,7 +195,7 @@ impl Cluster {
     /// Copies a message to the dead letter topic of its group (36).
     pub(crate) async fn dead_letter(
         self: &Arc<Self>,
-        &Held { broker, message, .. }: &Held<'_>,
+        &PopRef { broker, message, .. }: &PopRef<'_>,
         log_offset: LogOffset,
     ) -> Result<(), Failure> {
         let write = |frame: FrameWriter<'_>| {
@@ -239,9 +239,8 @@ impl Cluster {
 }
 
 /// The fields that name a popped message.
-fn named<'a>(frame: FrameWriter<'a>, &Held { broker, message, lite_topic }: &Held<'_>) -> FrameWriter<'a> {
-    frame
-        .text("consumerGroup", message.group)
+fn named<'a>(out: FrameWriter<'a>, &PopRef { broker, message, lite_topic }: &PopRef<'_>) -> FrameWriter<'a> {
+    out.text("consumerGroup", message.group)
         .text("topic", message.topic)
         .number("queueId", message.queue_id)
         .text("extraInfo", message.handle)

@@ -21,7 +21,7 @@ use super::{Cluster, preferred};
 use crate::failure::Failure;
 use crate::needs::Needs;
 
-/// Time between two looks at the users of the brokers.
+/// Interval at which the users of the brokers are read.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Period of reading until the users are known for the first time.
 const FIRST_PERIOD: Duration = Duration::from_millis(200);

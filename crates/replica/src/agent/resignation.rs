@@ -16,8 +16,9 @@ use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::BrokerId;
 
-/// First pause between two resignations, in multiples of the time that the disk may take.
-const PAUSE_FACTOR: u64 = 20;
+/// First pause between two resignations, in multiples of the time that the disk may take. The pause is short, so that a
+/// master whose disk stalls again soon does not keep the group from service. The doubling ends the exchange of the role.
+const PAUSE_FACTOR: u64 = 2;
 /// Longest pause between two resignations. After a longer time with the role the pause starts again at the first value.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 

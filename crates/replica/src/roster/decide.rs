@@ -42,7 +42,7 @@ impl Registration {
     }
 }
 
-/// A master's wish to replace the in-sync set (request 1001).
+/// Request of a master to replace the in-sync set (request 1001).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterSet {
     /// Name of the broker set.
@@ -51,24 +51,25 @@ pub struct AlterSet {
     pub master: BrokerId,
     /// Epoch of its mastership.
     pub master_epoch: Epoch,
-    /// The members it wants.
+    /// The members of the new set.
     pub members: BTreeSet<BrokerId>,
     /// Epoch of the set to replace.
     pub epoch: SetEpoch,
 }
 
-/// A wish for an election (request 1002).
+/// Request for an election (request 1002).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
     /// Name of the broker set.
     pub name: String,
-    /// The broker that asks for itself, or that an operator wants; `None` when the controller asks.
+    /// Broker to elect: the requesting broker, or the broker that an operator chose. `None` when the
+    /// controller starts the election.
     pub broker: Option<BrokerId>,
-    /// Whether an operator wants that broker and no other (`designateElect`).
+    /// Whether only that broker may win, because an operator chose it (`designateElect`).
     pub is_designated: bool,
 }
 
-/// A wish to remove brokers (request 1011).
+/// Request to remove brokers (request 1011).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clean {
     /// Name of the broker set.
@@ -101,7 +102,7 @@ pub struct ReplicaStatus {
     pub broker: BrokerId,
     /// Address of the broker.
     pub address: String,
-    /// Whether its heartbeats come.
+    /// Whether the controller receives heartbeats of the broker.
     pub is_alive: bool,
     /// Age of the last heartbeat of a broker that is not alive, ms; `None` if this controller never heard of the broker.
     pub silent_ms: Option<u64>,

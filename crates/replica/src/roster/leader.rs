@@ -86,8 +86,8 @@ pub enum LeaderEvent {
     /// Consensus has committed these changes; with the proposal's name when this controller made it. All controllers get
     /// the same changes in the same order.
     Committed(Option<ProposalId>, Vec<Change>),
-    /// Consensus will never commit this proposal. When that is not certain, this controller must stop to lead instead: the
-    /// next decision about the set needs to know.
+    /// Consensus will never commit this proposal. If the result is uncertain, this controller must stop
+    /// leading instead, because the next decision about the set depends on the result.
     Dropped(ProposalId),
     /// Whether this controller leads from now on.
     Leads(bool),
@@ -147,7 +147,7 @@ impl Leader {
         }
     }
 
-    /// Decides like this from now on.
+    /// Uses these settings for later decisions.
     pub fn set_config(&mut self, config: LeaderConfig) {
         self.config = config;
     }

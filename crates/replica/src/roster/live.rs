@@ -41,7 +41,8 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
     brokers: BTreeMap<String, BTreeMap<BrokerId, (Heartbeat, u64)>>,
-    /// The last moment of each broker. Invariant: the same brokers as in `brokers`.
+    /// Times in ms at which brokers count as gone without a further heartbeat. Invariant: the same brokers as
+    /// in `brokers`.
     deadlines: BTreeSet<(u64, String, BrokerId)>,
     /// Last heartbeat of each broker, including brokers that are gone.
     beats: BTreeMap<(String, BrokerId), Beat>,

@@ -1,4 +1,5 @@
-//! The small files of a broker: its identity and its epochs. Written beside and renamed, durably.
+//! The small files of a broker: its identity and its epochs. Each is written durably under another name, and
+//! then renamed.
 
 use std::path::{Path, PathBuf};
 use store::{Disk, FakeDisk, Space};

@@ -1,4 +1,5 @@
-//! The shell of a master of either protocol: `broker::replication::master`, step by step the same.
+//! Shell of a master of either protocol. It takes the same steps as the shell in
+//! `broker::replication::master`.
 
 use super::{Broker, Note, Role};
 use crate::settings::{Bug, NodeId};

@@ -53,13 +53,13 @@ pub enum Input {
     NotOpened(Attempt),
     /// Bytes came on a connection.
     Received(PeerId, Vec<u8>),
-    /// The network took so many bytes that were written.
+    /// The network took this number of written bytes.
     Taken(PeerId, usize),
     /// A connection has ended.
     Ended(PeerId),
     /// A producer sends a message.
     Send(u64, Sending),
-    /// A reader wants messages of a queue from an offset on.
+    /// A reader requests messages of a queue from an offset on.
     Read(u64, i32, u64),
     /// A controller named the leader.
     Leader(CallId, Option<String>),
@@ -169,7 +169,7 @@ pub struct Broker {
     /// Identity that could not be written, and the time of the next attempt.
     unsaved: Option<(u64, Identity)>,
     store_wake_ms: Option<u64>,
-    /// Duration of a round of flushes on the disk, and the end of the present round.
+    /// Duration of a round of flushes on the disk in ms, and the end time of the present round.
     slow_ms: u64,
     disk_free_ms: u64,
     /// Start time of the present round.
@@ -276,7 +276,7 @@ impl Broker {
         std::mem::take(&mut self.out)
     }
 
-    /// When the broker wants [`Input::Wake`], on its own clock.
+    /// Time of the next [`Input::Wake`], on the broker's own clock.
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         let save_ms = self.unsaved.as_ref().map(|(at_ms, _)| *at_ms);
@@ -289,7 +289,7 @@ impl Broker {
         &self.store
     }
 
-    /// Makes every round of flushes take so long from now on.
+    /// Sets the duration of every later round of flushes.
     pub fn set_slow(&mut self, slow_ms: u64) {
         self.slow_ms = slow_ms;
     }

@@ -8,8 +8,8 @@ use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
 use std::collections::BTreeMap;
 
-/// Bytes on their way on a connection from which on the machine waits before its next frame (`BUFFER_BYTES` of the shell in
-/// the crate `broker`, smaller).
+/// Bytes in flight on a connection at which the machine waits before its next frame (`BUFFER_BYTES` of the
+/// shell in the crate `broker`, smaller).
 const BUFFER_BYTES: usize = 2_000;
 
 /// A slave's connection at its master.

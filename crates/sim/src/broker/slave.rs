@@ -1,4 +1,4 @@
-//! The shell of a slave of either protocol: `broker::replication::slave`, step by step the same.
+//! Shell of a slave of either protocol. It takes the same steps as the shell in `broker::replication::slave`.
 
 use super::requests::StoreEvent;
 use super::{Broker, Note, Output, Role, flushed_of};

@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// Checks that a broker that becomes master has everything that clients were told.
+    /// Checks that a broker that becomes master has every message that a client knows.
     fn check_master(&self, node: NodeId) -> Result<(), String> {
         let Some(broker) = &self.nodes[node.0].broker else { return Ok(()) };
         let log = check::derived(node, broker.store())?;

@@ -9,14 +9,14 @@ use crate::settings::{BROKERS, NODES, NodeId};
 use replica::roster::ConnectionId;
 use store::FakeDisk;
 
-/// The machine that a controller runs on: its disk stays when the process ends.
+/// The machine of a controller. Its disk stays when the controller's process ends.
 pub(super) struct Station {
     pub(super) controller: Option<Box<Controller>>,
     pub(super) disk: FakeDisk,
     life: u64,
     armed_ms: Option<u64>,
     pub(super) paused_ms: Option<u64>,
-    /// Crash of the process at a coming write.
+    /// Crash of the process at one of its next writes.
     pub(super) dies: Option<Crash>,
 }
 
@@ -126,7 +126,7 @@ impl World {
         ConnectionId(life * NODES as u64 + node.0 as u64)
     }
 
-    /// Processes the actions of a controller's step.
+    /// Performs the actions of a controller.
     fn follow(&mut self, node: NodeId, actions: Option<Vec<Action>>) {
         for action in actions.into_iter().flatten() {
             match action {
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// A broker hears of a controller.
+    /// Passes an event about a controller to a broker.
     pub(super) fn hear(&mut self, event: Event) {
         let is_cut = |world: &Self, from: NodeId, to: NodeId| world.network.is_cut(world.now_ms, from, to);
         match event {

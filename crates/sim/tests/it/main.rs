@@ -2,7 +2,7 @@
 //! and all planted bugs are the business of `vostok-sim --planted`.
 
 use sim::run;
-use sim::settings::{BUGS, Bug, SCENARIOS, Scenario};
+use sim::settings::{BUGS, Bug, Planted, SCENARIOS, Scenario};
 
 #[test]
 fn every_scenario_holds() {
@@ -73,8 +73,8 @@ fn planted_bugs_are_found() {
 
 #[test]
 fn every_planted_bug_has_a_name_and_a_scenario_of_its_own() {
-    for (name, bug, scenario) in BUGS {
+    for Planted { name, bug, scenario, .. } in BUGS {
         assert!(Scenario::named(scenario).is_some(), "{name}");
-        assert_eq!(BUGS.iter().filter(|other| other.0 == name || other.1 == bug).count(), 1, "{name}");
+        assert_eq!(BUGS.iter().filter(|other| other.name == name || other.bug == bug).count(), 1, "{name}");
     }
 }

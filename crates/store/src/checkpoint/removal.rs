@@ -35,8 +35,8 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Makes the queues of a topic useless and returns their number. Their files go with the next checkpoint. A queue
-    /// that does not end at `end` keeps the topic.
+    /// Invalidates the handles of a topic's queues, and returns their number. The next checkpoint removes the
+    /// files. If a queue does not end at `end`, the topic stays.
     fn take_out(&self, topic: &str, end: Option<QueueOffset>) -> usize {
         let mut rounds = lock(&self.checkpoints.rounds);
         // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic

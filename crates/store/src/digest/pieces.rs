@@ -55,8 +55,8 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Reads the part of a file with `blocks` blocks that covers a position; `None` behind all entries. Damaged blocks are
-    /// passed over.
+    /// Reads the part of a file with `blocks` blocks that covers a position; `None` behind all entries.
+    /// Damaged blocks are skipped.
     pub(super) fn read(file: &dyn DiskFile, base: u64, blocks: u64, position: u32) -> Option<Self> {
         let (mut low, mut high) = (0, blocks);
         let (mut before, mut behind) = (None, None);

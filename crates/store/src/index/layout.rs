@@ -13,7 +13,8 @@ pub(crate) const ITEM_BYTES: usize = 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) slots: u32,
-    /// Item places per file. Item number zero is never used, so a file holds one item less.
+    /// Number of items for which a file has space. Item number zero is never used, so a file holds one item
+    /// less.
     pub(crate) items: u32,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Surroundings {
 }
 
 /// State of a file on the disk.
-enum Found {
+enum FileState {
     Finished(Finished),
     /// Full file with an outdated header.
     Completed(Finished),
@@ -47,24 +47,23 @@ impl KeyIndex {
         entries.retain(|entry| !entry.is_dir && entry.name.parse::<u64>().is_ok());
         let mut rest = 0;
         while let Some(entry) = entries.get(rest) {
-            let damaged = filling.damaged.as_ref() == Some(&entry.name);
-            let found = if damaged {
-                Found::Unusable("it is damaged")
+            let found = if filling.damaged.as_ref() == Some(&entry.name) {
+                FileState::Unusable("it is damaged")
             } else {
                 self.look_at(filling, entry, around)?
             };
             match found {
-                Found::Finished(finished) => filling.finished.push(Arc::new(finished)),
-                Found::Completed(finished) => {
+                FileState::Finished(finished) => filling.finished.push(Arc::new(finished)),
+                FileState::Completed(finished) => {
                     filling.finished.push(Arc::new(finished));
                     filling.stale_headers.extend(filling.finished.last().cloned());
                 }
-                Found::Current(current) => {
+                FileState::Current(current) => {
                     filling.current = Some(current);
                     rest += 1;
                     break;
                 }
-                Found::Unusable(reason) => {
+                FileState::Unusable(reason) => {
                     let file = &entry.name;
                     tracing::warn!(
                         file,
@@ -98,8 +97,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Drops the keys of all messages from log position `to` on: the log was truncated there. The caller holds the appender's
-    /// lock, so that no keys are handed over meanwhile.
+    /// Drops the keys of all messages from log position `to` on: the log was truncated there. The caller
+    /// holds the appender's lock, so that no pending keys are added meanwhile.
     pub(crate) fn truncate(&self, to: u64) -> io::Result<()> {
         let filling = &mut *lock(&self.filling);
         // With items and header on the disk the cut below sees all of them; otherwise they are read from the log again.
@@ -178,19 +177,19 @@ impl KeyIndex {
         file.sync()
     }
 
-    fn look_at(&self, filling: &Filling, entry: &Entry, around: Surroundings) -> io::Result<Found> {
+    fn look_at(&self, filling: &Filling, entry: &Entry, around: Surroundings) -> io::Result<FileState> {
         let geometry = self.geometry;
         if entry.length != geometry.file_bytes() {
-            return Ok(Found::Unusable("its size is not the configured one"));
+            return Ok(FileState::Unusable("its size is not the configured one"));
         }
         let file = self.disk.open(&self.directory.join(&entry.name))?;
         let before = filling.finished.last().map(|finished| finished.header);
         let Some(header) = read_header(&*file, geometry)? else {
-            return Ok(Found::Unusable("its header makes no sense"));
+            return Ok(FileState::Unusable("its header makes no sense"));
         };
         let is_empty = header.next == 1;
         if !is_empty && before.is_some_and(|before| header.begin_offset < before.end_offset) {
-            return Ok(Found::Unusable("it does not begin behind the file before"));
+            return Ok(FileState::Unusable("it does not begin behind the file before"));
         }
         let seed =
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
@@ -199,7 +198,7 @@ impl KeyIndex {
         let is_end_valid = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
         let is_sure = is_end_valid && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
-            return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
+            return Ok(FileState::Finished(Finished { name: entry.name.clone(), file, header }));
         }
         if !around.after_crash
             && !is_empty
@@ -207,7 +206,7 @@ impl KeyIndex {
             && header.end_offset < around.log_end
             && let Some(current) = Current::resume(&entry.name, &file, header, geometry)?
         {
-            return Ok(Found::Current(current));
+            return Ok(FileState::Current(current));
         }
         let mut current = Current::rebuild(&entry.name, &file, header, geometry, (around, is_end_valid))?;
         if current.header.next == 1 {
@@ -215,9 +214,10 @@ impl KeyIndex {
         }
         if is_full && current.is_full() {
             current.finish()?;
-            return Ok(Found::Completed(Finished { name: entry.name.clone(), file, header: current.header }));
+            let header = current.header;
+            return Ok(FileState::Completed(Finished { name: entry.name.clone(), file, header }));
         }
-        Ok(Found::Current(current))
+        Ok(FileState::Current(current))
     }
 
     /// Finds the log position where indexing continues: at the message of the last item, some of whose keys may be missing.

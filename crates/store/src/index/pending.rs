@@ -1,4 +1,4 @@
-//! Pending keys: handed over by the appender, not yet written by the index thread.
+//! Pending keys: passed by the appender, not yet written by the index thread.
 
 use super::KeyIndex;
 use crate::keys::KeyEntry as Entry;
@@ -24,7 +24,7 @@ pub(super) struct Pending {
 }
 
 impl KeyIndex {
-    /// Sets the log's end when the store is opened. Keys of later appends will be handed over.
+    /// Sets the log's end when the store is opened. The appender passes the keys of later appends.
     pub(crate) fn begin_at(&self, end: u64, after_crash: bool) {
         self.after_crash.store(after_crash, Ordering::Relaxed);
         let mut pending = lock(&self.pending);

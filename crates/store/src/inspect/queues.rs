@@ -57,7 +57,7 @@ impl Checked {
 }
 
 impl QueueDir {
-    /// Returns the units from a queue offset on, fewer where the files end. `None` for empty places.
+    /// Returns the units from a queue offset on, fewer where the files end. `None` for empty units.
     fn units(&self, survey: &Survey, from: u64, count: u64) -> io::Result<Vec<Option<Unit>>> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let mut found = Vec::new();
@@ -88,7 +88,8 @@ impl QueueDir {
         Ok(found)
     }
 
-    /// Whether no unit refers to a position in the log. Then only these files tell the queue's next offset.
+    /// Whether no unit refers to a position in the log. Then only these files contain the queue's next
+    /// offset.
     pub(super) fn is_idle(&self, survey: &Survey) -> io::Result<bool> {
         for start in self.files.keys().rev() {
             let units = self.units(survey, *start, survey.queue_file_bytes / UNIT_BYTES)?;

@@ -6,7 +6,7 @@ use super::survey::{Finding, Survey};
 use super::verify::Verified;
 use crate::disk::DiskFile;
 use crate::timer::slot::{SLOT_BYTES, Slot};
-use crate::timer::unit::{BLANK_BYTES, Found, TimerUnit, UNIT_BYTES, look};
+use crate::timer::unit::{BLANK_BYTES, TimerContent, TimerUnit, UNIT_BYTES, look};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Log {
                     && self.file_bytes - at - used as u64 >= UNIT_BYTES + BLANK_BYTES
                 {
                     match look(&bytes[used..]) {
-                        Found::Unit(unit) => {
+                        TimerContent::Unit(unit) => {
                             let place = base + at + used as u64;
                             end = place + UNIT_BYTES;
                             if each(place, path, unit).is_break() {
@@ -69,11 +69,11 @@ impl Log {
                             }
                             used += UNIT_BYTES as usize;
                         }
-                        Found::Blank => break,
-                        Found::Nothing => return Ok(end),
+                        TimerContent::Blank => break,
+                        TimerContent::Nothing => return Ok(end),
                     }
                 }
-                if used == 0 || matches!(look(&bytes[used..]), Found::Blank) {
+                if used == 0 || matches!(look(&bytes[used..]), TimerContent::Blank) {
                     break;
                 }
                 at += used as u64;

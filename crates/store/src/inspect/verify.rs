@@ -108,7 +108,7 @@ impl Verified {
         self.findings.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether a lost message's record was damaged and a repair filled its place, so that no further repair is
+    /// Whether a lost message's record was damaged and a repair overwrote it, so that no further repair is
     /// possible.
     #[must_use]
     pub fn is_filled(&self, lost: &Lost) -> bool {

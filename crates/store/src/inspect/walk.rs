@@ -1,8 +1,8 @@
-//! Walks a commit log file from its start; passes over damaged or unreadable parts to the next whole record.
+//! Walks a commit log file from its start; skips damaged or unreadable parts up to the next whole record.
 
 use super::survey::{Survey, SurveyError};
 use crate::log::Segment;
-use crate::recover::window::{Found, Window, find, next_whole};
+use crate::recover::window::{LogContent, Window, find, next_whole};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::RecordView;
@@ -38,7 +38,7 @@ impl Survey {
         while at < length {
             let found = find(&mut window, at).map_err(SurveyError::io(&segment.path))?;
             let (piece, next) = match found {
-                Found::Record(size) => {
+                LogContent::Record(size) => {
                     let bytes = window.get(at, size).map_err(SurveyError::io(&segment.path))?;
                     let view = RecordView::parse(bytes).map_err(std::io::Error::other);
                     (
@@ -46,8 +46,8 @@ impl Survey {
                         at + size as u64,
                     )
                 }
-                Found::Roll => (Piece::Blank(base + at, length - at), length),
-                Found::Nothing | Found::Damage(_) => {
+                LogContent::Roll => (Piece::Blank(base + at, length - at), length),
+                LogContent::Nothing | LogContent::Damage(_) => {
                     let whole =
                         next_whole(&mut window, at, length).map_err(SurveyError::io(&segment.path))?;
                     let end = whole.unwrap_or(length);
@@ -57,7 +57,7 @@ impl Survey {
                         }
                     }
                     match found {
-                        Found::Damage(what) => (Piece::Damage(base + at, base + end, what), end),
+                        LogContent::Damage(what) => (Piece::Damage(base + at, base + end, what), end),
                         _ if whole.is_none() => (Piece::Empty(base + at), length),
                         _ => {
                             let what = "zeros where a record should begin".to_owned();

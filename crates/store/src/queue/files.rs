@@ -21,7 +21,7 @@ pub(crate) struct QueueFiles {
     repeats: bool,
     /// Number below which files were removed.
     removed_below: AtomicU64,
-    /// RocketMQ's `consumequeue_ext` files; looked for when a unit refers to them.
+    /// RocketMQ's `consumequeue_ext` files. They are searched when a unit refers to them.
     extension: OnceLock<Extension>,
 }
 

@@ -18,14 +18,14 @@ pub(super) struct Short {
 }
 
 /// A sequence of units, the oldest first.
-pub(super) enum Held {
+pub(super) enum TailUnits {
     /// All units fit the 12-byte form; the number is the log position that the distances count from.
     Short(u64, VecDeque<Short>),
     /// At least one unit did not fit the 12-byte form.
     Whole(VecDeque<Unit>),
 }
 
-impl Held {
+impl TailUnits {
     pub(super) const fn new() -> Self {
         Self::Short(0, VecDeque::new())
     }

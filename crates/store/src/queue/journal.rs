@@ -131,7 +131,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Continues the journal of an earlier run, after its units were restored.
-    pub(crate) fn resume(&mut self, found: &Found) {
+    pub(crate) fn resume(&mut self, found: &OpenedJournal) {
         self.number = found.files.last().map_or(0, |(number, _)| *number);
         self.end = Some(found.end.at);
         self.older = found.files.iter().map(|(number, _)| (*number, found.end.at)).collect();
@@ -239,7 +239,7 @@ impl Journal {
 }
 
 /// A unit journal found when the store is opened.
-pub(crate) struct Found {
+pub(crate) struct OpenedJournal {
     pub(crate) end: End,
     /// Numbers of its files, and the position up to which each counts.
     files: Vec<(u64, u64)>,
@@ -260,7 +260,7 @@ impl Group<'_> {
 }
 
 /// Finds the journal behind `committed`, the checkpoint's log position; `None` when none counts.
-pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<Found>> {
+pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<OpenedJournal>> {
     let mut at = None;
     let mut end = None;
     let mut files = Vec::new();
@@ -285,7 +285,7 @@ pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<O
         }
         files.push((number, until));
     }
-    Ok(end.filter(|end| end.at > committed).map(|end| Found { end, files }))
+    Ok(end.filter(|end| end.at > committed).map(|end| OpenedJournal { end, files }))
 }
 
 fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
@@ -298,7 +298,7 @@ fn end_of(body: &[u8]) -> Option<End> {
     Some(End { at: number(0)?, last_record: number(1)?, store_timestamp: number(2)?.cast_signed() })
 }
 
-impl Found {
+impl OpenedJournal {
     /// The numbers of the journal's files.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|(number, _)| *number).collect()

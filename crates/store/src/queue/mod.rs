@@ -32,7 +32,7 @@ use crate::wake::lock;
 use batched::export::Export;
 pub(crate) use cut::Cut;
 use files::QueueFiles;
-use held::Held;
+use held::TailUnits;
 use registry::Queues;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,7 @@ pub(crate) const RIPE_UNITS: u64 = 256;
 #[repr(C)]
 struct Tail {
     first: u64,
-    units: Held,
+    units: TailUnits,
     written: u64,
     /// Whether the queue is on the list of queues with units that are in no file.
     listed: bool,
@@ -133,7 +133,7 @@ impl Queue {
         let Extent { min, max, last } = extent;
         let tail = Tail {
             first: max,
-            units: Held::new(),
+            units: TailUnits::new(),
             written: max,
             journaled: max,
             last,
@@ -288,8 +288,8 @@ impl Queue {
         }
     }
 
-    /// The first unit in a range that is not blank, and its queue offset. Waits for the disk. Blank units tell no log
-    /// position and no time, so a search by position or time goes by the unit behind them.
+    /// The first unit in a range that is not blank, and its queue offset. Waits for the disk. Blank units
+    /// have no log position and no time, so a search by position or time goes by the unit behind them.
     ///
     /// # Errors
     /// Errors of [`Self::units`].

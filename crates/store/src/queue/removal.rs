@@ -42,7 +42,8 @@ impl Tombstones {
                 .is_some_and(|before| at < *before)
     }
 
-    /// Takes back the part of tombstones behind the log's end: the records that will lie there are none of the removed topics'.
+    /// Lowers tombstones to the log's end. Records that will be written behind the log's end do not belong to
+    /// the removed topics.
     pub(crate) fn lower(&self, log_end: u64) {
         if self.is_any.load(Ordering::Acquire) {
             let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
@@ -79,13 +80,13 @@ pub(crate) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<(
 }
 
 impl Queue {
-    /// Whether the topic was removed. The handle is then useless; look the queue up again.
+    /// Whether the topic was removed. The handle is then invalid, and the queue must be looked up again.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
     }
 
-    /// Makes the handle useless: the topic is removed.
+    /// Invalidates the handle because the topic is removed.
     pub(crate) fn remove(&self) {
         self.is_removed.store(true, Ordering::Release);
     }

@@ -20,7 +20,8 @@ const BYTES_MAX: u64 = 64 << 20;
 const COPIES_MAX: usize = 16;
 /// Bytes read and written at once while copying.
 const STEP_BYTES: u64 = 64 << 10;
-/// The search for data to copy ends after so many zero bytes: commit log files are filled with zeros by preallocation.
+/// Number of zero bytes after which the search for data to copy ends: commit log files are filled with zeros
+/// by preallocation.
 const ZEROS_MAX: u64 = 8 << 20;
 
 impl Recovery<'_> {

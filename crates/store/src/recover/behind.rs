@@ -3,9 +3,9 @@
 //! position is the log's end or damage.
 
 use super::Recovery;
-use super::evidence::{Behind, Broken, Facts, Unflushed, Verdict, judge};
+use super::evidence::{Behind, Broken, Facts, Meaning, Unflushed, judge};
 use super::scan::Scan;
-use super::window::{Found, Window, find, header_size, next_whole_behind};
+use super::window::{LogContent, Window, find, header_size, next_whole_behind};
 use crate::dispatch::Dispatch;
 use crate::log::Segment;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
 
-/// Whole records behind a broken position that are looked at when their exact number is not needed.
+/// Most whole records behind a broken position that are examined when their exact number is not needed.
 const SAMPLE: u64 = 1000;
 /// Bytes of a file that may be unreadable before the rest of the file counts as empty. Bad sectors behind the log's
 /// end must not keep the store from opening.
@@ -25,12 +25,12 @@ const SECTOR_BYTES: u64 = 512;
 /// three zeros.
 const NATURAL_ZEROS: u64 = 3;
 
-/// Verdict on a broken position of the log, with the records behind it.
+/// Meaning of a broken position of the log, with the records behind it.
 pub(super) struct BrokenPosition {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Meaning,
     /// Position of the next whole record.
     pub(super) next: Option<u64>,
-    /// Position of the last whole record that was looked at.
+    /// Position of the last whole record that was examined.
     pub(super) last: Option<u64>,
     pub(super) behind: Behind,
 }
@@ -50,7 +50,7 @@ impl Recovery<'_> {
     pub(super) fn judge_end(&self, scan: &Scan) -> io::Result<BrokenPosition> {
         let Some(segment) = self.state.log.segment_of(scan.end) else {
             return Ok(BrokenPosition {
-                verdict: Verdict::End,
+                verdict: Meaning::End,
                 next: None,
                 last: None,
                 behind: Behind::default(),
@@ -68,7 +68,7 @@ impl Recovery<'_> {
             Ok(BrokenPosition { verdict, next, last, behind })
         };
         let place = decide(SAMPLE)?;
-        if place.verdict == Verdict::Damage || place.behind.records < SAMPLE {
+        if place.verdict == Meaning::Damage || place.behind.records < SAMPLE {
             return Ok(place);
         }
         // The verdict is a cut: count all records that it loses.
@@ -158,7 +158,7 @@ impl Recovery<'_> {
         for segment in self.state.log.segments_in(offset, u64::MAX) {
             let window = &mut self.searching(&segment);
             let start = offset.saturating_sub(segment.base);
-            let is_whole = start == 0 && matches!(find(window, 0)?, Found::Record(_));
+            let is_whole = start == 0 && matches!(find(window, 0)?, LogContent::Record(_));
             let first = match is_whole {
                 true => Some(0),
                 false => next_whole_behind(window, start, self.state.log.segment_bytes)?,
@@ -182,9 +182,9 @@ impl Recovery<'_> {
         while let Some(mut at) = next {
             while at < file_end {
                 let size = match find(window, at)? {
-                    Found::Record(size) => size,
-                    Found::Roll => return Ok(ControlFlow::Continue(())),
-                    Found::Nothing | Found::Damage(_) => break,
+                    LogContent::Record(size) => size,
+                    LogContent::Roll => return Ok(ControlFlow::Continue(())),
+                    LogContent::Nothing | LogContent::Damage(_) => break,
                 };
                 let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
                 if visit(base + at, &view).is_break() {

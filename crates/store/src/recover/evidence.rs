@@ -96,7 +96,7 @@ impl Behind {
 
 /// Meaning of a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Meaning {
     /// The log's end: no record behind the position counts.
     End,
     /// The log's end: a power cut kept pages from the disk, and the records behind the position were written later
@@ -104,31 +104,32 @@ pub(super) enum Verdict {
     LostPages,
     /// Damage: a record that was written is gone. The records behind it are kept.
     Damage,
-    /// Either pages lost in a power cut or damage of bytes that were on the disk for long; the facts do not tell which.
+    /// Either pages lost in a power cut, or damage of bytes that were on the disk for long. The facts do not
+    /// decide which.
     Undecided,
 }
 
 /// Decides the meaning of a broken position of the log.
-pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Verdict {
+pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Meaning {
     let Facts { broken, is_checkpointed, was_durable, kept_pages, behind } = *facts;
     if is_checkpointed && behind.records > 0 {
-        return Verdict::Damage;
+        return Meaning::Damage;
     }
     // Records that an earlier broker cut off without wiping them go back: in store time, or to queue offsets that were
     // assigned again.
     if behind.records == 0 || !behind.goes_on() {
-        return Verdict::End;
+        return Meaning::End;
     }
     if was_durable || kept_pages || broken == Broken::Altered {
-        return Verdict::Damage;
+        return Meaning::Damage;
     }
     // The first record behind is younger than the missing bytes: if these were lost, they had stayed unflushed for that age.
     if behind.is_proof(unflushed) {
-        Verdict::Damage
+        Meaning::Damage
     } else if behind.age_ms() > unflushed.usual_ms {
-        Verdict::Undecided
+        Meaning::Undecided
     } else {
-        Verdict::LostPages
+        Meaning::LostPages
     }
 }
 

@@ -15,7 +15,7 @@
 
 mod job;
 
-use super::window::{Found, Unreadable, Window, find, is_of_medium, next_whole};
+use super::window::{LogContent, Unreadable, Window, find, is_of_medium, next_whole};
 use crate::checkpoint::Checkpointer;
 use crate::error::OpenError;
 use crate::heal_list::{LostQueues, Progress, Retry};
@@ -44,7 +44,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 const PAUSES_MAX: u32 = 64;
 /// Unreadable bytes of a commit log file that a rebuild may skip: enough for bad sectors, not for a failed disk.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
-/// Records between two looks at the clock.
+/// Number of records after which the clock is read again.
 const STEPS: u64 = 4096;
 
 /// The healer and the parts of the store that it uses.
@@ -250,7 +250,7 @@ impl Healer<'_> {
         let failed = || Failure::of_log(&path);
         let mut window = Window::new(segment, self.state.log.segment_bytes).tolerant(tolerance);
         let size = match find(&mut window, at).map_err(failed())? {
-            Found::Record(size) => size as u64,
+            LogContent::Record(size) => size as u64,
             _ => next_whole(&mut window, at, limit).map_err(failed())?.unwrap_or(limit).saturating_sub(at),
         };
         let size = u32::try_from(size.min(self.state.config.record_bytes_max as u64)).unwrap_or(0);
@@ -282,7 +282,7 @@ impl Healer<'_> {
             let mut window = Window::new(segment, self.state.log.segment_bytes).tolerant(tolerance);
             while at < limit {
                 match find(&mut window, at).map_err(failed())? {
-                    Found::Record(size) => {
+                    LogContent::Record(size) => {
                         let view = RecordView::parse(window.get(at, size).map_err(failed())?);
                         let view = view.map_err(|error| failed()(io::Error::other(error)))?;
                         if !self.reader.is_altered(&view, base + at) {
@@ -290,8 +290,8 @@ impl Healer<'_> {
                         }
                         at += size as u64;
                     }
-                    Found::Roll => break,
-                    Found::Nothing | Found::Damage(_) => {
+                    LogContent::Roll => break,
+                    LogContent::Nothing | LogContent::Damage(_) => {
                         let Some(next) = next_whole(&mut window, at, limit).map_err(failed())? else { break };
                         at = next;
                     }

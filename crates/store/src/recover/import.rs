@@ -18,8 +18,8 @@ const STEP_UNITS: usize = 1 << 16;
 const GAP_MAX: u64 = 1 << 20;
 
 impl Recovery<'_> {
-    /// Rebuilds Vostok's files of batch consume queues from RocketMQ's, durably. After a crash of Vostok its own
-    /// files are newer, because RocketMQ's files may have been about to be written anew.
+    /// Rebuilds Vostok's files of batch consume queues from RocketMQ's, durably. After a crash of Vostok its
+    /// own files are newer, because Vostok may have crashed before it updated RocketMQ's files.
     pub(super) fn import_batches(&self) -> Result<(), OpenError> {
         let root = &self.state.config.root;
         let has_crashed = has_crashed(&*self.state.disk, root).map_err(OpenError::io(root))?;

@@ -1,7 +1,7 @@
 //! Opens a store from the queue table: the queues as the last checkpoint recorded them, without reading their files.
 
 use super::Recovery;
-use super::window::{Found, Window, find};
+use super::window::{LogContent, Window, find};
 use crate::checkpoint::Dirty;
 use crate::checkpoint_file::{Checkpoint, Mark};
 use crate::disk::{Disk, Entry};
@@ -20,7 +20,7 @@ pub(super) struct Newest {
 }
 
 /// The queue table of a store, after every check that is cheap.
-pub(super) struct Known {
+pub(super) struct CheckedTable {
     table: Table,
     intended: Table,
     pub(super) newest: Newest,
@@ -29,7 +29,7 @@ pub(super) struct Known {
 impl Recovery<'_> {
     /// Loads the queue table. `None` unless the table belongs to the checkpoint, the checkpoint fits the log, and no other
     /// program had the store open since.
-    pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<Known>, OpenError> {
+    pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<CheckedTable>, OpenError> {
         let Some(mark) = page.mark else { return Ok(None) };
         let root = &self.state.config.root;
         if !is_ours(&*self.state.disk, root, mark).map_err(OpenError::io(root.join("abort")))? {
@@ -63,7 +63,7 @@ impl Recovery<'_> {
             );
             return Ok(None);
         };
-        Ok(Some(Known { table, intended, newest }))
+        Ok(Some(CheckedTable { table, intended, newest }))
     }
 
     /// Returns a topic with a RocketMQ directory of batch consume queues and no Vostok directory. Older Vostok
@@ -115,7 +115,7 @@ impl Recovery<'_> {
         let path = segment.path.clone();
         let position = at - segment.base;
         let mut window = Window::new(segment, self.state.log.segment_bytes);
-        let Found::Record(size) = find(&mut window, position).map_err(OpenError::io(&path))? else {
+        let LogContent::Record(size) = find(&mut window, position).map_err(OpenError::io(&path))? else {
             return Ok(None);
         };
         let bytes = window.get(position, size).map_err(OpenError::io(&path))?;
@@ -142,8 +142,8 @@ impl Recovery<'_> {
     }
 
     /// Creates the queues that the table lists.
-    pub(super) fn insert_known(&self, known: &Known) {
-        let Known { table, intended, .. } = known;
+    pub(super) fn insert_known(&self, known: &CheckedTable) {
+        let CheckedTable { table, intended, .. } = known;
         for (topic, before) in table.removed.iter().chain(&intended.removed) {
             self.state.queues.tombstones.insert(topic, *before);
         }

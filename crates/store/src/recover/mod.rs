@@ -44,7 +44,7 @@ use crate::wake::lock;
 pub(crate) use digests::{agrees, is_untouched};
 pub(crate) use heal::Healer;
 pub(crate) use known::is_ours;
-use known::{Known, Newest, crash_mark};
+use known::{CheckedTable, Newest, crash_mark};
 use replay::Replayed;
 pub(crate) use restarts::Restarts;
 pub(crate) use scan::FILLER_TOPIC;
@@ -52,7 +52,7 @@ pub use scan::Gap;
 use scan::{Lost, Origin, Scan, Undecided};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use window::{Found, Window, find};
+use window::{LogContent, Window, find};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
@@ -63,7 +63,7 @@ pub struct Recovered {
     pub after_crash: bool,
     /// Log position where reading began.
     pub from: u64,
-    /// Log position behind the last whole record: the next record goes here.
+    /// Log position behind the last whole record, at which the next record is written.
     pub end: u64,
     /// Log position that the log had reached by the checkpoint, on disk or in the view of a controller's replicas. Behind `end`
     /// when files of the log are gone.
@@ -176,7 +176,7 @@ impl Recovery<'_> {
     /// newest record before it.
     fn take_tables(
         &self,
-        known: Option<&Known>,
+        known: Option<&CheckedTable>,
         page: &Checkpoint,
         after_crash: bool,
     ) -> Result<(u64, Newest), OpenError> {
@@ -261,7 +261,7 @@ impl Recovery<'_> {
 
     /// Takes the queues from the queue table and the unit journal. Returns the log position where reading begins, and the
     /// newest record before it.
-    fn take_known(&self, known: &Known, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
+    fn take_known(&self, known: &CheckedTable, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
         let from = page.logics_physical_offset.unsigned_abs().max(self.state.log.min());
         self.insert_known(known);
         match self.replay_journal(from)? {
@@ -307,15 +307,15 @@ impl Recovery<'_> {
         for segment in self.state.log.segments_in(claimed, u64::MAX).into_iter().rev() {
             let (base, path) = (segment.base, segment.path.clone());
             let mut window = Window::new(segment, self.state.log.segment_bytes);
-            if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, Found::Record(_)) {
+            if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, LogContent::Record(_)) {
                 return Ok(claimed.max(base));
             }
         }
         Ok(claimed)
     }
 
-    /// Loads the queues from their files as far as these can be believed. Returns the log position where reading begins, and
-    /// the newest record before it.
+    /// Loads the queues from their files, as far as the files are trustworthy. Returns the log position where
+    /// reading begins, and the newest record before it.
     fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
         let unit = self.load_believed_queues(after_crash)?;
         let from = unit.map_or(0, |unit| unit.end().get()).max(self.state.log.min());
@@ -351,8 +351,8 @@ impl Recovery<'_> {
         self.load_queues_below(base, true)
     }
 
-    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in between, half-rebuilt
-    /// queues must not be believed.
+    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in
+    /// between, half-rebuilt queues must not be trusted.
     fn take_back(&self, offset: u64) -> Result<(), OpenError> {
         self.save_page_opening(|page| {
             page.logics_physical_offset = offset.cast_signed();

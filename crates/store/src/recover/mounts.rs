@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Content of the file `vostok/mounts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mounts {
-    /// Log position up to which an opening passed over damage and made everything else durable.
+    /// Log position before which an opening made everything durable, except for skipped damage.
     pub(super) durable: u64,
     /// The mounts of the log's directories; empty where the system cannot name them.
     names: Vec<String>,

@@ -4,7 +4,7 @@ use super::Recovery;
 use super::known::Newest;
 use crate::error::OpenError;
 use crate::queue::Unit;
-use crate::queue::journal::{self, Found, Group};
+use crate::queue::journal::{self, Group, OpenedJournal};
 use crate::queue::table;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ impl Recovery<'_> {
     }
 
     /// Whether the log holds the records that the journal refers to.
-    fn fits_log(&self, found: &Found) -> Result<bool, OpenError> {
+    fn fits_log(&self, found: &OpenedJournal) -> Result<bool, OpenError> {
         let end = found.end;
         let fits = end.at <= self.state.log.capacity_end()
             && self.record_ending_by(end.last_record, end.at)?.is_some()

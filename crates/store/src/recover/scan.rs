@@ -2,10 +2,10 @@
 
 use super::Recovery;
 use super::behind::BrokenPosition;
-use super::evidence::{Behind, Verdict};
+use super::evidence::{Behind, Meaning};
 use super::redispatch::Jumps;
 use super::restarts::Restarts;
-use super::window::{Found, Walk, Window, find, walk};
+use super::window::{LogContent, Walk, Window, find, walk};
 use crate::error::OpenError;
 use crate::log::Segment;
 use crate::wake::lock;
@@ -18,7 +18,7 @@ use wire::record::{RecordView, sys_flag};
 
 /// Topic of the records that replace damage.
 pub(crate) const FILLER_TOPIC: &str = "VOSTOK_DAMAGED";
-/// Records between two looks at the clock.
+/// Number of records after which the clock is read again.
 const STEPS: u64 = 4096;
 /// Interval at which reading logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ pub(super) struct Lost {
     pub(super) files: u64,
 }
 
-/// A position that is either damage or a power cut's loss, and the facts do not tell which.
+/// A position that is either damage or a power cut's loss. The facts do not decide which.
 #[derive(Debug)]
 pub(super) struct Undecided {
     pub(super) what: String,
@@ -184,8 +184,8 @@ impl Semaphore {
 }
 
 impl Recovery<'_> {
-    /// Reads to the end of the log. Damage is logged and passed over. Records of the queues in `known` that lie before their
-    /// re-creation are ignored.
+    /// Reads to the end of the log. Damage is logged and skipped. Records of the queues in `known` that lie
+    /// before their re-creation are ignored.
     pub(super) fn scan(&self, origin: Origin, known: Restarts) -> Result<Scan, OpenError> {
         let mut scan = Scan::new(origin, known, self.state.clock.now());
         if scan.end.is_multiple_of(self.state.log.segment_bytes) && self.state.clock.has_threads() {
@@ -209,17 +209,17 @@ impl Recovery<'_> {
         while scan.end < file_end {
             let at = scan.end - window.base();
             let reason = match find(window, at)? {
-                Found::Record(size) => {
+                LogContent::Record(size) => {
                     self.scan_record(window, scan, size)?;
                     continue;
                 }
-                Found::Roll => {
+                LogContent::Roll => {
                     scan.end = file_end;
                     return Ok(true);
                 }
-                Found::Nothing if scan.origin.clean_end == Some(scan.end) => return Ok(false),
-                Found::Nothing => None,
-                Found::Damage(reason) => Some(reason),
+                LogContent::Nothing if scan.origin.clean_end == Some(scan.end) => return Ok(false),
+                LogContent::Nothing => None,
+                LogContent::Damage(reason) => Some(reason),
             };
             let Some(next) = self.next_behind(scan, reason)? else { return Ok(false) };
             // The part of a gap in the next file becomes a gap of its own.
@@ -236,7 +236,7 @@ impl Recovery<'_> {
         let BrokenPosition { verdict, next, last, behind } = self.judge_end(scan)?;
         let zeros = || "zeros where a record should begin".to_owned();
         match (verdict, next) {
-            (Verdict::Damage, Some(next)) => {
+            (Meaning::Damage, Some(next)) => {
                 tracing::error!(
                     at = scan.end,
                     length = next - scan.end,
@@ -246,7 +246,7 @@ impl Recovery<'_> {
                 scan.decided = next;
                 return Ok(Some(next));
             }
-            (Verdict::Undecided, _) => {
+            (Meaning::Undecided, _) => {
                 scan.undecided = Some(Undecided { what: reason.unwrap_or_else(zeros), behind });
             }
             _ => {

@@ -14,7 +14,7 @@
 
 use super::Recovery;
 use super::known::Newest;
-use super::window::{Found, Window, find, next_whole};
+use super::window::{LogContent, Window, find, next_whole};
 use crate::append::Appender;
 use crate::checkpoint::{Dirty, Rounds};
 use crate::disk::write_beside;
@@ -189,13 +189,13 @@ impl Recovery<'_> {
         let mut at = 0;
         while at < limit {
             match find(&mut window, at)? {
-                Found::Record(size) => {
+                LogContent::Record(size) => {
                     let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
                     newest = Newest { at: base + at, store_timestamp: view.store_timestamp() };
                     at += size as u64;
                 }
-                Found::Roll => at = self.state.log.segment_bytes,
-                Found::Nothing | Found::Damage(_) => {
+                LogContent::Roll => at = self.state.log.segment_bytes,
+                LogContent::Nothing | LogContent::Damage(_) => {
                     match next_whole(&mut window, at, self.state.log.segment_bytes)? {
                         Some(next) => at = next,
                         None => return Ok(None),

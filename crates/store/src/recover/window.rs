@@ -144,10 +144,10 @@ impl Window {
         self.unreadable[self.first_behind(at)..].iter().take_while(move |part| part.at < end)
     }
 
-    /// `Found::Damage` when an unreadable range overlaps the `length` bytes at `at`.
-    fn refusal(&self, at: u64, length: u64) -> Option<Found> {
+    /// `LogContent::Damage` when an unreadable range overlaps the `length` bytes at `at`.
+    fn refusal(&self, at: u64, length: u64) -> Option<LogContent> {
         let Unreadable { at, end, error } = self.unreadable_in(at, at + length).next()?;
-        Some(Found::Damage(format!("bytes {at} to {end} of the file cannot be read: {error}")))
+        Some(LogContent::Damage(format!("bytes {at} to {end} of the file cannot be read: {error}")))
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn is_of_medium(error: &io::Error) -> bool {
 }
 
 /// Content at a position of a commit log file.
-pub(crate) enum Found {
+pub(crate) enum LogContent {
     Record(usize),
     /// A blank record: the rest of the file is unused.
     Roll,
@@ -176,7 +176,7 @@ pub(super) struct Walk {
 pub(super) fn walk(window: &mut Window) -> io::Result<Walk> {
     let mut found = Walk::default();
     let mut at = 0;
-    while let Found::Record(size) = find(window, at)? {
+    while let LogContent::Record(size) = find(window, at)? {
         let small = |number: u64| u32::try_from(number).map_err(io::Error::other);
         found.records.push((small(at)?, small(size as u64)?));
         at += size as u64;
@@ -184,22 +184,22 @@ pub(super) fn walk(window: &mut Window) -> io::Result<Walk> {
     Ok(found)
 }
 
-pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
+pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<LogContent> {
     let left = window.segment_bytes - at;
     if left < 8 {
-        return Ok(Found::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
+        return Ok(LogContent::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
     }
     let base = window.segment.base;
-    let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(Found::Nothing) };
+    let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(LogContent::Nothing) };
     if let Some(refusal) = window.refusal(at, 8) {
         return Ok(refusal);
     }
     match magic {
-        0 if size == 0 => return Ok(Found::Nothing),
-        MAGIC_BLANK if u64::from(size) == left => return Ok(Found::Roll),
+        0 if size == 0 => return Ok(LogContent::Nothing),
+        MAGIC_BLANK if u64::from(size) == left => return Ok(LogContent::Roll),
         MAGIC_V1 | MAGIC_V2 if u64::from(size) <= left => {}
         _ => {
-            return Ok(Found::Damage(format!(
+            return Ok(LogContent::Damage(format!(
                 "magic {magic:#010x} with size {size} where {left} bytes are left"
             )));
         }
@@ -211,14 +211,14 @@ pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
     }
     let bytes = window.get(at, size)?;
     Ok(match RecordView::parse(bytes).and_then(|view| check(&view).map(|()| view)) {
-        Err(error) => Found::Damage(error.to_string()),
+        Err(error) => LogContent::Damage(error.to_string()),
         Ok(view) if view.log_offset() != Some(LogOffset::new(base + at)) => {
-            Found::Damage(format!("the record says it lies at {:?}", view.log_offset()))
+            LogContent::Damage(format!("the record says it lies at {:?}", view.log_offset()))
         }
         Ok(view) if is_torn(&view, at) && !planted::is(Bug::SkipCrc) => {
-            Found::Damage("part of the record never reached the disk".to_owned())
+            LogContent::Damage("part of the record never reached the disk".to_owned())
         }
-        Ok(_) => Found::Record(size),
+        Ok(_) => LogContent::Record(size),
     })
 }
 
@@ -307,7 +307,7 @@ pub(crate) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result
             continue;
         };
         at += skip as u64;
-        if matches!(find(window, at)?, Found::Record(_)) {
+        if matches!(find(window, at)?, LogContent::Record(_)) {
             return Ok(Some(at));
         }
         at += 1;

@@ -66,7 +66,7 @@ pub enum Reason {
 
 /// Files that a round of retention deletes, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Deletion {
     /// Usage level of the disks.
     pub level: Level,
     /// Reason for each file to delete, oldest file first.
@@ -81,12 +81,12 @@ pub struct Verdict {
 
 /// Decides which of the oldest files to delete.
 #[must_use]
-pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdict {
+pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Deletion {
     let mut disks = Disks { log: situation.log_disks.to_vec(), queue: situation.queue_disk };
     let level_of =
         |disks: &Disks| settings.level_with_next(&disks.log, &disks.queue, situation.next_file_bytes);
     let level = level_of(&disks);
-    let mut verdict = Verdict { level, ..Verdict::default() };
+    let mut verdict = Deletion { level, ..Deletion::default() };
     let is_hour = settings.delete_hours >> situation.hour.min(31) & 1 == 1;
     let expired_go = is_hour || situation.asked || level >= Level::Expire;
     let mut log_bytes = situation.log_bytes;

@@ -13,7 +13,7 @@ mod forecast;
 mod round;
 mod usage_limit;
 
-pub use decide::{LogFile, Reason, Situation, Unconsumed, Verdict, decide};
+pub use decide::{Deletion, LogFile, Reason, Situation, Unconsumed, decide};
 pub use forecast::Forecast;
 pub(crate) use round::Retention;
 pub use round::{Retained, Round, SpaceView};

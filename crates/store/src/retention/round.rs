@@ -1,6 +1,6 @@
 //! A retention round: measures the disks and performs the decision.
 
-use super::decide::{LogFile, Situation, Verdict, decide};
+use super::decide::{Deletion, LogFile, Situation, decide};
 use super::usage_limit::{Level, percent};
 use super::{DiskSpace, RetentionSettings, Unconsumed};
 use crate::append::DiskFull;
@@ -38,7 +38,7 @@ pub struct Round<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
     /// Files that the round deletes, and the reasons.
-    pub verdict: Verdict,
+    pub verdict: Deletion,
     /// Log position where the log began before the round.
     pub from: LogOffset,
     /// Log position where the log begins after the round.

@@ -142,8 +142,8 @@ impl Store {
         position(&self.parts.state.replicated)
     }
 
-    /// Raises the log position that enough replicas have, or ends with `None` that replicas matter. It never falls, except
-    /// when the log is truncated.
+    /// Raises the log position that enough replicas have. With `None`, replicas no longer matter. The
+    /// position never falls, except when the log is truncated.
     pub fn set_replicated(&self, to: Option<LogOffset>) {
         set(&self.parts.state.replicated, to);
     }

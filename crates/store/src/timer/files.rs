@@ -27,7 +27,8 @@ pub struct TimerConfig {
     pub precision_ms: i64,
     /// `mappedFileSizeTimerLog`: size of a timer log file in bytes. Must stay the same for the life of a store.
     pub log_file_bytes: u64,
-    /// `timerRollWindowSlot`: a message due in more than so many slots is put into the timer queue again before it is due.
+    /// `timerRollWindowSlot`: a message that is due in more than this number of slots is put into the timer
+    /// queue again before it is due.
     pub roll_window_slots: i64,
     /// `timerWheelSnapshotFlush`: whether the newest snapshot of the wheel counts instead of the plain file.
     pub snapshots: bool,
@@ -94,7 +95,7 @@ impl TimerConfig {
 
 /// Writer of the `timercheck` file, if the file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CheckWriter {
     Nothing,
     Java,
     Ours,
@@ -153,7 +154,7 @@ pub struct TimerFiles {
     /// The open `timercheck` file, from the first save on.
     check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
     /// Writer of the `timercheck` file at the time of opening.
-    pub(super) found: Found,
+    pub(super) writer: CheckWriter,
     /// Position behind the last unit in the timer log.
     pub(super) end: u64,
     /// Units that are not written yet, and the position where they go.
@@ -182,13 +183,13 @@ impl TimerFiles {
         let log = TimerLog::open(config.root.join("timerlog"), config.log_file_bytes, disk.clone())?;
         let check =
             TimerCheck::load(&*disk, &config.check_path()).map_err(OpenError::io(config.check_path()))?;
-        let found = match &check {
-            None => Found::Nothing,
-            Some((_, true)) => Found::Ours,
-            Some((_, false)) => Found::Java,
+        let writer = match &check {
+            None => CheckWriter::Nothing,
+            Some((_, true)) => CheckWriter::Ours,
+            Some((_, false)) => CheckWriter::Java,
         };
         let mut check = check.unwrap_or_default().0;
-        if found != Found::Ours {
+        if writer != CheckWriter::Ours {
             // A Java master answers slaves with the read time and offset of a single moment
             // (`TimerMessageStore.prepareTimerCheckPoint`), and writes them to its file. In the file of a Java slave,
             // that method leaves the master's last offset (`SlaveSynchronize.syncTimerCheckPoint`), while the read
@@ -205,7 +206,7 @@ impl TimerFiles {
             check,
             saved_read_ms: check.read_ms,
             check_file: Arc::default(),
-            found,
+            writer,
             end: 0,
             block: Vec::new(),
             block_at: 0,
@@ -243,7 +244,7 @@ impl TimerFiles {
         self.wheel.first_from(time_ms)
     }
 
-    /// Whether the wheel's place for a time holds undelivered units of another time.
+    /// Whether the slot of the wheel for a time holds undelivered units of another time.
     ///
     /// # Errors
     /// The error of reading the wheel.

@@ -1,6 +1,6 @@
 //! The timer log's files: a sequence of units, none of which spans two files.
 
-use super::unit::{BLANK_BYTES, Found, TimerUnit, UNIT_BYTES, blank, look};
+use super::unit::{BLANK_BYTES, TimerContent, TimerUnit, UNIT_BYTES, blank, look};
 use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile, Space};
 use crate::error::OpenError;
@@ -197,16 +197,16 @@ impl TimerLog {
                     break;
                 }
                 match look(rest) {
-                    Found::Unit(unit) if take(here, unit) => {
+                    TimerContent::Unit(unit) if take(here, unit) => {
                         used += UNIT_BYTES as usize;
                         end = here + UNIT_BYTES;
                     }
-                    Found::Blank => break,
+                    TimerContent::Blank => break,
                     _ => return Ok(end),
                 }
             }
             let here = at + used as u64;
-            let blank = matches!(look(&buffer[used..filled]), Found::Blank);
+            let blank = matches!(look(&buffer[used..filled]), TimerContent::Blank);
             at = if blank || file_end - here < UNIT_BYTES + BLANK_BYTES { file_end } else { here };
         }
         Ok(end)

@@ -1,6 +1,6 @@
 //! Opens the timer's files after a crash or damage (`TimerMessageStore.recover`).
 
-use super::files::{Found, TimerFiles};
+use super::files::{CheckWriter, TimerFiles};
 use super::slot::Slot;
 use super::unit::{TimerUnit, UNIT_BYTES, magic};
 use std::collections::HashSet;
@@ -72,7 +72,7 @@ impl TimerFiles {
         let survey = self.survey(read_ms)?;
         let mut pending = survey.pending;
         // Vostok's `retire` leaves whole chains. RocketMQ removes units together with their records, whatever their slots.
-        if self.log.has_gap() || (self.found == Found::Ours && !survey.headless.is_empty()) {
+        if self.log.has_gap() || (self.writer == CheckWriter::Ours && !survey.headless.is_empty()) {
             tracing::error!(
                 slots = survey.headless.len(),
                 "files of the timer log are missing; the queue of timed messages is read again from its beginning"
@@ -108,10 +108,10 @@ impl TimerFiles {
     /// The first slot that may hold undelivered messages.
     fn first_slot(&self, now_slot: i64) -> i64 {
         let span = (self.config.slots.cast_signed() - SLOTS_FREE).max(1) * self.config.precision_ms;
-        match (self.found, self.log.capacity_end()) {
-            (Found::Java | Found::Ours, _) => self.config.slot_of(self.check.read_ms),
-            (Found::Nothing, 0) => now_slot,
-            (Found::Nothing, _) => now_slot - span,
+        match (self.writer, self.log.capacity_end()) {
+            (CheckWriter::Java | CheckWriter::Ours, _) => self.config.slot_of(self.check.read_ms),
+            (CheckWriter::Nothing, 0) => now_slot,
+            (CheckWriter::Nothing, _) => now_slot - span,
         }
     }
 
@@ -153,7 +153,7 @@ impl TimerFiles {
         read_ms: i64,
     ) -> io::Result<(Next, Option<LogOffset>, i64)> {
         let (position, checked) = (self.position(), self.checked());
-        let is_ours = self.found == Found::Ours;
+        let is_ours = self.writer == CheckWriter::Ours;
         let is_whole = (self.log.min()..=self.log.capacity_end()).contains(&position);
         if is_ours && is_whole && !self.wheel.is_new() {
             // Units behind the saved position are made again from the timer queue.

@@ -40,7 +40,7 @@ pub struct TimerUnit {
 
 /// Content at a position of the timer log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum TimerContent {
     Unit(TimerUnit),
     /// The rest of the file is unused.
     Blank,
@@ -93,20 +93,20 @@ impl TimerUnit {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match look(bytes) {
-            Found::Unit(unit) => Some(unit),
-            Found::Blank | Found::Nothing => None,
+            TimerContent::Unit(unit) => Some(unit),
+            TimerContent::Blank | TimerContent::Nothing => None,
         }
     }
 }
 
 /// Classifies the start of `bytes`.
-pub(crate) fn look(bytes: &[u8]) -> Found {
+pub(crate) fn look(bytes: &[u8]) -> TimerContent {
     let four =
         |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map(i32::from_be_bytes);
     let eight =
         |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map(i64::from_be_bytes);
     if four(12).map(i32::cast_unsigned) == Some(BLANK_MAGIC) {
-        return Found::Blank;
+        return TimerContent::Blank;
     }
     let unit = || {
         let magic = four(12)?;
@@ -122,7 +122,7 @@ pub(crate) fn look(bytes: &[u8]) -> Found {
             topic_hash: four(40)?,
         })
     };
-    unit().map_or(Found::Nothing, Found::Unit)
+    unit().map_or(TimerContent::Nothing, TimerContent::Unit)
 }
 
 /// The mark behind the last unit of a file with `left` bytes left.

@@ -6,8 +6,10 @@ use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
-/// Bytes per read if neighbouring units are probably needed too, and if they are not.
+/// Bytes per read while neighbouring units are probably needed too.
 const NEAR_BYTES: u64 = 64 << 10;
+
+/// Bytes per read of a single unit.
 const ALONE_BYTES: u64 = 4096;
 
 /// A window of the timer log that moves towards older positions.

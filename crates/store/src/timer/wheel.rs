@@ -90,7 +90,7 @@ impl Wheel {
         Ok(Some(self.raw(time_ms)?).filter(|slot| slot.time_ms == self.start_of(time_ms)))
     }
 
-    /// Returns the slot at the wheel's place for a time. The slot may belong to another time.
+    /// Returns the wheel's slot for a time. The slot may hold the units of another time.
     pub(super) fn raw(&mut self, time_ms: i64) -> io::Result<Slot> {
         let precision_ms = self.precision_ms;
         let (page, at) = self.locate(time_ms);
@@ -98,7 +98,7 @@ impl Wheel {
         Ok(Slot::from_bytes(bytes, precision_ms))
     }
 
-    /// Stores a slot at its place.
+    /// Stores a slot.
     pub(super) fn put(&mut self, slot: Slot) -> io::Result<()> {
         let bytes = slot.to_bytes(self.precision_ms);
         let (page, at) = self.locate(slot.time_ms);

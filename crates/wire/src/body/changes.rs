@@ -23,7 +23,8 @@ pub struct Changed<T> {
 pub struct TableChanges {
     /// Groups, with all topics that are closed for groups.
     pub groups: Option<Changed<SubscriptionGroupTable>>,
-    /// The entry with which this part ends, in words of the master: the slave sends it to get the next part. Absent in the last part.
+    /// Name of the entry with which this part ends. Only the master interprets it: the slave sends it to get
+    /// the next part. Absent in the last part.
     pub more: Option<String>,
     /// Offsets that groups committed, by `topic@group`. Absent in a part about other tables only.
     pub offsets: Option<Changed<ConsumerOffsetTable>>,

@@ -30,7 +30,7 @@ pub struct ElectMasterBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaIdentity {
-    /// Whether its heartbeats come.
+    /// Whether the controller receives heartbeats of the broker.
     pub alive: bool,
     /// Address of the broker.
     pub broker_address: String,
@@ -38,7 +38,7 @@ pub struct ReplicaIdentity {
     pub broker_id: i64,
     /// Name of the set.
     pub broker_name: String,
-    /// Age of the last heartbeat of a broker that is not alive, ms. Controllers of RocketMQ do not tell it.
+    /// Age of the last heartbeat of a broker that is not alive, ms. Controllers of RocketMQ do not send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
 }

@@ -154,7 +154,8 @@ pub struct CheckClientBody {
     pub subscription_data: SubscriptionData,
 }
 
-/// Whether a proxy met a consumer or lost one (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatType`).
+/// Whether a proxy reports that a consumer registered or left
+/// (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum HeartbeatType {

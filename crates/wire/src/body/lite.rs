@@ -30,7 +30,7 @@ pub enum LiteOffsetType {
     Offset,
     /// Number of messages before the group's position.
     TailN,
-    /// At a time, milliseconds since the epoch; brokers of 5.5.0 pass it over.
+    /// At a time, milliseconds since the epoch. Brokers of 5.5.0 ignore it.
     Timestamp,
 }
 

@@ -195,7 +195,8 @@ impl Parser<'_> {
         FrameError::Header { at: self.bytes.len(), why: "unterminated string" }
     }
 
-    /// Parses the rest of a string from its first escape on; `write` follows behind `self.at`.
+    /// Parses the rest of a string from its first escape on. Unescaped bytes are moved to `write`, which is
+    /// at most the read position `self.at`.
     fn escaped<const QUOTE: u8>(&mut self, from: usize) -> Result<Range, FrameError> {
         let mut write = self.at;
         loop {

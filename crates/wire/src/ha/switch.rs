@@ -21,7 +21,7 @@ pub const REPORT_BYTES: usize = 12;
 pub const REPLY_HEADER_BYTES: usize = 20;
 /// Size in bytes of one entry of an epoch list.
 pub const EPOCH_ENTRY_BYTES: usize = 12;
-/// Most entries of an epoch list in a frame: the room of a Java master (`handShakeBuffer`).
+/// Most entries of an epoch list in a frame: the size of the buffer of a Java master (`handShakeBuffer`).
 pub const EPOCH_ENTRIES_MAX: usize = 1000;
 /// Size in bytes of the head of a master's transfer.
 pub const TRANSFER_HEADER_BYTES: usize = 36;
@@ -33,9 +33,9 @@ pub const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX - TRANSFER_HEADER_BYTES;
 pub struct Handshake {
     /// The slave's id at the controller.
     pub broker_id: BrokerId,
-    /// Whether an empty slave wants the master's last file only (`syncFromLastFile`).
+    /// Whether an empty slave requests the master's last file only (`syncFromLastFile`).
     pub is_from_last_file: bool,
-    /// Whether the slave never wants to be in the in-sync set (`asyncLearner`).
+    /// Whether the slave never joins the in-sync set (`asyncLearner`).
     pub is_learner: bool,
 }
 

@@ -21,7 +21,8 @@ pub fn java_hash_on(hash: i32, text: &[u8]) -> i32 {
     String::from_utf8_lossy(text).encode_utf16().fold(hash, step)
 }
 
-/// Four letters per step: `h` is multiplied once, and the letters' products do not depend on each other.
+/// Like [`java_hash_on`] for ASCII text, four letters per step. Each step multiplies `h` once, and the
+/// products of the letters do not depend on each other.
 fn ascii_hash_on(mut hash: i32, text: &[u8]) -> i32 {
     const POWERS: [i32; 4] = [31 * 31 * 31, 31 * 31, 31, 1];
     let (fours, rest) = text.as_chunks::<4>();

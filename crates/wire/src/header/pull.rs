@@ -1,4 +1,4 @@
-//! `PullMessageRequestHeader` and `PullMessageResponseHeader`.
+//! Headers of a pull and of its response (`PullMessageRequestHeader`, `PullMessageResponseHeader`).
 
 use crate::fields::{FieldError, Fields, number, text};
 use crate::frame::FrameWriter;
@@ -22,7 +22,7 @@ pub struct PullHeader<'a> {
     pub topic: &'a str,
     /// Queue id to pull from.
     pub queue_id: i32,
-    /// First queue offset wanted.
+    /// First requested queue offset.
     pub queue_offset: i64,
     /// Most messages to return.
     pub max_messages: i32,

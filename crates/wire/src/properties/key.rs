@@ -9,7 +9,7 @@ macro_rules! keys {
 keys! {
     /// Index keys, separated by single spaces. Set by producers.
     KEYS = "KEYS";
-    /// Tag, whose hash goes into the queue unit. Set by producers.
+    /// Tag. Its hash is stored in the queue unit. Set by producers.
     TAGS = "TAGS";
     /// `"false"` when the producer does not wait for the flush. Default true.
     WAIT_STORE_MSG_OK = "WAIT";

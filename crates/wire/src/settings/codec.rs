@@ -93,8 +93,8 @@ impl<T: Setting> Codec<T> for Plain {
     }
 }
 
-/// Codec of a number within bounds. A number below the bounds may be a word of RocketMQ's for "none" or "any", which the
-/// lower bound is not.
+/// Codec of a number within bounds. A number above the upper bound is replaced by the bound. A number below
+/// the lower bound is rejected, because RocketMQ uses such numbers for "none" or "any".
 impl<T: TryFrom<i64> + Display> Codec<T> for RangeInclusive<i64> {
     fn read(&self, text: &str) -> Result<T, Fault> {
         let expected = || format!("a number of {} to {}", self.start(), self.end());
@@ -111,7 +111,8 @@ impl<T: TryFrom<i64> + Display> Codec<T> for RangeInclusive<i64> {
     }
 }
 
-/// Codec of a number that means another thing than its neighbours, such as a port: the upper bound is no replacement.
+/// Codec of a number, such as a port, for which no other number is a replacement. A number above the upper
+/// bound is rejected.
 pub struct Exact(pub RangeInclusive<i64>);
 
 impl<T: TryFrom<i64> + Display> Codec<T> for Exact {
@@ -140,7 +141,7 @@ impl Codec<Duration> for Milliseconds {
     }
 }
 
-/// Codec of a word of a list.
+/// Codec of a value that is named by a word from a list.
 impl<T: Copy + PartialEq, const N: usize> Codec<T> for [(&'static str, T); N] {
     fn read(&self, text: &str) -> Result<T, Fault> {
         let found = self.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);

@@ -46,7 +46,7 @@ impl InFlightPatience {
 /// Pop of the queue in flight: its messages are popped, and the group's offset has not passed them.
 #[derive(Debug)]
 struct InFlightPop {
-    /// Queue offset behind the last message the pop looked at.
+    /// Queue offset behind the last message that the pop examined.
     next: i64,
     state: State,
 }
@@ -83,8 +83,8 @@ pub(crate) struct InFlightQueue {
     pub order: Option<OrderState>,
     /// When this in-flight queue is checked next, in milliseconds since the epoch; `None` when no check is planned.
     pub alarm_ms: Option<i64>,
-    /// The group or the topic was deleted. Pops still in flight must not move the group's offset, which by then may be that of
-    /// a new group or topic with the same name.
+    /// The group or the topic was deleted. Pops still in flight must not move the group's offset, which may
+    /// belong to a new group or topic with the same name now.
     pub gone: bool,
     /// Checkpoints that were taken out by [`Self::clear`] and could not be stored yet.
     unstored: Vec<HeldCheckpoint>,
@@ -196,7 +196,7 @@ impl InFlightQueue {
         true
     }
 
-    /// The place of the checkpoint in memory that began at offset `start` at time `pop_ms`.
+    /// Index of the checkpoint in memory that began at offset `start` at time `pop_ms`.
     fn find_held(&self, (start, pop_ms): (i64, i64)) -> Option<usize> {
         self.pops.iter().rposition(|pop| {
             matches!(&pop.state, State::InMemory(held)
@@ -214,7 +214,7 @@ impl InFlightQueue {
         self.take(|_| true)
     }
 
-    /// Takes all checkpoints and drops all pops in flight. Called when the group's offset is set to another place.
+    /// Takes all checkpoints and drops all pops in flight. Called when the group's offset is reset or corrected.
     pub(crate) fn clear(&mut self) -> Vec<HeldCheckpoint> {
         let left = self.take(|_| true);
         self.pops.clear();

@@ -86,7 +86,7 @@ fn a_recall_counts_when_nothing_more_is_added_from_then_on() {
 fn a_recall_that_comes_too_late_is_not_stored() {
     let fixture = with_recalls(|_| {});
     let start = start_ms(&fixture);
-    fixture.broker.delivery.timer.gate().delivered_ms = start + 1;
+    fixture.broker.delivery.timer.recall_order().delivered_ms = start + 1;
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
@@ -103,7 +103,7 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     }
     dispatcher.end(&mut read_batch, &peer, &mut out);
     assert_eq!(answers(out), [(604, 1), (0, 2)]);
-    assert_eq!((stored(&fixture), fixture.broker.delivery.timer.gate().recalled_end), (1, 1));
+    assert_eq!((stored(&fixture), fixture.broker.delivery.timer.recall_order().recalled_end), (1, 1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use wire::properties::{self, key};
 use wire::{json, record};
 
 use super::*;
-use crate::calls::place::lite_deliveries;
+use crate::calls::position::lite_deliveries;
 use crate::calls::{ack, change_invisible, clients, dead_letter, receive, terminate};
 use crate::config::Config;
 use crate::registry::Stated;

@@ -132,7 +132,7 @@ fn a_slave_passes_on_what_only_its_master_takes() {
     assert_eq!(fixture.run(end), Ok(()));
     let (topic, group, handle) = ("T", "g", "");
     let message = broker::api::PoppedMessage { caller, topic, group, queue_id: 0, offset: 0, handle };
-    let held = crate::receipt::Held { broker: "b", message, lite_topic: "" };
+    let held = crate::receipt::PopRef { broker: "b", message, lite_topic: "" };
     assert_eq!(fixture.run(brokers.dead_letter(&held, log_offset)), Ok(()));
     assert_eq!(brokers.own_master(), None);
 }

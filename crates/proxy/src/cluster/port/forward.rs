@@ -22,7 +22,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// Longest time that a request may wait for messages.
 const HELD_MAX: Duration = Duration::from_secs(300);
 
-/// Memory of a request under way beside its frame, about.
+/// Approximate memory in bytes of a request that is being forwarded, beside its frame.
 pub const WAITING_BYTES: usize = 1024;
 
 /// Largest frame of a request that waits for messages without being charged for.
@@ -56,8 +56,9 @@ pub struct Forward {
     head: Option<Head<'static>>,
 }
 
-/// Bound of a request until its response: the memory charge of its connection, or a place for requests that wait for
-/// messages. Waiting requests are not charged, because a full account stops all requests of a connection.
+/// Bound of a request until its response: the memory charge of its connection, or a permit for requests that
+/// wait for messages. Waiting requests are not charged, because a full account stops all requests of a
+/// connection.
 pub struct Bound {
     _charge: Option<MemoryCharge>,
     _place: Option<OwnedSemaphorePermit>,
@@ -211,7 +212,8 @@ impl Forward {
         drop(bound);
     }
 
-    /// The answer of the broker; an empty one to a one-way request, to which some brokers give none (an undecided transaction).
+    /// Returns the broker's response. A one-way request gets an empty response, because some brokers send
+    /// none, for example about an undecided transaction.
     async fn pass(mut self, cluster: &Arc<Cluster>) -> Result<Reply, Refusal> {
         if matches!(self.target, Target::Only(_)) {
             tracing::trace!(code = self.code, "a request names no broker");

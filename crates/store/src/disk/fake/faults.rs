@@ -73,7 +73,7 @@ pub struct Faults {
     /// Simulated time of each operation of a kind. The disk does not sleep. A simulation adds the growth of
     /// [`FakeDisk::time_taken`](super::FakeDisk::time_taken) to its clock.
     pub latency: Latency,
-    /// The next operation of this kind hangs for so long, once.
+    /// Kind of operation whose next call hangs once, and the duration.
     pub hangs: Option<(Operation, Duration)>,
     /// Lock that every sync of a file takes first: while a test holds it, the disk hangs for
     /// the threads that sync.

@@ -38,7 +38,8 @@ pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::
     Ok(starts)
 }
 
-/// Iterates over the units of a queue's files, up to the first place that is empty or does not continue the queue.
+/// Iterates over the units of a queue's files, up to the first unit that is empty or does not continue the
+/// queue.
 pub(crate) struct Reader {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
@@ -70,7 +71,7 @@ impl Reader {
         })
     }
 
-    /// Position of the next unit, also when there is none.
+    /// Position of the next unit, or the position behind the last unit.
     pub(super) fn position(&self) -> u64 {
         self.at
     }

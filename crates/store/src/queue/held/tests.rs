@@ -1,4 +1,4 @@
-use super::{Held, Unit};
+use super::{TailUnits, Unit};
 use wire::units::LogOffset;
 
 fn unit(log_offset: u64, size: u32, tags_code: i64) -> Unit {
@@ -8,9 +8,9 @@ fn unit(log_offset: u64, size: u32, tags_code: i64) -> Unit {
 /// Units that are pushed come back, all at once and in parts, whatever is dropped meanwhile.
 fn check(units: &[Unit], is_short: bool) {
     for dropped in 0..=units.len() {
-        let mut held = Held::new();
+        let mut held = TailUnits::new();
         units.iter().for_each(|unit| held.push(*unit));
-        assert_eq!(matches!(held, Held::Short(..)), is_short, "{units:?}");
+        assert_eq!(matches!(held, TailUnits::Short(..)), is_short, "{units:?}");
         held.drop_front(dropped);
         let left = &units[dropped..];
         assert_eq!(held.next_place() == 0, left.is_empty(), "unknown only where nothing is");

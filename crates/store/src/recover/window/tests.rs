@@ -104,10 +104,10 @@ fn a_tolerant_reader_finds_the_record_behind_what_cannot_be_read() {
     let part = 2 * PAGE_BYTES + 100..2 * PAGE_BYTES + 101;
     assert!(find(&mut unreadable(part.clone()), 0).is_err());
     let mut window = unreadable(part).tolerant(PAGE_BYTES);
-    assert!(matches!(find(&mut window, 0), Ok(Found::Record(_))));
+    assert!(matches!(find(&mut window, 0), Ok(LogContent::Record(_))));
     let found = find(&mut window, PAGE_BYTES).unwrap();
     assert!(
-        matches!(&found, Found::Damage(what) if what.starts_with("bytes 8192 to 12288 of the file cannot be read"))
+        matches!(&found, LogContent::Damage(what) if what.starts_with("bytes 8192 to 12288 of the file cannot be read"))
     );
     let next = next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap();
     assert_eq!(next, Some(4 * PAGE_BYTES));
@@ -128,9 +128,9 @@ fn a_reader_that_gives_up_has_read_what_lies_before_and_takes_the_rest_for_unrea
     let places =
         |window: &Window| window.unreadable.iter().map(|part| (part.at, part.end)).collect::<Vec<_>>();
     let mut window = unreadable(PAGE_BYTES..4 * PAGE_BYTES).giving_up_after(2 * PAGE_BYTES);
-    assert!(matches!(find(&mut window, 0), Ok(Found::Record(_))));
+    assert!(matches!(find(&mut window, 0), Ok(LogContent::Record(_))));
     assert_eq!(places(&window), [(PAGE_BYTES, 6 * PAGE_BYTES)]);
-    assert!(matches!(find(&mut window, 4 * PAGE_BYTES), Ok(Found::Damage(_))));
+    assert!(matches!(find(&mut window, 4 * PAGE_BYTES), Ok(LogContent::Damage(_))));
     assert_eq!(next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap(), None);
     // The unreadable pages are not tried again, and no byte of an earlier position stays in the window.
     assert_eq!(window.get(5 * PAGE_BYTES, 8).unwrap(), [0; 8]);

@@ -46,7 +46,7 @@ const CASE: Case<'_> = Case {
     unconsumed_from: None,
 };
 
-fn verdict(settings: &RetentionSettings, case: &Case<'_>) -> Verdict {
+fn verdict(settings: &RetentionSettings, case: &Case<'_>) -> Deletion {
     let files = files(case.ages);
     // The log is on the queues' disk when both are equally full.
     let queue_device = if case.used_percent == case.queue_percent { 1 } else { 2 };

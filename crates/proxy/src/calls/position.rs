@@ -6,7 +6,7 @@ use wire::record::RecordView;
 
 /// Position of a popped message in its queue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePosition {
     /// Queue offset at which the pop began.
     pub start_offset: i64,
     pub queue_id: i32,
@@ -15,7 +15,7 @@ pub struct Place {
     pub count: Option<i32>,
 }
 
-impl Place {
+impl QueuePosition {
     /// Returns the position of a message, or `None` if the pop has no start offset of its queue.
     pub fn of(record: &RecordView<'_>, queues: &[QueueOffsets]) -> Option<Self> {
         let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
