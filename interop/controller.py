@@ -4,13 +4,15 @@
 
 Three controllers, one of them inside a name server, and a broker set of two Java brokers. Its master is killed while messages are sent: the
 other one must take over and have every acknowledged message; the killed one must come back into the in-sync set. Then the leading
-controller is killed. Commands of mqadmin run unmodified, and a new group takes over what the old one knows. Times are printed. Ends with
+controller is killed. Then all controllers lose their disks, and `vostok controller rebuild` restores the set from the Java brokers. Commands
+of mqadmin run unmodified, and a new group takes over what the old one knows. Times are printed. Ends with
 `controller: N passed, N failed, N skipped`.
 """
 import argparse
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import time
 
@@ -57,6 +59,7 @@ class Cluster:
     """Three controllers and two Java brokers."""
 
     def __init__(self, directory):
+        self.directory = directory
         self.ports = [ports.free_port() for _ in range(3)]
         self.addresses = [f"127.0.0.1:{port}" for port in self.ports]
         peers = ";".join(f"n{number}-{address}" for number, address in enumerate(self.addresses))
@@ -70,9 +73,13 @@ class Cluster:
         """Port of the leading controller, once one leads."""
         return eventually(lambda: next((port for port in self.ports if leads(port)), None))
 
+    def sets(self):
+        """The broker sets that the leading controller knows, by name."""
+        return json.loads(Client(self.leader()).call(SYNC_STATE, body=QUERY)[1])["replicasInfoTable"]
+
     def info(self):
         """The broker set as the leading controller knows it."""
-        return json.loads(Client(self.leader()).call(SYNC_STATE, body=QUERY)[1])["replicasInfoTable"][NAME]
+        return self.sets()[NAME]
 
     def state(self):
         """Addresses of the living master and of the living members of the in-sync set."""
@@ -95,30 +102,38 @@ def send(address, numbers, acknowledged):
         acknowledged.add(number)
 
 
-def failover(cluster, case):
-    """Kills the master, then the leading controller; returns the address of the new master."""
-    acknowledged, both = set(), set(cluster.brokers)
+def takes_messages(cluster, case, title, address, number, acknowledged):
+    """Waits until a broker takes a message, as a check of the case."""
+    case.eventually(title, lambda: Client(address).send(number) is None, cluster.state)
+    acknowledged.add(number)
 
-    def takes_messages(title, address, number):
-        case.eventually(title, lambda: Client(address).send(number) is None, cluster.state)
-        acknowledged.add(number)
 
-    case.eventually("both Java brokers come into the set", lambda: cluster.state()[1] == both, cluster.state)
-    master = eventually(lambda: cluster.state()[0])
-    takes_messages("the master takes messages", master, 0)
-    send(master, range(1, 500), acknowledged)
+def replace(cluster, case, master, numbers, acknowledged):
+    """Kills the master, sends messages to its successor, and starts the former master; returns the address of the new master."""
+    both = set(cluster.brokers)
     (other,) = both - {master}
     cluster.brokers[master].kill()
     killed = time.monotonic()
     case.eventually("the other becomes master", lambda: cluster.state()[0] == other, cluster.state)
     elected = time.monotonic() - killed
-    takes_messages("it takes messages", other, 500)
+    takes_messages(cluster, case, "it takes messages", other, numbers[0], acknowledged)
     print(f"after kill -9 of the master: elected after {elected:.2f} s, messages taken after {time.monotonic() - killed:.2f} s", flush=True)
-    send(other, range(501, 600), acknowledged)
+    send(other, numbers[1:], acknowledged)
     served = lambda: set(map(number_of, Client(other).messages().values()))  # noqa: E731
     case.eventually("it has all acknowledged messages", lambda: acknowledged <= served(), lambda: sorted(acknowledged - served())[:9])
     cluster.brokers[master].launch()
     case.eventually("the killed one comes back into the set", lambda: cluster.state() == (other, both), cluster.state)
+    return other
+
+
+def failover(cluster, case, acknowledged):
+    """Kills the master, then the leading controller; returns the address of the new master."""
+    both = set(cluster.brokers)
+    case.eventually("both Java brokers come into the set", lambda: cluster.state()[1] == both, cluster.state)
+    master = eventually(lambda: cluster.state()[0])
+    takes_messages(cluster, case, "the master takes messages", master, 0, acknowledged)
+    send(master, range(1, 500), acknowledged)
+    other = replace(cluster, case, master, range(500, 600), acknowledged)
     leader = cluster.leader()
     cluster.controllers[leader].kill()
     case.eventually("another controller leads", lambda: cluster.leader() not in (None, leader))
@@ -126,6 +141,34 @@ def failover(cluster, case):
     cluster.controllers[leader].start()
     send(other, range(600, 650), acknowledged)
     return other
+
+
+def rebuild(cluster, master, case, acknowledged):
+    """Lets all controllers lose their disks and restores the set from its brokers; returns the address of the master after another kill."""
+    both = set(cluster.brokers)
+    for number, server in enumerate(cluster.controllers.values()):
+        server.kill()
+        shutil.rmtree(cluster.directory / f"controller-{number}" / "controller")
+    for server in cluster.controllers.values():
+        server.launch()
+    case.eventually("the controllers do not know the set", lambda: cluster.leader() and NAME not in cluster.sets())
+    case.eventually("the master takes messages meanwhile", lambda: Client(master).send(650) is None)
+    acknowledged.add(650)
+
+    def command(brokers):
+        words = [VOSTOK, "controller", "rebuild", "--to", cluster.addresses[0], "--brokers", ",".join(brokers)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    refused = command(both)
+    case.check("a master without an id is refused", refused[0] != 0 and f"write ID@{master}" in refused[1], refused)
+    ids = {address: (server.store / "brokerIdentity").read_text().rpartition("#")[2].strip() for address, server in cluster.brokers.items()}
+    rebuilt = command(f"{ids[address]}@{address}" for address in both)
+    case.check("vostok controller rebuild", rebuilt[0] == 0 and f"{master} is master" in rebuilt[1], rebuilt)
+    case.eventually("both Java brokers come into the set again", lambda: cluster.state() == (master, both), cluster.state)
+    case.check("they have their ids", {it: str(known) for it, known in cluster.members().items()} == ids, cluster.members)
+    send(master, range(651, 700), acknowledged)
+    return replace(cluster, case, master, range(700, 750), acknowledged)
 
 
 def commands(cluster, shell, master, case, is_shown):
@@ -149,7 +192,7 @@ def commands(cluster, shell, master, case, is_shown):
     (target,) = set(members) - {master}
     run("electMaster", ["electMaster", "-a", leader, "-b", str(members[target]), "-bn", NAME, "-c", "DefaultCluster"],
         rf"#BrokerMasterAddr\s+{target}|old master {members[target]} is still alive")
-    case.eventually("the elected one takes messages", lambda: cluster.state()[0] == target and Client(target).send(700) is None, cluster.state)
+    case.eventually("the elected one takes messages", lambda: cluster.state()[0] == target and Client(target).send(800) is None, cluster.state)
     cluster.brokers[master].kill()
     eventually(lambda: cluster.state()[1] == {target})
     run("cleanBrokerMetadata", ["cleanBrokerMetadata", "-a", leader, "-b", str(members[master]), "-bn", NAME, "-c", "DefaultCluster"], r"success")
@@ -187,7 +230,9 @@ def main():
                 server.launch()
             eventually(lambda: all(ports.listening(port) for server in servers for port in server.ports))
         shell = running.enter_context(mqadmin.Shell(directory, cluster.namesrv))
-        master = failover(cluster, case)
+        acknowledged = set()
+        master = failover(cluster, case, acknowledged)
+        master = rebuild(cluster, master, Case(report, "rebuild"), acknowledged)
         commands(cluster, shell, master, case, options.show)
         imports(cluster, directory, case)
     report.close()

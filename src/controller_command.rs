@@ -17,6 +17,9 @@ use crate::auth_command::Access;
 use crate::call::{self, call, parse};
 use crate::roles::Error;
 
+/// Changes of an in-sync set per election that a rebuilt set leaves room for.
+const SET_CHANGES_MAX: i32 = 1 << 16;
+
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -108,6 +111,11 @@ impl BrokerLog {
         (self.epoch_list.last().map_or(0, |last| last.epoch), self.max_offset)
     }
 
+    /// Whether the broker is registered with the id of a master (`MixAll.MASTER_ID`).
+    fn is_master(&self) -> bool {
+        self.broker_id == 0
+    }
+
     fn identity(&self) -> ReplicaIdentity {
         ReplicaIdentity {
             broker_id: self.controller_id,
@@ -139,19 +147,29 @@ fn rebuilt(logs: &[BrokerLog], gone: &[i64]) -> Result<ReplicasInfo, String> {
              messages up with --gone {missing}"
         ));
     }
-    // Of equal logs that of the broker that is master: only a master knows a set.
-    let winner = logs.iter().max_by_key(|log| (log.newness(), log.sync_state_set_epoch)).unwrap_or(first);
+    // Of equal logs that of the broker that is master: it goes on. Brokers of Vostok also tell the set that they know.
+    let rank = |log: &&BrokerLog| (log.newness(), log.sync_state_set_epoch, log.is_master());
+    let winner = logs.iter().max_by_key(rank).unwrap_or(first);
     let set_epoch = logs.iter().map(|log| log.sync_state_set_epoch).max().unwrap_or(0);
+    let master_epoch = winner.newness().0 + 1;
     let others = logs.iter().filter(|log| log.controller_id != winner.controller_id);
     Ok(ReplicasInfo {
         in_sync_replicas: vec![winner.identity()],
         master_address: Some(winner.address.clone()),
         master_broker_id: Some(winner.controller_id),
         // A larger epoch, so that each broker accepts the new roles.
-        master_epoch: winner.newness().0 + 1,
+        master_epoch,
         not_in_sync_replicas: others.map(BrokerLog::identity).collect(),
-        sync_state_set_epoch: set_epoch + 1,
+        // A Java master ignores a set whose epoch is not larger than its own, which it does not tell
+        // (`ReplicasManager.changeSyncStateSet`).
+        sync_state_set_epoch: set_epoch.max(master_epoch.saturating_mul(SET_CHANGES_MAX)).saturating_add(1),
     })
+}
+
+async fn read_log(client: &Client, address: &str) -> Result<BrokerLog, Error> {
+    let reply = call(client, address, PATIENCE, request::GET_BROKER_EPOCH_CACHE, (&[], &[])).await?;
+    let log: BrokerLog = parse(address, &reply.body)?;
+    Ok(BrokerLog { address: address.to_owned(), ..log })
 }
 
 impl Rebuild {
@@ -163,13 +181,15 @@ impl Rebuild {
                 Some((id, address)) => (id.parse().ok(), address),
                 None => (None, broker.as_str()),
             };
-            let reply = call(client, address, PATIENCE, request::GET_BROKER_EPOCH_CACHE, (&[], &[])).await?;
-            let mut log: BrokerLog = parse(address, &reply.body)?;
-            log.address = address.to_owned();
+            let mut log = read_log(client, address).await?;
             // A slave of RocketMQ registers with the id that the controllers gave it, and a master with 0.
             let told = [log.controller_id, log.broker_id].into_iter().find(|id| *id > 0);
             log.controller_id = id.or(told).unwrap_or(0);
             logs.push(log);
+        }
+        // A running master takes messages meanwhile, so its log is read after the logs of its slaves.
+        for master in logs.iter_mut().filter(|log| log.is_master()) {
+            master.max_offset = read_log(client, &master.address).await?.max_offset;
         }
         let info = rebuilt(&logs, &self.gone).map_err(|why| Error::new("the set cannot be rebuilt", why))?;
         let (name, cluster) = (logs[0].broker_name.clone(), logs[0].cluster_name.clone());
@@ -247,8 +267,18 @@ mod tests {
             let logs = [others.clone(), vec![master.clone()]].concat();
             let info = rebuilt(&logs, &[]).unwrap();
             assert_eq!((info.master_broker_id, info.master_epoch), (Some(1), 5));
+            assert!(info.sync_state_set_epoch > 5 * 65_536, "larger than that of a Java master");
             let ids = |list: &[ReplicaIdentity]| list.iter().map(|it| it.broker_id).collect::<Vec<_>>();
             assert_eq!((ids(&info.in_sync_replicas), ids(&info.not_in_sync_replicas)), (vec![1], vec![2, 3]));
+        }
+    }
+
+    #[test]
+    fn the_master_stays_master_where_a_slave_has_everything() {
+        let slave = |id| BrokerLog { broker_id: id, ..log(id, &[4], 100) };
+        for logs in [vec![log(1, &[4], 100), slave(2)], vec![slave(1), log(2, &[4], 100)]] {
+            let master = logs.iter().find(|log| log.is_master()).map(|log| log.controller_id);
+            assert_eq!(rebuilt(&logs, &[]).unwrap().master_broker_id, master);
         }
     }
 

@@ -251,8 +251,12 @@ impl Dispatcher {
             self.refuse(frame, &refusal, out);
             return true;
         }
+        let waits_for_acting =
+            || frame.route.is_some_and(request_table::Route::pops) && slave::may_act_soon(&self.broker);
+        let is_held =
+            if needs_master { !self.broker.replication.acting.is_acting() } else { waits_for_acting() };
         let forwarded = match &self.forwards {
-            Some(forwards) if needs_master && !self.broker.replication.acting.is_acting() => {
+            Some(forwards) if is_held => {
                 forwards.forward((peer, caller), frame, &self.port, self.broker.runtime.now_ms())
             }
             _ => match refusal {

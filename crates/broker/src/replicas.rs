@@ -260,6 +260,9 @@ pub(crate) struct Elected {
     pub proposed: BTreeSet<BrokerId>,
     /// Slaves that may become master without loss, the best first, on a master.
     pub heirs: Vec<BrokerId>,
+    /// Members that this master has named as its successor and that may be elected ([`replica::agent::Agent::heirs`]).
+    /// Answers of later messages wait for these members.
+    pub named_heirs: BTreeSet<BrokerId>,
     /// Id of this broker at the controllers. Zero before it has an id.
     pub own: u64,
     /// Whether this broker is unknown to the controllers.

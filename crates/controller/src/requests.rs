@@ -93,6 +93,7 @@ pub(crate) fn read(command: &Command<'_>, connection: u64, group: &str) -> Resul
             address: fields.need("brokerAddress")?.to_owned(),
             may_have_lost: fields.flag_or("mayHaveLost", false),
             log_epoch: Epoch::from_i32(fields.number_or("logEpoch", -1)?),
+            log_end: offset(fields, "logEnd")?,
         }),
         request::CONTROLLER_ALTER_SYNC_STATE_SET => Request::AlterSet(alter(command, name()?)?),
         request::CONTROLLER_ELECT_MASTER => Request::Elect(Election {
@@ -116,6 +117,11 @@ pub(crate) fn read(command: &Command<'_>, connection: u64, group: &str) -> Resul
     Ok(Wanted::Ask(asked, request))
 }
 
+/// Position in a log. `None` if the field is missing or negative.
+fn offset(fields: &Fields<'_>, key: &'static str) -> Result<Option<LogOffset>, Refusal> {
+    Ok(u64::try_from(fields.number_or::<i64>(key, -1)?).ok().map(LogOffset::new))
+}
+
 fn broker(fields: &Fields<'_>, key: &'static str) -> Result<BrokerId, Refusal> {
     let number: i64 = fields.need_number(key)?;
     let remark = || format!("the field {key} is {number}, expected an id of 0 or more");
@@ -136,6 +142,7 @@ fn heartbeat(fields: &Fields<'_>, connection: u64) -> Result<Heartbeat, Refusal>
         timeout_ms: u64::try_from(timeout_ms).unwrap_or_default(),
         epoch: Epoch::from_i32(fields.number_or("epoch", -1)?),
         end: LogOffset::new(u64::try_from(end).unwrap_or_default()),
+        kept: offset(fields, "keptOffset")?,
         priority: fields.number_or("electionPriority", i32::MAX)?,
     })
 }

@@ -71,8 +71,13 @@ wire::settings! {
 
 /// The settings of authentication and authorization that a name server has. The values are checked together at the start.
 fn auth_properties() -> impl Iterator<Item = Property> {
-    let other_roles =
-        ["authenticationSealedUsers", "authorizationStrict", "migrateAuthFromV1Enabled", "aclEnable"];
+    let other_roles = [
+        "authenticationSealedUsers",
+        "authenticationHidesPasswords",
+        "authorizationStrict",
+        "migrateAuthFromV1Enabled",
+        "aclEnable",
+    ];
     let own = AuthConfig::properties().into_iter().filter(move |row| !other_roles.contains(&row.name));
     own.map(|row| row.within(|config: &Config| &config.auth, |config: &mut Config| &mut config.auth))
 }

@@ -18,6 +18,7 @@ use resignation::Resignation;
 use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
 
 /// Identity of this broker, and its request intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct AgentConfig {
     pub controllers: Vec<String>,
     /// Last epoch of the log, or zero if the log has no epoch. The broker rejects a role with an older epoch.
     pub log_epoch: Epoch,
+    /// End of the log at the start. The controllers compare it with the last heartbeat before the start.
+    pub log_end: Option<LogOffset>,
     /// Whether the broker's last stop may have cost it the end of its log: a crash without sync flush.
     pub may_have_lost: bool,
     /// Pause between heartbeats, in milliseconds (`brokerHeartbeatInterval`).
@@ -59,6 +62,7 @@ impl Default for AgentConfig {
             check_code: String::new(),
             controllers: Vec::new(),
             log_epoch: Epoch::ZERO,
+            log_end: None,
             may_have_lost: false,
             heartbeat_interval_ms: 1_000,
             poll_interval_ms: 5_000,
@@ -279,6 +283,7 @@ impl Agent {
             AgentEvent::Timer => self.timer.fired(),
             _ => {}
         }
+        self.resignation.expire(now_ms);
         self.heartbeat(now_ms, out);
         self.ask(now_ms, out);
         if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
@@ -305,6 +310,14 @@ impl Agent {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.is_unknown
+    }
+
+    /// Returns the members that this master has named as its successor and that the controllers may still elect. Until
+    /// that is decided, a sender may be told that its message is stored only if these members have the message
+    /// ([`Master::wait_for_heirs`](crate::master::Master::wait_for_heirs)).
+    #[must_use]
+    pub fn heirs(&self) -> &BTreeSet<BrokerId> {
+        self.resignation.heirs()
     }
 
     /// Whether this broker is master.
@@ -372,6 +385,7 @@ impl Agent {
                     address: self.config.address.clone(),
                     may_have_lost: self.config.may_have_lost,
                     log_epoch: Some(self.config.log_epoch),
+                    log_end: self.config.log_end,
                 })
             }
             (Stage::Elect, Some(identity)) => {
@@ -427,7 +441,7 @@ impl Agent {
             // Another broker has the id. A Java broker also gives the id up when no answer came, and then loses it.
             (Stage::ApplyId, response::CONTROLLER_BROKER_ID_INVALID, _) => self.stage = Stage::NextId,
             (Stage::Register, response::SUCCESS, Content::Master(mastership)) => {
-                self.config.may_have_lost = false;
+                (self.config.may_have_lost, self.config.log_end) = (false, None);
                 self.stage = if self.is_fenced { Stage::Elect } else { Stage::Running };
                 self.next_step_ms = now_ms;
                 if mastership.master.is_some() {

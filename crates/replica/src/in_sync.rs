@@ -22,7 +22,7 @@ pub struct SetEpoch(pub u32);
 
 /// Time in milliseconds for which a proposal without a response can still be committed. A request cannot be older
 /// when it is decided, because the shell ends its connection if the response does not come.
-const PROPOSAL_LIFE_MAX_MS: u64 = 30_000;
+pub(crate) const PROPOSAL_LIFE_MAX_MS: u64 = 30_000;
 
 /// An in-sync set as the controller has committed it (`SyncStateSet`).
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -357,11 +357,25 @@ impl InSync {
     /// Returns the position up to which every required member has the log, which ends at `end`. `None` if a member's
     /// position is unknown.
     pub(crate) fn reached(&self, end: LogOffset) -> Option<LogOffset> {
-        let mut reached = self.own_end(end);
-        for broker in self.required().iter().filter(|broker| **broker != self.own) {
-            reached = reached.min(self.members.get(broker)?.ack?);
+        self.lowest(self.own_end(end), &self.required())
+    }
+
+    /// Returns the position up to `reached` that those of `heirs` have that may be elected. `None` if the position of
+    /// an heir is unknown.
+    pub(crate) fn reached_by_heirs(
+        &self,
+        reached: LogOffset,
+        heirs: &BTreeSet<BrokerId>,
+    ) -> Option<LogOffset> {
+        match heirs.is_empty() {
+            true => Some(reached),
+            false => self.lowest(reached, &(&self.required() & heirs)),
         }
-        Some(reached)
+    }
+
+    fn lowest(&self, end: LogOffset, brokers: &BTreeSet<BrokerId>) -> Option<LogOffset> {
+        let mut others = brokers.iter().filter(|broker| **broker != self.own);
+        others.try_fold(end, |lowest, broker| Some(lowest.min(self.members.get(broker)?.ack?)))
     }
 
     /// Raises the confirm offset to `confirm`. Returns whether it rose.

@@ -13,7 +13,7 @@ use crate::in_sync::InSyncConfig;
 use crate::link::Link;
 use crate::timer::Timer;
 use crate::transfer::{LogRange, PeerId, TransferConfig, last_file_start};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::ha::classic::Header;
 use wire::ha::switch::Handshake;
@@ -170,13 +170,21 @@ impl Master {
             |ticket| out.push(MasterAction::Answer(ticket, AckStatus::Ok)),
         );
         self.waits = waits;
-        let need = self.elected.as_ref().and_then(|_| self.need(0)?.ok());
-        let answered = need.and_then(|need| self.reached(need));
+        self.note_answered();
         if let Some(elected) = &mut self.elected {
-            elected.propose(now_ms, end, answered, out);
+            elected.propose(now_ms, end, out);
         }
         if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
             out.push(MasterAction::WakeAt(wake_at_ms));
+        }
+    }
+
+    /// Records the end of the messages whose senders may get their answers now.
+    fn note_answered(&mut self) {
+        let need = self.elected.as_ref().and_then(|_| self.need(0)?.ok());
+        let answered = need.and_then(|need| self.reached(need));
+        if let (Some(elected), Some(answered)) = (&mut self.elected, answered) {
+            elected.answered = elected.answered.max(answered);
         }
     }
 
@@ -255,6 +263,16 @@ impl Master {
         heirs.into_iter().map(|(_, broker)| broker).collect()
     }
 
+    /// Makes sends also wait for these members, which the controllers may elect at the request of this master
+    /// ([`Agent::heirs`](crate::agent::Agent::heirs)). The shell calls this before a message may be acknowledged
+    /// that came after the choice among [`Self::heirs`].
+    pub fn wait_for_heirs(&mut self, heirs: &BTreeSet<BrokerId>) {
+        if let Some(elected) = self.elected.as_mut().filter(|elected| elected.heirs != *heirs) {
+            elected.heirs.clone_from(heirs);
+            self.note_answered();
+        }
+    }
+
     /// Returns the position up to which the log meets a need, or `None` if too few replicas are known.
     #[must_use]
     pub fn reached(&self, need: Need) -> Option<LogOffset> {
@@ -269,7 +287,8 @@ impl Master {
             (Need::Master, _) => Some(end),
             (Need::Acks(need), None) => reached_by(need, acks),
             (Need::Acks(need), Some(elected)) => {
-                Some(reached_by(need, acks)?.min(elected.in_sync.own_end(end)))
+                let reached = reached_by(need, acks)?.min(elected.in_sync.own_end(end));
+                elected.in_sync.reached_by_heirs(reached, &elected.heirs)
             }
             (Need::All, None) => acks.min(),
             (Need::All, Some(elected)) => elected.in_sync.reached(end),

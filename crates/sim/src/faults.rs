@@ -21,6 +21,9 @@ pub enum Fault {
     CrashAtWrite(NodeId, Crash, u64),
     /// All brokers end at once, and start again after a number of milliseconds.
     CrashAll(Crash, u64),
+    /// The store of a broker is copied. If there is an older copy, all brokers end at once, and the broker comes back
+    /// with that copy after so many milliseconds.
+    OldCopy(NodeId, u64),
     /// Two of three controllers end at once, and start again after a number of milliseconds.
     CrashMajority(NodeId, NodeId, Crash, u64),
     /// A link from one node to another, or both directions, is cut for a time.
@@ -75,6 +78,16 @@ pub fn next(random: &mut Random, settings: &Settings) -> Fault {
         }
         (Faults::SlowDisks, _) => {
             Fault::SlowDisk(chosen, random.between(15_000, 40_000), random.between(15_000, 40_000))
+        }
+        (Faults::OldCopies, 0..=3) => Fault::OldCopy(chosen, short_ms),
+        (Faults::Resignations, 0..=2) => {
+            Fault::SlowDisk(chosen, random.between(3_000, 5_000), random.between(100, 500))
+        }
+        (Faults::Resignations, _) => {
+            let servers = BROKERS + CONTROLLERS;
+            let step = 1 + usize::try_from(random.below(servers as u64 - 1)).expect("small");
+            let other = NodeId((chosen.0 + step) % servers);
+            Fault::SlowLink(chosen, other, random.between(2_000, 15_000))
         }
         (Faults::Controllers, 0..=4) => of_controllers(random),
         (Faults::All, _) => any(random, settings, chosen),

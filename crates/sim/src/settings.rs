@@ -85,6 +85,8 @@ pub enum Bug {
     LossyRestart,
     /// A broker does not report the last epoch of its log.
     UntoldEpoch,
+    /// A broker does not tell the end of its log.
+    UntoldEnd,
     /// A slave's cut log stays on the disk.
     CutNotWiped,
     /// A report beyond the sent bytes counts.
@@ -97,6 +99,8 @@ pub enum Bug {
     SendUnflushed,
     /// A master whose disk stalls keeps its role.
     KeepSlowDisk,
+    /// A master that has named its successor acknowledges messages that the successor lacks.
+    OvertakenHeir,
 }
 
 /// A planted bug with the search for it.
@@ -118,7 +122,7 @@ const fn planted(name: &'static str, bug: Bug, scenario: &'static str, first_see
 }
 
 /// All planted bugs.
-pub const BUGS: [Planted; 15] = [
+pub const BUGS: [Planted; 17] = [
     planted("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async", 0),
     planted("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync", 0),
     planted("early-shrink", Bug::EarlyShrink, "controller-async", 20),
@@ -128,12 +132,14 @@ pub const BUGS: [Planted; 15] = [
     planted("unsaved-vote", Bug::UnsavedVote, "controllers", 0),
     planted("lossy-restart", Bug::LossyRestart, "controller-async", 0),
     planted("untold-epoch", Bug::UntoldEpoch, "controller-async", 0),
+    planted("untold-end", Bug::UntoldEnd, "old-copies", 0),
     planted("cut-not-wiped", Bug::CutNotWiped, "cut-off", 285),
     planted("false-report", Bug::FalseReport, "controller-async", 50),
     planted("counted-twice", Bug::CountedTwice, "classic-all-async", 0),
     planted("read-above-confirm", Bug::ReadAboveConfirm, "controller-async", 0),
     planted("send-unflushed", Bug::SendUnflushed, "controller-sync", 0),
     planted("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks", 0),
+    planted("overtaken-heir", Bug::OvertakenHeir, "resignations", 50),
 ];
 
 /// A run, before its seed has decided about the rest.
@@ -168,10 +174,15 @@ pub enum Faults {
     Strangers,
     /// The disk of one broker at a time needs many seconds for a flush.
     SlowDisks,
+    /// All processes end at once, and the operator starts a member on an older copy of its store.
+    OldCopies,
+    /// Flushes end about when their master gives up its role, and links are slow. Two copies of a message suffice
+    /// (`allAckInSyncStateSet=false`, `inSyncReplicas=2`). No broker ends, because such a group may lose messages then.
+    Resignations,
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 15] = {
+pub const SCENARIOS: [Scenario; 17] = {
     const fn classic(name: &'static str, in_sync_replicas: u32, flush: FlushMode) -> Scenario {
         Scenario { name, mode: Mode::Classic { in_sync_replicas }, flush, faults: Faults::All }
     }
@@ -194,6 +205,8 @@ pub const SCENARIOS: [Scenario; 15] = {
         elected("lossy-restarts", FlushMode::Async, Faults::LossyRestarts),
         elected("strangers", FlushMode::Async, Faults::Strangers),
         elected("slow-disks", FlushMode::Sync, Faults::SlowDisks),
+        elected("old-copies", FlushMode::Sync, Faults::OldCopies),
+        elected("resignations", FlushMode::Sync, Faults::Resignations),
         Scenario { faults: Faults::Strangers, ..strangers },
     ]
 };
@@ -232,6 +245,11 @@ impl Settings {
     #[must_use]
     pub fn new(scenario: Scenario, bug: Option<Bug>, random: &mut Random) -> Self {
         let body_bytes = if random.once_in(2) { (40, 41) } else { (10, random.pick(&[100, 600])) };
+        let heartbeat_timeouts_ms = match scenario.faults {
+            // A master is replaced only at its own request.
+            Faults::Resignations => [10_000; 3],
+            _ => [2_500, 2_500, 10_000],
+        };
         Self {
             mode: scenario.mode,
             flush: scenario.flush,
@@ -239,7 +257,7 @@ impl Settings {
             bug,
             segment_bytes: random.pick(&[4_096, 16_384, 65_536]),
             batch_bytes: u32::try_from(random.pick(&[64, 500, 4_000])).expect("small"),
-            heartbeat_timeout_ms: random.pick(&[2_500, 2_500, 10_000]),
+            heartbeat_timeout_ms: random.pick(&heartbeat_timeouts_ms),
             body_bytes,
         }
     }
@@ -254,6 +272,13 @@ impl Settings {
     #[must_use]
     pub fn is_sync_flush(&self) -> bool {
         self.flush == FlushMode::Sync
+    }
+
+    /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`). Otherwise two copies
+    /// suffice, and readers may see messages that an election drops.
+    #[must_use]
+    pub fn is_all_ack(&self) -> bool {
+        self.faults != Faults::Resignations
     }
 
     /// Number of copies that a message needs in classic mode. One without a wait for replicas.

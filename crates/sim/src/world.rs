@@ -112,6 +112,10 @@ struct Node {
     lost_from: Option<u64>,
     /// Id of the broker at the controllers.
     id: Option<BrokerId>,
+    /// Copy of its disk, and the end of the log in it.
+    copy: Option<(FakeDisk, u64)>,
+    /// Position that the last heartbeat promised for the next start.
+    promised: u64,
 }
 
 struct World {
@@ -175,6 +179,8 @@ impl World {
             end_max: 0,
             lost_from: None,
             id: None,
+            copy: None,
+            promised: 0,
         });
         let nodes = nodes.collect();
         let clients = Clients::new(&settings, Random::new(random.number()));

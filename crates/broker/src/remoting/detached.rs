@@ -73,6 +73,17 @@ impl Detached {
         self.command.command()
     }
 
+    /// Whether a broker that is not the master forwards the request.
+    pub(super) fn needs_master(&self) -> bool {
+        self.route.is_some_and(|route| route.needs_master)
+    }
+
+    /// Refusal of this request by a slave. `None` at a master, and if the slave serves the request.
+    pub(super) fn refusal_of_slave(&self, broker: &Broker) -> Option<Refusal> {
+        let is_slave = broker.replication.role.is_slave();
+        self.route.filter(|_| is_slave).and_then(|route| (route.at_slave)(broker))
+    }
+
     fn frame(&self) -> RequestFrame<'_> {
         RequestFrame::of(self.command(), self.route)
     }

@@ -4,10 +4,13 @@
 //! It does so in controller mode, and in a group with acting masters while no slave acts.
 //!
 //! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. While no
-//! master is known, the request is held for at most [`HELD`], and its bytes are charged to its connection. The
-//! request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that two
-//! brokers that each take the other for the master do not forward it in a loop. The remark also names the address of
-//! the client ([`source`]).
+//! master is known, the request is held for at most [`HELD`], and its bytes are charged to its connection. A slave
+//! that begins to act meanwhile serves the held requests itself. Pops and acknowledgements are never forwarded, but
+//! are held as well while the master is gone and no slave acts yet.
+//!
+//! The request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that
+//! two brokers that each take the other for the master do not forward it in a loop. The remark also names the address
+//! of the client ([`source`]).
 
 pub(super) mod source;
 
@@ -109,7 +112,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
             continue;
         }
         match find_master(&broker, &tasks, &mut link, held.until_ms).await {
-            Master::Other(master) => {
+            Master::Other(master) if held.request.needs_master() => {
                 let (broker, again) = (broker.clone(), taken.again.clone());
                 if tasks.spawn(PUNCTUAL, move || send(broker, master, held, again)).is_err() {
                     // The broker stops.
@@ -121,13 +124,18 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
                 let HeldRequest { peer, request, charge, .. } = held;
                 // The client may be gone, and then no caller waits for the response.
                 let _ = peer.put_back(Box::new(move |peer, out| {
-                    detached::serve_again(&serving, peer, request, out);
+                    match request.refusal_of_slave(&serving) {
+                        Some(refusal) => out.extend(request.answered(&serving, Err(refusal))),
+                        None => detached::serve_again(&serving, peer, request, out),
+                    }
                     drop(charge);
                 }));
             }
-            Master::None => {
+            Master::Other(_) | Master::None => {
                 let remark = "this broker is not the master, and no master of its set is known; try again";
-                refuse(&broker, held, Refusal::new(response::SYSTEM_BUSY, remark));
+                let own = held.request.refusal_of_slave(&broker).filter(|_| !held.request.needs_master());
+                let refusal = own.unwrap_or_else(|| Refusal::new(response::SYSTEM_BUSY, remark));
+                refuse(&broker, held, refusal);
             }
         }
     }
@@ -137,7 +145,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
 enum Master {
     /// Another broker, over this connection.
     Other(Arc<ConnectionHandle>),
-    /// This broker itself.
+    /// This broker itself: the master, or a slave that acts for the master.
     Own,
     /// No broker until the deadline.
     None,
@@ -153,9 +161,11 @@ async fn find_master(
 ) -> Master {
     let mut masters = broker.replication.replicas.master();
     let mut roles = broker.replication.role.changes();
+    let mut acting = broker.replication.acting.changes();
     loop {
         roles.mark_unchanged();
-        if broker.replication.role.current() == BrokerRole::Master {
+        let is_acting = *acting.borrow_and_update();
+        if is_acting || broker.replication.role.current() == BrokerRole::Master {
             return Master::Own;
         }
         let address = masters.borrow_and_update().broker.clone();
@@ -180,6 +190,7 @@ async fn find_master(
                     tokio::select! {
                         _ = masters.changed() => {}
                         _ = roles.changed() => {}
+                        _ = acting.changed() => {}
                     }
                 };
                 let _ = within(left, changed).await;

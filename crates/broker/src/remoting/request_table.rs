@@ -103,6 +103,11 @@ impl Route {
         }
     }
 
+    /// Whether the request pops messages, or acknowledges or renews popped messages.
+    pub(super) fn pops(&self) -> bool {
+        matches!(self.serve, Serve::Pop(_) | Serve::Ack(_)) || self.code == code::CHANGE_MESSAGE_INVISIBLETIME
+    }
+
     /// The request runs in the disk pool and its body is used there.
     const fn in_disk_pool_with_body(self) -> Self {
         Self { runs: Runs::DiskPool, ..self }

@@ -6,6 +6,7 @@ use wire::codes::response;
 
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::role::BrokerRole;
 
 /// Makes the refusal of `NettyRemotingAbstract.processRequestCommand` for a positive `rejectRequest` of the
 /// processor.
@@ -71,6 +72,17 @@ fn serves_pops(broker: &Broker) -> bool {
     broker.replication.acting.is_acting()
         && broker.runtime.config.slave_read_enable
         && broker.replication.role.is_consistent()
+}
+
+/// Whether the master of this slave is gone and the slave may act for it soon.
+pub(super) fn may_act_soon(broker: &Broker) -> bool {
+    let (config, replication) = (&broker.runtime.config, &broker.replication);
+    config.has_acting_master()
+        && config.slave_read_enable
+        && replication.role.current() == BrokerRole::Slave
+        && replication.role.is_consistent()
+        && !replication.acting.is_acting()
+        && !replication.replicas.follows()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Requests about users and acls: 3001 to 3010 (`AdminBrokerProcessor.createUser` to `AdminBrokerProcessor.listAcl`). They run in
 //! the disk pool, because a change is on disk before it counts.
 
-use auth::{Auth, AuthError};
+use auth::{Auth, AuthError, Identity};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::body::{AclInfo, NONCE, NONCE_BYTES_MAX, PROOF, USERS_VERSION, UserInfo, proven_head};
+use wire::seal::SEAL;
 
 use super::answer::Answer;
 use super::codec::{done, json};
@@ -72,10 +73,21 @@ pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(auth(r)?.delete_user(&r.caller.user, name).map(done)?)
 }
 
+/// The caller to whom a user is shown. With `authenticationHidesPasswords`, a caller without a seal sees what
+/// an anonymous caller sees. The gate has checked the seal of a user.
+fn reader<'a>(r: &Request<'a>, auth: &Auth) -> &'a Identity {
+    let is_sealed = || matches!(r.caller.user, Identity::User(_)) && r.text(SEAL).is_some();
+    match !auth.settings().hides_passwords || is_sealed() {
+        true => &r.caller.user,
+        false => &Identity::Anonymous,
+    }
+}
+
 /// 3004 `AUTH_GET_USER`: without a body when there is no such user.
 pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
     blank_user(field(r, "username"))?;
-    let found = auth(r)?.user(&r.caller.user, field(r, "username"))?;
+    let auth = auth(r)?;
+    let found = auth.user(reader(r, auth), field(r, "username"))?;
     Ok(found.map_or_else(Answer::success, json))
 }
 
@@ -86,7 +98,7 @@ pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
     let version = auth.version();
     let answer = match r.text(USERS_VERSION) == Some(&version) {
         true => Answer::success(),
-        false => list(auth.users(&r.caller.user, field(r, "filter"))),
+        false => list(auth.users(reader(r, auth), field(r, "filter"))),
     };
     Ok(proven(r, answer, version))
 }

@@ -25,6 +25,7 @@ use super::roles::Order;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::parts::{GroupParts, Replication, Runtime, Sessions};
 use crate::register::Silent;
+use crate::replicas::Elected;
 use crate::state::Pending;
 use crate::supervisor::SupervisedWork;
 
@@ -92,8 +93,7 @@ pub(crate) async fn run(parts: Arc<GroupParts>, workers: Workers, links: Links) 
                 task.wake_at_ms = None;
                 let stalled_ms = stalled_ms(&task.parts.replication, &task.parts.runtime);
                 if stalled_ms > 0 {
-                    let heirs = task.parts.replication.replicas.elected().heirs.clone();
-                    task.step(AgentEvent::DiskStalled(stalled_ms, heirs));
+                    task.step_by(|elected| AgentEvent::DiskStalled(stalled_ms, elected.heirs.clone()));
                 }
                 task.step(AgentEvent::Timer);
             }
@@ -111,6 +111,7 @@ fn config(identity: &crate::parts::Identity, replication: &Replication, runtime:
         check_code: format!("{};{}", identity.address(), runtime.now_ms()),
         controllers: settings.controllers(),
         log_epoch,
+        log_end: Some(replication.store.appended()),
         may_have_lost: replication.replicas.elected().may_have_lost,
         heartbeat_interval_ms: settings.heartbeat_interval_ms,
         poll_interval_ms: settings.poll_interval_ms,
@@ -122,10 +123,18 @@ fn config(identity: &crate::parts::Identity, replication: &Replication, runtime:
 
 impl Task {
     fn step(&mut self, event: AgentEvent) {
+        self.step_by(|_| event);
+    }
+
+    /// Performs the step of an event that is made from the published state of the master. The lock is held until the
+    /// named heirs are published, so that no later message is answered without them.
+    fn step_by(&mut self, event: impl FnOnce(&Elected) -> AgentEvent) {
         let mut actions = Vec::new();
-        self.agent.step(self.clock.now_ms(), event, &mut actions);
         {
             let mut elected = self.parts.replication.replicas.elected();
+            let event = event(&elected);
+            self.agent.step(self.clock.now_ms(), event, &mut actions);
+            elected.named_heirs.clone_from(self.agent.heirs());
             elected.own = self.agent.broker().map_or(0, BrokerId::get);
             elected.is_unknown = self.agent.is_unknown();
         }
@@ -315,6 +324,8 @@ fn write_heartbeat(
     let (config, settings) = (&runtime.config, &runtime.config.replication.controller);
     let end = replication.store.appended();
     let confirm = replication.store.confirmed().unwrap_or(end).min(end);
+    let is_durable = replication.durability.waits_for_flush();
+    let kept = if is_durable { replication.store.flushed().min(end) } else { end };
     let epoch = replication.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
     writer
         .text("clusterName", &config.broker_cluster_name)
@@ -326,6 +337,8 @@ fn write_heartbeat(
         .number("confirmOffset", confirm.to_i64())
         .number("heartbeatTimeoutMills", settings.heartbeat_timeout_ms)
         .number("electionPriority", settings.election_priority)
+        // Controllers of ours know this field; Java's ignore it.
+        .number("keptOffset", kept.to_i64())
         .finish(b"");
 }
 

@@ -46,7 +46,7 @@ fn path(config: &Config, name: &str) -> PathBuf {
     config.store.root.join(name)
 }
 
-/// The epochs of the log: of the file, or of its copy when the file is broken. None for a store that never had any.
+/// The epochs of the log: of the file, or of its copy when the file is broken. An empty list for a store that never had any.
 pub(crate) fn load_epochs(config: &Config, files: &ConfigFiles) -> Result<EpochList, FilesError> {
     let copy = path(config, &format!("{EPOCHS}.bak"));
     let mut broken = None;

@@ -1,14 +1,14 @@
 //! Acting masters (`enableSlaveActingMaster`): whether this broker acts for a missing master, and the state of its
 //! group.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::watch;
 use wire::units::LogOffset;
 
 /// Whether this slave acts for its master, and how many brokers its group has.
 pub(crate) struct Acting {
-    is_acting: AtomicBool,
+    is_acting: watch::Sender<bool>,
     /// Number of brokers of the group that name servers know, this broker included. The largest number before the
     /// first query.
     alive: AtomicU32,
@@ -22,7 +22,7 @@ impl Acting {
     /// Makes the state of a broker that does not act and whose log ends at `log_end`.
     pub(crate) fn new(log_end: LogOffset) -> Self {
         Self {
-            is_acting: AtomicBool::new(false),
+            is_acting: watch::Sender::new(false),
             alive: AtomicU32::new(u32::MAX),
             notices: watch::Sender::default(),
             log_end_at_start: log_end,
@@ -31,12 +31,17 @@ impl Acting {
 
     /// Whether this slave acts for its master: it is the broker with the smallest id that name servers know of the group.
     pub(crate) fn is_acting(&self) -> bool {
-        self.is_acting.load(Ordering::Acquire)
+        *self.is_acting.borrow()
     }
 
     /// Sets whether this slave acts for its master.
     pub(crate) fn set_acting(&self, is_acting: bool) {
-        self.is_acting.store(is_acting, Ordering::Release);
+        self.is_acting.send_replace(is_acting);
+    }
+
+    /// Changes of [`Self::is_acting`].
+    pub(crate) fn changes(&self) -> watch::Receiver<bool> {
+        self.is_acting.subscribe()
     }
 
     /// Number of brokers of the group that name servers know, this broker included.

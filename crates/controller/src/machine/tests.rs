@@ -128,6 +128,7 @@ impl Group {
                 timeout_ms,
                 epoch: None,
                 end: LogOffset::ZERO,
+                kept: None,
                 priority: 0,
             };
             self.step(place, Event::Leader(LeaderEvent::Heartbeat(heartbeat)));
@@ -211,6 +212,7 @@ fn another_controller_goes_on_when_the_leader_is_cut_off_and_the_old_one_refuses
         address: "elsewhere".to_owned(),
         may_have_lost: false,
         log_epoch: None,
+        log_end: None,
     };
     assert_eq!(group.ask(old, Request::Register(register)), None);
     for _ in 0..50 {

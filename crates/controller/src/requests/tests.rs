@@ -44,14 +44,15 @@ fn fields_of_java_are_read() {
     let designated = with(&[("brokerId", "2"), ("designateElect", "true"), ("invokeTime", "5")]);
     check(code, &designated, b"", ask(code, elect(Some(id(2)), true)));
     let code = request::CONTROLLER_REGISTER_BROKER;
-    let register = |may_have_lost, log_epoch: Option<u32>| {
+    let register = |may_have_lost, log_epoch: Option<u32>, log_end: Option<u64>| {
         let (name, address, log_epoch) = ("a".to_owned(), "h:1".to_owned(), log_epoch.map(Epoch::new));
-        Request::Register(Registration { name, broker: id(1), address, may_have_lost, log_epoch })
+        let log_end = log_end.map(LogOffset::new);
+        Request::Register(Registration { name, broker: id(1), address, may_have_lost, log_epoch, log_end })
     };
     let java = with(&[("brokerId", "1"), ("brokerAddress", "h:1")]);
-    check(code, &java, b"", ask(code, register(false, None)));
-    let own = [&java[..], &[("mayHaveLost", "true"), ("logEpoch", "6")]].concat();
-    check(code, &own, b"", ask(code, register(true, Some(6))));
+    check(code, &java, b"", ask(code, register(false, None, None)));
+    let own = [&java[..], &[("mayHaveLost", "true"), ("logEpoch", "6"), ("logEnd", "70")]].concat();
+    check(code, &own, b"", ask(code, register(true, Some(6), Some(70))));
     let code = request::CONTROLLER_ALTER_SYNC_STATE_SET;
     let alter = AlterSet {
         name: "a".to_owned(),
@@ -78,6 +79,7 @@ fn heartbeats_have_defaults_as_in_java() {
         timeout_ms: 10_000,
         epoch: None,
         end: LogOffset::ZERO,
+        kept: None,
         priority: i32::MAX,
     };
     let code = request::BROKER_HEARTBEAT;
@@ -89,9 +91,11 @@ fn heartbeats_have_defaults_as_in_java() {
         ("maxOffset", "99"),
         ("heartbeatTimeoutMills", "2500"),
         ("electionPriority", "4"),
+        ("keptOffset", "98"),
     ];
     let (epoch, end) = (Some(Epoch::new(3)), LogOffset::new(99));
-    let told = Heartbeat { timeout_ms: 2_500, epoch, end, priority: 4, ..heartbeat };
+    let kept = Some(LogOffset::new(98));
+    let told = Heartbeat { timeout_ms: 2_500, epoch, end, kept, priority: 4, ..heartbeat };
     check(code, &fields, b"", Ok(Wanted::Heartbeat(told)));
     let invalid = (response::CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId");
     check(code, &[("brokerName", "a")], b"", Err(invalid));

@@ -2,11 +2,17 @@
 //! operator would (`electMaster`). It names only a member that has all messages reported as stored to senders. The
 //! controllers reject a member that is not alive, so the role never goes to a lost broker.
 //!
+//! A message that is acknowledged after the choice of the heir may be missing there. So until the controllers have
+//! decided, a send also waits for the heir ([`Agent::heirs`]). A request without a response may still be performed,
+//! for as long as a proposal of the in-sync set.
+//!
 //! Two slow disks must not pass the role back and forth: after each success the broker doubles the pause before the next
 //! resignation.
 
 use super::{Agent, AgentAction, CallId};
+use crate::in_sync::PROPOSAL_LIFE_MAX_MS;
 use crate::roster::{Answer, Election, Request};
+use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::BrokerId;
 
@@ -23,8 +29,32 @@ pub(super) struct Resignation {
     pub(super) call: Option<CallId>,
     /// Member named in the last request.
     heir: Option<BrokerId>,
+    /// Members of requests that the controllers may still perform.
+    heirs: BTreeSet<BrokerId>,
+    /// Time of the last response that was lost, or that named a new master.
+    open_since_ms: Option<u64>,
     pause_ms: u64,
     next_ms: u64,
+}
+
+impl Resignation {
+    pub(super) fn heirs(&self) -> &BTreeSet<BrokerId> {
+        &self.heirs
+    }
+
+    /// Forgets requests that the controllers cannot perform any more.
+    pub(super) fn expire(&mut self, now_ms: u64) {
+        let is_over = |since_ms| now_ms >= since_ms + PROPOSAL_LIFE_MAX_MS;
+        if self.call.is_none() && self.open_since_ms.is_some_and(is_over) {
+            self.decided();
+        }
+    }
+
+    /// Records that no request can be performed any more.
+    pub(super) fn decided(&mut self) {
+        self.heirs.clear();
+        self.open_since_ms = None;
+    }
 }
 
 impl Agent {
@@ -51,7 +81,8 @@ impl Agent {
         let heir = heirs.get(next).or(heirs.first()).copied();
         self.resignation.heir = heir;
         out.push(AgentAction::Resign(heir));
-        if heir.is_some() {
+        if let Some(named) = heir {
+            self.resignation.heirs.insert(named);
             let request = Election { name: self.config.name.clone(), broker: heir, is_designated: true };
             self.last_call = CallId(self.last_call.0 + 1);
             self.resignation.call = Some(self.last_call);
@@ -64,7 +95,13 @@ impl Agent {
         self.resignation.call = None;
         // Asks for the master at once, also without an answer.
         self.next_step_ms = self.next_step_ms.min(now_ms);
-        if answer.is_none_or(|answer| answer.code != response::SUCCESS) {
+        let is_done = answer.as_ref().is_some_and(|answer| answer.code == response::SUCCESS);
+        if answer.is_none() || is_done {
+            self.resignation.open_since_ms = Some(now_ms);
+        } else if self.resignation.open_since_ms.is_none() {
+            self.resignation.decided();
+        }
+        if !is_done {
             return;
         }
         self.resignation.heir = None;

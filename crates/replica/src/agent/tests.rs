@@ -61,6 +61,7 @@ fn run_with(script: &str, log_epoch: Epoch) {
         check_code: "h1:1;55".to_owned(),
         controllers: vec!["k1".to_owned(), "k2".to_owned()],
         log_epoch,
+        log_end: Some(LogOffset::new(70)),
         may_have_lost: true,
         ..AgentConfig::default()
     };
@@ -111,6 +112,37 @@ fn a_master_proposes_sets_and_learns_what_became_of_them() {
 #[test]
 fn a_master_whose_disk_stalls_gives_its_role_to_a_member_that_has_everything() {
     run("agent/scripts/resign.txt");
+}
+
+/// Ids of the heirs of a master of `1,2,3` after the events, which are given as `@time event`.
+fn heirs_after(script: &str) -> Vec<u64> {
+    let config = AgentConfig { controllers: vec!["k1".to_owned()], ..AgentConfig::default() };
+    let mut agent = Agent::new(AgentConfig { name: "a".to_owned(), cluster: "c".to_owned(), ..config });
+    let elected = "@0 start c#a#1\n@0 leader 1 k1\n@1 answer 2 0 master 1@h1:1 3 1,2,3 7\n";
+    for line in elected.lines().chain(script.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        agent.step(number(words[0].trim_start_matches('@')), event(&words[1..]), &mut Vec::new());
+    }
+    agent.heirs().iter().map(|heir| heir.get()).collect()
+}
+
+#[test]
+fn an_heir_counts_until_the_controllers_cannot_elect_it_any_more() {
+    let resigns = "@4000 stalled 3000 2,3\n";
+    let after = |more: &str| heirs_after(&format!("{resigns}{more}"));
+    assert_eq!(heirs_after("@4000 stalled 2999 2,3"), [0; 0]);
+    assert_eq!(after(""), [2]);
+    assert_eq!(after("@4001 answer 3 2012"), [0; 0], "rejected");
+    assert_eq!(after("@4001 answer 3 0 master 2@h2:1 4 2 9"), [2], "elected, and not adopted yet");
+    let back = "@4001 answer 3 0 master 2@h2:1 4 2 9\n@4002 answer 4 0 master 1@h1:1 5 1,2 10\n";
+    assert_eq!(after(back), [2], "master again before the request is out of date");
+    let lost = "@4001 answer 3 lost\n";
+    assert_eq!(after(lost), [2], "the request may still be performed");
+    let two = format!("{lost}@8000 stalled 7000 2,3\n");
+    assert_eq!(after(&two), [2, 3]);
+    assert_eq!(after(&format!("{two}@8001 answer 5 2012")), [2, 3]);
+    assert_eq!(after(&format!("{lost}@34000 timer")), [2]);
+    assert_eq!(after(&format!("{lost}@34001 timer")), [0; 0]);
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct Elected {
     pub(super) in_sync: InSync,
     /// End of the log that may be reported as stored to senders.
     pub(super) answered: LogOffset,
+    /// Members that the controllers may elect at the request of this master.
+    pub(super) heirs: BTreeSet<BrokerId>,
 }
 
 impl Elected {
@@ -45,6 +47,7 @@ impl Elected {
             in_sync: InSync::new(now_ms, start.own, config, start.committed, start.confirm),
             // The former masters may have acknowledged everything in the log.
             answered: start.log.end,
+            heirs: BTreeSet::new(),
         }
     }
 
@@ -145,15 +148,8 @@ impl Elected {
         }
     }
 
-    /// Proposes changes of the in-sync set. Senders of messages below `answered` may have got their answers.
-    pub(super) fn propose(
-        &mut self,
-        now_ms: u64,
-        end: LogOffset,
-        answered: Option<LogOffset>,
-        out: &mut Vec<MasterAction>,
-    ) {
-        self.answered = self.answered.max(answered.unwrap_or(LogOffset::ZERO));
+    /// Proposes changes of the in-sync set.
+    pub(super) fn propose(&mut self, now_ms: u64, end: LogOffset, out: &mut Vec<MasterAction>) {
         let epoch_start = self.epochs.last().map_or(LogOffset::ZERO, |last| last.start);
         if let Some(wanted) = self.in_sync.propose(now_ms, LogState { end, epoch_start }) {
             out.push(MasterAction::ProposeSet(wanted, self.in_sync.committed().epoch));

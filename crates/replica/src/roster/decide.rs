@@ -8,6 +8,7 @@ use crate::in_sync::{CommittedSet, SetEpoch};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
 
 /// Registration of a broker under its id (request 1003).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,21 @@ pub struct Registration {
     /// Last epoch of the broker's log now. It shows whether the broker led with the epoch of its election. `None` if
     /// the broker does not send it, like Java brokers.
     pub log_epoch: Option<Epoch>,
+    /// End of the broker's log at its start, in the first registration after the start. `None` if the broker does not
+    /// send it, like Java brokers. A log that ends before the position of the last heartbeat ([`Heartbeat::kept`]) is
+    /// an older copy, or damaged, and counts as a possible loss.
+    ///
+    /// [`Heartbeat::kept`]: super::Heartbeat::kept
+    pub log_end: Option<LogOffset>,
+}
+
+impl Registration {
+    /// Whether the broker may lack the end of its log.
+    pub(super) fn has_lost(&self, lives: &Lives) -> bool {
+        let kept = lives.last_kept(&self.name, self.broker);
+        let is_older = || self.log_end.zip(kept).is_some_and(|(end, kept)| end < kept);
+        self.may_have_lost || is_older()
+    }
 }
 
 /// Request of a master to replace the in-sync set (request 1001).
@@ -228,7 +244,7 @@ impl Roster {
             let (name, address) = (name.clone(), address.clone());
             changes.push(Change::AddressChanged { name, broker: *broker, address });
         }
-        if request.may_have_lost {
+        if request.has_lost(lives) {
             changes.extend(after_loss(set, request));
         }
         let mut mastership = Mastership::of(&self.set_after(name, &changes));

@@ -242,9 +242,11 @@ impl Leader {
             };
             let Decision { answer, changes } =
                 decide(&self.roster, &self.lives, now_ms, &request, self.config);
-            if let Request::Register(Registration { name, broker, may_have_lost: true, .. }) = &request {
+            if let Request::Register(registration) = &request
+                && registration.has_lost(&self.lives)
+            {
                 // Heartbeats from before the loss describe a log that the broker may no longer have.
-                self.lives.forget(name, *broker);
+                self.lives.forget(&registration.name, registration.broker);
             }
             if changes.is_empty() {
                 out.extend(id.map(|id| LeaderAction::Answer(id, answer)));
@@ -275,7 +277,7 @@ impl Leader {
             let roster = &self.roster;
             let is_known =
                 |name: &str, broker| roster.set(name).is_some_and(|set| set.address(broker).is_some());
-            self.lives.keep_ends(is_known);
+            self.lives.keep_beats(is_known);
         }
         for name in names {
             let queue = self.queues.get_mut(&name);

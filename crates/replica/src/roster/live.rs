@@ -30,6 +30,9 @@ pub struct Heartbeat {
     pub epoch: Option<Epoch>,
     /// End of the broker's log.
     pub end: LogOffset,
+    /// Position up to which the next start finds the log, unless the broker reports a possible loss: the end on disk
+    /// with sync flush, else `end`. `None` for Java brokers, which do not send it.
+    pub kept: Option<LogOffset>,
     /// Election priority among equal brokers: the smallest number wins (`electionPriority`, `i32::MAX` when missing).
     pub priority: i32,
 }
@@ -41,8 +44,16 @@ pub struct Lives {
     /// Times in ms at which brokers count as gone without a further heartbeat. Invariant: the same brokers as
     /// in `brokers`.
     deadlines: BTreeSet<(u64, String, BrokerId)>,
-    /// Time and log end of the last heartbeat of each broker, including brokers that are gone.
-    ends: BTreeMap<(String, BrokerId), (u64, LogOffset)>,
+    /// Last heartbeat of each broker, including brokers that are gone.
+    beats: BTreeMap<(String, BrokerId), Beat>,
+}
+
+/// Facts of a heartbeat that outlive the broker.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    at_ms: u64,
+    end: LogOffset,
+    kept: Option<LogOffset>,
 }
 
 impl Lives {
@@ -56,8 +67,8 @@ impl Lives {
         let deadline_ms = now_ms.saturating_add(heartbeat.timeout_ms);
         self.deadlines.insert((deadline_ms, name.clone(), broker));
         let key = (name.clone(), broker);
-        if self.ends.len() < LIVES_MAX || self.ends.contains_key(&key) {
-            self.ends.insert(key, (now_ms, heartbeat.end));
+        if self.beats.len() < LIVES_MAX || self.beats.contains_key(&key) {
+            self.beats.insert(key, Beat { at_ms: now_ms, end: heartbeat.end, kept: heartbeat.kept });
         }
         self.brokers.entry(name).or_default().insert(broker, (heartbeat, deadline_ms));
     }
@@ -65,18 +76,28 @@ impl Lives {
     /// Returns the log end in a broker's last heartbeat, however old.
     #[must_use]
     pub fn last_end(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
-        self.ends.get(&(name.to_owned(), broker)).map(|(_, end)| *end)
+        self.last_beat(name, broker).map(|beat| beat.end)
+    }
+
+    /// Returns [`Heartbeat::kept`] of a broker's last heartbeat, however old.
+    #[must_use]
+    pub fn last_kept(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
+        self.last_beat(name, broker)?.kept
     }
 
     /// Time of a broker's last heartbeat, however long ago.
     #[must_use]
     pub fn last_beat_ms(&self, name: &str, broker: BrokerId) -> Option<u64> {
-        self.ends.get(&(name.to_owned(), broker)).map(|(beat_ms, _)| *beat_ms)
+        self.last_beat(name, broker).map(|beat| beat.at_ms)
     }
 
-    /// Drops the log ends of brokers that are in no table.
-    pub fn keep_ends(&mut self, is_kept: impl Fn(&str, BrokerId) -> bool) {
-        self.ends.retain(|(name, broker), _| is_kept(name, *broker));
+    fn last_beat(&self, name: &str, broker: BrokerId) -> Option<&Beat> {
+        self.beats.get(&(name.to_owned(), broker))
+    }
+
+    /// Drops the last heartbeats of brokers that are in no table.
+    pub fn keep_beats(&mut self, is_kept: impl Fn(&str, BrokerId) -> bool) {
+        self.beats.retain(|(name, broker), _| is_kept(name, *broker));
     }
 
     /// Removes a broker. Returns whether it was known.

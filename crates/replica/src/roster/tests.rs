@@ -35,6 +35,7 @@ fn request(words: &[&str]) -> Request {
             address: text(words[3]),
             may_have_lost: words.get(4) == Some(&"unclean"),
             log_epoch: words.get(5).map(|word| Epoch::new(small(word))),
+            log_end: words.get(4).and_then(|word| word.strip_prefix("end=")).map(offset),
         }),
         "alter" => Request::AlterSet(AlterSet {
             name: text(words[1]),
@@ -90,7 +91,8 @@ fn run(script: &str, config: LeaderConfig) {
                 timeout_ms: 10_000,
                 epoch: Some(Epoch::new(small(words[4]))),
                 end: offset(words[5]),
-                priority: words.get(6).map_or(i32::MAX, |word| word.parse().expect("a number")),
+                kept: words.get(6).and_then(|word| word.strip_prefix("kept=")).map(offset),
+                priority: words.get(6).and_then(|word| word.parse().ok()).unwrap_or(i32::MAX),
             })),
             _ => {
                 requests += 1;
@@ -179,6 +181,7 @@ fn the_longest_log_of_the_newest_epoch_wins() {
                     timeout_ms: 1,
                     epoch: Some(Epoch::new(*epoch)),
                     end: wire::units::LogOffset::new(*end),
+                    kept: None,
                     priority: *priority,
                 };
                 (heartbeat.broker, heartbeat)
@@ -201,6 +204,7 @@ fn silent_brokers_expire_at_their_own_times() {
         timeout_ms,
         epoch: None,
         end: wire::units::LogOffset::ZERO,
+        kept: None,
         priority: 0,
     };
     lives.beat(0, beat(1, 7, 100));

@@ -175,6 +175,39 @@ fn an_heir_has_everything_that_senders_were_told_is_stored() {
     assert_eq!(heirs(2, &[(4, 100)], 0), [0; 0], "not a member");
 }
 
+#[test]
+fn sends_wait_for_an_heir_until_the_election_is_decided() {
+    let acks = AckConfig { is_all_ack: false, in_sync_replicas: 2, ..config().acks };
+    let log = |end| LogRange { minimum: at(0), end: at(end) };
+    let set = |word, epoch| CommittedSet { members: members(word), epoch: SetEpoch(epoch) };
+    let (own, committed, epochs) = (BrokerId::FIRST, set("1,2,3", 1), epochs("1:0"));
+    let start = MasterStart { own, committed, epochs, log: log(30), confirm: at(0) };
+    let mut master = Master::elected(0, MasterConfig { acks, ..config() }, start);
+    for broker in [2, 3] {
+        let broker_id = BrokerId::new(broker);
+        let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
+        master.step(1, MasterEvent::Connected(PeerId(broker), HostId(1)), &mut Vec::new());
+        master.step(1, MasterEvent::Handshake(PeerId(broker), handshake), &mut Vec::new());
+    }
+    let step = |master: &mut Master, event| {
+        master.step(1, event, &mut Vec::new());
+        master.reached(Need::Acks(2))
+    };
+    let report = |peer, end| MasterEvent::Reported(PeerId(peer), at(end));
+    step(&mut master, report(2, 30));
+    step(&mut master, report(3, 30));
+    assert_eq!(master.heirs(), [2, 3].map(BrokerId::new));
+    master.wait_for_heirs(&members("2"));
+    step(&mut master, MasterEvent::Log(log(100)));
+    assert_eq!(step(&mut master, report(3, 90)), Some(at(30)), "the heir lacks what the other slave has");
+    assert_eq!(step(&mut master, report(2, 50)), Some(at(50)));
+    master.wait_for_heirs(&BTreeSet::new());
+    assert_eq!(master.reached(Need::Acks(2)), Some(at(90)));
+    assert_eq!(master.heirs(), [BrokerId::new(3)], "senders may have got their answers");
+    master.wait_for_heirs(&members("2"));
+    assert_eq!(step(&mut master, MasterEvent::SetCommitted(set("1,3", 2))), Some(at(90)), "never elected");
+}
+
 fn transfer(attempt: Attempt, header: TransferHeader) -> SlaveEvent {
     SlaveEvent::Frame(attempt, MasterFrame::Transfer(FrameHead::Switch(header)))
 }

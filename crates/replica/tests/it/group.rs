@@ -309,6 +309,7 @@ impl Group {
             check_code: format!("{broker};{}", it.life),
             controllers: vec!["k".to_owned()],
             log_epoch: it.epochs.last().map_or(Epoch::ZERO, |last| last.epoch),
+            log_end: Some(at(it.log.len())),
             may_have_lost: it.stopped_badly,
             ..AgentConfig::default()
         });
@@ -341,6 +342,7 @@ impl Group {
                         timeout_ms: 10_000,
                         epoch: it.epochs.last().map(|last| last.epoch),
                         end: at(it.log.len()),
+                        kept: Some(at(it.log.len())),
                         priority: i32::MAX,
                     };
                     self.soon(Event::Beat(broker, heartbeat));

@@ -39,6 +39,7 @@ impl Broker {
             check_code: format!("{};{}", self.node.name(), self.now.wall_ms),
             controllers: NodeId::controllers().map(|node| node.name().to_owned()).collect(),
             log_epoch: self.epochs.last().map_or(Epoch::ZERO, |last| last.epoch),
+            log_end: Some(self.store.appended()).filter(|_| !self.settings.has(Bug::UntoldEnd)),
             may_have_lost: self.may_have_lost && !self.settings.has(Bug::LossyRestart),
             ..AgentConfig::default()
         };
@@ -53,6 +54,11 @@ impl Broker {
             let Some(agent) = &mut self.agent else { return };
             let mut actions = Vec::new();
             agent.step(self.now.ms, event, &mut actions);
+            if let Role::Master(master) = &mut self.role
+                && !self.settings.has(Bug::OvertakenHeir)
+            {
+                master.wait_for_heirs(agent.heirs());
+            }
             for action in actions {
                 match action {
                     AgentAction::AskLeader(call, at) => {
@@ -101,6 +107,12 @@ impl Broker {
         self.out.push(Output::Ask(call, at, request));
     }
 
+    /// Position up to which the next start finds the log, unless the broker reports a possible loss.
+    fn kept(&self) -> LogOffset {
+        let end = self.store.appended();
+        if self.settings.is_sync_flush() { self.store.flushed().min(end) } else { end }
+    }
+
     fn beat(&mut self, own: wire::ha::BrokerId) {
         if self.store.fenced().is_some() {
             return;
@@ -117,6 +129,7 @@ impl Broker {
             timeout_ms: self.settings.heartbeat_timeout_ms,
             epoch: of_role.unwrap_or(&self.epochs).last().map(|last| last.epoch),
             end: self.store.appended(),
+            kept: Some(self.kept()),
             priority: i32::MAX,
         };
         self.out.push(Output::Beat(heartbeat));
@@ -166,7 +179,8 @@ impl Broker {
         self.note(Note::Leads(epoch));
         let acks = AckConfig {
             mode: Mode::Controller,
-            is_all_ack: true,
+            is_all_ack: self.settings.is_all_ack(),
+            in_sync_replicas: 2,
             min_in_sync_replicas: 2,
             ..AckConfig::default()
         };

@@ -165,6 +165,7 @@ impl Broker {
     pub(super) fn read(&mut self, call: u64, queue: i32, from: u64) {
         let serves = match self.role {
             Role::None => false,
+            _ if !self.settings.is_all_ack() => false,
             Role::Slave(_) if self.is_controlled() => self.is_consistent,
             _ => true,
         };

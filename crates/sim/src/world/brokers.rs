@@ -82,6 +82,7 @@ impl World {
                 self.travel(node, at, Event::Ask(process, at, call, request, self.now_ms));
             }
             Output::Beat(heartbeat) => {
+                self.nodes[node.0].promised = heartbeat.kept.map_or(0, wire::units::LogOffset::get);
                 for at in NodeId::controllers() {
                     self.travel(node, at, Event::Beat(process, at, heartbeat.clone()));
                 }

@@ -5,6 +5,7 @@ use crate::broker::Input;
 use crate::faults::{self, Crash, Fault};
 use crate::network::Direction;
 use crate::settings::{CLIENTS, Faults, NODES, NodeId};
+use store::FakeDisk;
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
@@ -53,6 +54,7 @@ impl World {
             Fault::CrashAll(crash, down_ms) => {
                 NodeId::brokers().for_each(|node| self.crash(node, crash, down_ms));
             }
+            Fault::OldCopy(node, down_ms) => self.old_copy(node, down_ms),
             Fault::Cut(from, to, is_both, lasts_ms) => {
                 self.network.cut(from, to, now_ms + lasts_ms);
                 if is_both {
@@ -106,6 +108,31 @@ impl World {
             }
             Fault::FailingDisk(_) => {}
         }
+    }
+
+    /// Copies a broker's disk, or ends all brokers and puts an older copy in the place of the disk. The last member of
+    /// the in-sync set keeps its disk, and the next loss waits until the broker has everything again.
+    fn old_copy(&mut self, node: NodeId, down_ms: u64) {
+        let is_due = self.last_loss_ms.is_none_or(|last_ms| self.now_ms > last_ms + LOSSES_APART_MS);
+        let (members, it) = (self.members(), &mut self.nodes[node.0]);
+        // A copy without an id is the store of a new broker.
+        let Some((broker, id)) = it.broker.as_ref().and_then(|broker| Some((broker, broker.id()?))) else {
+            return;
+        };
+        let end = broker.store().flushed().get();
+        let is_older = |(_, end): &mut (FakeDisk, u64)| *end < it.promised;
+        let may_lose = is_due && members.iter().any(|member| *member != id);
+        let Some((disk, _)) = it.copy.take_if(|copy| may_lose && is_older(copy)) else {
+            it.copy.get_or_insert_with(|| (it.disk.killed(), end));
+            return;
+        };
+        self.last_loss_ms = Some(self.now_ms);
+        for other in NodeId::brokers().filter(|other| *other != node) {
+            let after_ms = down_ms + self.random.between(0, 2_000);
+            self.crash(other, Crash::Kill, after_ms);
+        }
+        self.crash(node, Crash::Kill, down_ms);
+        self.nodes[node.0].disk = disk;
     }
 
     /// Connects to a broker's HA port without being a slave: sends a handshake of the broker `b` if expected, and a

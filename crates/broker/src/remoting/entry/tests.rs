@@ -8,6 +8,7 @@ use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::seal::{SEAL, Seal};
 
 use super::*;
 use crate::clock::Clock;
@@ -449,6 +450,39 @@ fn the_caller_goes_with_a_request_that_is_kept() {
     assert_eq!(guarded.ask(ROOT, request::AUTH_CREATE_USER, &make, as_super).0, 0);
     // The topic does not exist yet, so that the send waits for the metadata writer and is served again.
     assert_eq!(guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello").0, response::SUCCESS);
+}
+
+#[test]
+fn passwords_are_hidden_from_requests_without_a_seal_where_the_setting_says_so() {
+    let hidden: &[(&str, &str)] = &[("authenticationHidesPasswords", "true")];
+    for (settings, shows_unsealed) in [(&[AUTH, ACLS][..], true), (&[AUTH, ACLS, hidden][..], false)] {
+        let guarded = Guarded::new(settings).with_alice(&["Cluster:* Get"]);
+        for code in [request::AUTH_GET_USER, request::AUTH_LIST_USER] {
+            let fields = [("username", "alice"), ("filter", "alice")];
+            let shows = |mut request: Vec<u8>| {
+                let mut out = guarded.come(&mut request, &peer());
+                let answer = Command::decode(&mut out).unwrap();
+                assert_eq!(answer.code, response::SUCCESS, "{:?}", answer.remark);
+                String::from_utf8_lossy(answer.body).contains("secret")
+            };
+            let sealed = |user: Option<(&str, &str)>| {
+                let (name, secret) = user.unwrap();
+                let write = |writer: FrameWriter<'_>| {
+                    fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+                };
+                let mut bytes = Vec::new();
+                let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 7));
+                Signed::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
+                let mut copy = bytes.clone();
+                let seal = Command::decode(&mut copy).unwrap().fields.text(SEAL).unwrap().to_owned();
+                guarded.clock.set(Seal::parse(&seal).unwrap().time_ms);
+                bytes
+            };
+            assert_eq!(shows(frame(ROOT, code, &fields, b"")), shows_unsealed, "{code}");
+            assert!(shows(sealed(ROOT)), "{code} {shows_unsealed}");
+            assert!(!shows(sealed(ALICE)), "{code} {shows_unsealed}");
+        }
+    }
 }
 
 #[test]

@@ -21,21 +21,33 @@ fn send_frame(opaque: i32, remark: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Forwards requests that came `came_ms` after the present, and returns code and id of their responses.
+/// Forwards sends that came `came_ms` after the present, and returns code and id of their responses.
 fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)> {
+    let frames = opaques.iter().map(|opaque| send_frame(*opaque, None)).collect();
+    forwarded_while(fixture, frames, came_ms, || {})
+}
+
+/// Forwards requests and calls `event` while the requests are held.
+fn forwarded_while(
+    fixture: &Fixture,
+    frames: Vec<Vec<u8>>,
+    came_ms: i64,
+    event: impl FnOnce(),
+) -> Vec<(i32, i32)> {
     let broker = &fixture.broker;
+    let count = frames.len();
     let (forwards, taken) = Forwards::new();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
-    for opaque in opaques {
-        let mut bytes = send_frame(*opaque, None);
+    for mut bytes in frames {
         let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         forwards.forward((&peer, &caller), &frame, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
     }
     let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
     let answered = async {
+        event();
         let mut all = Vec::new();
-        while all.len() < opaques.len() {
+        while all.len() < count {
             all.extend(answers(peer.pushed()));
             pause(Duration::from_millis(1)).await;
         }
@@ -44,6 +56,7 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let all = runtime.block_on(within(OUTCOME_CAP, async {
         tokio::select! {
+            biased;
             () = run(broker.clone(), tasks.clone(), taken) => panic!("it runs until the broker stops"),
             all = answered => all,
         }
@@ -88,16 +101,75 @@ fn a_forwarded_request_is_not_forwarded_again() {
     assert!(taken.requests.try_recv().is_err());
 }
 
-#[test]
-fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
+/// The frame of a commit of offset 5.
+fn commit_frame(opaque: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = Head::request(wire::frame::Encoding::Json, code::UPDATE_CONSUMER_OFFSET, opaque);
+    let writer = FrameWriter::begin(&mut bytes, head).text("consumerGroup", "G").text("topic", "T");
+    writer.number("queueId", 0).number("commitOffset", 5).finish(b"");
+    bytes
+}
+
+/// The frame of an acknowledgement of a message that was popped here.
+fn ack_frame(opaque: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = Head::request(wire::frame::Encoding::Json, code::ACK_MESSAGE, opaque);
+    let writer = FrameWriter::begin(&mut bytes, head).text("consumerGroup", "G").text("topic", "T");
+    let writer = writer.number("queueId", 0).number("offset", 0);
+    writer.text("extraInfo", "0 1 60000 0 0 b 0 0").finish(b"");
+    bytes
+}
+
+/// A slave of a group with acting masters, whose master is gone.
+fn slave_without_master() -> Fixture {
     let fixture = Fixture::with(|config| {
         config.replication.role = crate::config::Role::Slave;
         config.replication.acting.is_enabled = true;
         config.replication.acting.skips_pre_online = true;
+        config.slave_read_enable = true;
     });
-    let broker = &fixture.broker;
     fixture.queue("T", 0);
-    broker.tables.groups.make("G", 1).unwrap();
+    fixture.broker.tables.groups.make("G", 1).unwrap();
+    fixture
+}
+
+#[test]
+fn requests_held_for_a_lost_master_are_served_once_the_slave_acts() {
+    let fixture = slave_without_master();
+    let broker = &fixture.broker;
+    let frames = vec![commit_frame(1), ack_frame(2), send_frame(3, None)];
+    let act = || broker.replication.acting.set_acting(true);
+    let all = forwarded_while(&fixture, frames, 3_600_000, act);
+    assert_eq!(all, [(response::SUCCESS, 1), (response::SUCCESS, 2), (response::SYSTEM_BUSY, 3)]);
+    assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(5));
+}
+
+#[test]
+fn an_acknowledgement_is_held_only_while_a_slave_may_act_soon() {
+    let fixture = slave_without_master();
+    let broker = &fixture.broker;
+    let (forwards, mut taken) = Forwards::new();
+    let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let mut ask = |follows| {
+        broker.replication.replicas.set_follows(follows);
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        let mut bytes = ack_frame(1);
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        let code = (!out.is_empty()).then(|| Command::decode(&mut out).unwrap().code);
+        (code, taken.requests.try_recv().is_ok())
+    };
+    assert_eq!(ask(false), (None, true));
+    assert_eq!(ask(true), (Some(response::SERVICE_NOT_AVAILABLE), false), "the master is there");
+    // No slave acted in time.
+    let unserved = [(response::SERVICE_NOT_AVAILABLE, 4)];
+    assert_eq!(forwarded_while(&fixture, vec![ack_frame(4)], -2_000, || {}), unserved);
+}
+
+#[test]
+fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
+    let fixture = slave_without_master();
+    let broker = &fixture.broker;
     let (forwards, mut taken) = Forwards::new();
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
@@ -106,13 +178,7 @@ fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         (!out.is_empty()).then(|| Command::decode(&mut out).unwrap().code)
     };
-    let commit = || {
-        let mut bytes = Vec::new();
-        let head = Head::request(wire::frame::Encoding::Json, code::UPDATE_CONSUMER_OFFSET, 1);
-        let writer = FrameWriter::begin(&mut bytes, head).text("consumerGroup", "G").text("topic", "T");
-        writer.number("queueId", 0).number("commitOffset", 5).finish(b"");
-        bytes
-    };
+    let commit = || commit_frame(1);
     assert_eq!((ask(commit()), broker.tables.offsets.committed("G", "T", 0)), (None, None));
     assert!(taken.requests.try_recv().is_ok(), "it is held for the master");
     broker.replication.acting.set_acting(true);

@@ -10,6 +10,7 @@ use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::ha::{BrokerId, Epoch};
 use wire::json;
+use wire::units::LogOffset;
 
 /// The in-sync set as bodies hold it (`SyncStateSet`).
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -66,6 +67,7 @@ pub(super) fn write(request: &Request, cluster: &str, now_ms: i64, writer: Frame
             // Controllers of ours know these fields; Java's ignore them.
             .flag("mayHaveLost", registration.may_have_lost)
             .number("logEpoch", registration.log_epoch.map_or(-1, Epoch::to_i32))
+            .number("logEnd", registration.log_end.map_or(-1, LogOffset::to_i64))
             .finish(b""),
         Request::Elect(election) => writer
             .text("clusterName", cluster)

@@ -7,6 +7,7 @@ use replica::in_sync::SetEpoch;
 use replica::master::MasterEvent;
 use replica::transfer::PeerId;
 use wire::ha::BrokerId;
+use wire::units::LogOffset;
 
 use super::Shell;
 use super::admission::{Admission, Verdict};
@@ -92,23 +93,32 @@ impl Shell {
     }
 
     /// Publishes the replicas that responses need, and the position up to which the log is replicated.
-    pub(super) fn publish(&self) {
-        let durability = &self.parts.replication.durability;
+    ///
+    /// The in-sync set comes first, together with the heirs for that position. So the agent either names an heir that
+    /// has the log up to the position, or has named an heir before, which then limits the position.
+    pub(super) fn publish(&mut self) {
         let Some(need) = self.need() else { return };
+        let reached = self.publish_elected(need.unwrap_or(Need::Master));
+        let durability = &self.parts.replication.durability;
         durability.set_lacks_replicas(need.is_err());
         match need {
             Ok(Need::Master) => durability.ignore_slaves(),
-            Ok(need) => {
+            Ok(_) => {
                 durability.wait_for_slaves();
-                if let Some(end) = self.machine.reached(need) {
+                if let Some(end) = reached {
                     self.parts.tables.store.set_replicated(Some(end));
                 }
             }
             Err(_) => {}
         }
+    }
+
+    /// Publishes the in-sync set of an elected master, and returns the position up to which the log meets the need.
+    fn publish_elected(&mut self, need: Need) -> Option<LogOffset> {
+        let mut elected = self.parts.replication.replicas.elected();
+        self.machine.wait_for_heirs(&elected.named_heirs);
         if let Some(election) = self.machine.election() {
             let committed = election.committed();
-            let mut elected = self.parts.replication.replicas.elected();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
             elected.proposed = election.proposed().iter().filter(is_counted).copied().collect();
@@ -118,6 +128,7 @@ impl Shell {
                 elected.in_sync = committed.clone();
             }
         }
+        self.machine.reached(need)
     }
 
     /// Publishes the slaves' positions: for operators, and for responses that wait for slaves.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::Stream;
+use replica::acks::{AckConfig, Mode};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::master::{self, MasterConfig, MasterStart};
@@ -62,6 +63,10 @@ impl Master {
 
     /// A master of these members with so many messages, which nothing flushes unless asked.
     fn of(members: &[BrokerId], messages: usize) -> Self {
+        Self::with(members, messages, MasterConfig::default())
+    }
+
+    fn with(members: &[BrokerId], messages: usize, config: MasterConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let fixture = Fixture::timed(Arc::new(RealDisk), Clock::standing(1_000_000), directory, |config| {
             config.replication.controller.is_enabled = true;
@@ -77,15 +82,20 @@ impl Master {
         epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
         let log = range(&broker.store, false);
         let start = MasterStart { own: OWN, committed, epochs, log, confirm: LogOffset::ZERO };
-        let machine = master::Master::elected(0, MasterConfig::default(), start);
+        let machine = master::Master::elected(0, config, start);
         let (sender, proposals) = mpsc::unbounded_channel();
         let shell = Shell::new(broker.group_parts(), machine, Some(sender), mpsc::channel(1).0);
         let mut master = Self { fixture, shell, proposals };
-        let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        master.shell.step(MasterEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1]).into()));
-        master.shell.step(MasterEvent::Handshake(PeerId(1), handshake));
-        master.shell.step(MasterEvent::Reported(PeerId(1), log.end));
+        master.connect(PeerId(1), SLAVE);
         master
+    }
+
+    /// Connects a slave that has the whole log.
+    fn connect(&mut self, peer: PeerId, broker_id: BrokerId) {
+        let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
+        self.shell.step(MasterEvent::Connected(peer, IpAddr::from([127, 0, 0, 1]).into()));
+        self.shell.step(MasterEvent::Handshake(peer, handshake));
+        self.shell.step(MasterEvent::Reported(peer, self.shell.range().end));
     }
 
     /// Returns the proposed members' ids after another round.
@@ -108,6 +118,29 @@ impl Master {
     fn slave_has(&self, versions: TableVersions) {
         assert!(self.fixture.broker.replication.table_copies.note(SLAVE, versions, Duration::ZERO));
     }
+}
+
+#[test]
+fn no_message_is_answered_before_a_named_heir_has_it() {
+    let acks = AckConfig { mode: Mode::Controller, in_sync_replicas: 2, ..AckConfig::default() };
+    let other = BrokerId::new(3);
+    let config = MasterConfig { acks, ..MasterConfig::default() };
+    let mut master = Master::with(&[OWN, SLAVE, other], 1, config);
+    master.connect(PeerId(2), other);
+    let broker = master.fixture.broker.clone();
+    let before = broker.store.appended();
+    assert_eq!(broker.store.replicated(), Some(before));
+    let heirs = broker.replication.replicas.elected().heirs.clone();
+    assert_eq!(heirs, [SLAVE, other]);
+    // The agent names an heir, and then the other slave has a message first.
+    broker.replication.replicas.elected().named_heirs = [SLAVE].into();
+    master.fixture.put("T", 0, b"body", b"");
+    let end = broker.store.appended();
+    master.shell.step(MasterEvent::Log(range(&broker.store, false)));
+    master.shell.step(MasterEvent::Reported(PeerId(2), end));
+    assert_eq!(broker.store.replicated(), Some(before));
+    master.shell.step(MasterEvent::Reported(PeerId(1), end));
+    assert_eq!(broker.store.replicated(), Some(end));
 }
 
 #[test]

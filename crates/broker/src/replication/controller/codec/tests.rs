@@ -34,11 +34,12 @@ fn requests_have_the_fields_that_java_reads() {
         address: "h:1".to_owned(),
         may_have_lost: true,
         log_epoch: Some(Epoch::new(6)),
+        log_end: Some(LogOffset::new(70)),
     };
     check(
         &Request::Register(registration),
         1003,
-        "brokerAddress=h:1 brokerId=2 brokerName=B clusterName=C invokeTime=77 logEpoch=6 mayHaveLost=true",
+        "brokerAddress=h:1 brokerId=2 brokerName=B clusterName=C invokeTime=77 logEnd=70 logEpoch=6 mayHaveLost=true",
         "",
     );
     let election = Election { name: name.clone(), broker: Some(broker), is_designated: false };
