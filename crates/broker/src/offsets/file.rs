@@ -1,6 +1,6 @@
 //! The file `consumerOffset.json`, which maps `topic@group` to queue ids and these to offsets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -59,30 +59,25 @@ impl Offsets {
 
     fn unversioned(&self) -> ConsumerOffsetTable {
         let mut file = ConsumerOffsetTable::default();
-        let mut topics_by_group = BTreeMap::new();
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        for (group, topics) in groups.iter() {
-            let mut committed_topics = Vec::new();
-            for (topic, queues) in topics {
+        let mut topics_by_group: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        self.each_part(None, |group, part| {
+            for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
-                let queues = lock(queues).queues.clone();
+                let entry = lock(queues);
                 let committed: BTreeMap<i32, i64> =
-                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
                 let pulled: BTreeMap<i32, i64> =
-                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                drop(entry);
                 if !committed.is_empty() {
-                    committed_topics.push(topic.clone());
+                    topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_string());
                     file.offset_table.insert(key(), committed);
                 }
                 if !pulled.is_empty() {
                     file.pull_offset_table.insert(key(), pulled);
                 }
             }
-            if !committed_topics.is_empty() {
-                committed_topics.sort_unstable();
-                topics_by_group.insert(group.clone(), committed_topics);
-            }
-        }
+        });
         file.extra.insert(TOPICS_BY_GROUP.to_owned(), serde_json::json!(topics_by_group));
         file
     }

@@ -300,7 +300,7 @@ fn what_pops_return_is_counted_for_their_group() {
     let bytes = popped(&fixture, 60_000).body.len() as u64;
     popped(&fixture, 60_000);
     let delivered = fixture.broker.tables.offsets.delivered();
-    let (key, counted) = &delivered[0];
+    let (key, counted) = delivered.iter().next().unwrap();
     assert_eq!((key.as_str(), counted.messages, counted.bytes, counted.found), ("T@G", 3, bytes, 1));
 }
 
