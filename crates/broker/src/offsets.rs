@@ -15,7 +15,7 @@ mod positions;
 mod topics;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -50,6 +50,8 @@ pub(crate) struct Offsets {
     /// The version of the table, which slaves and masters compare.
     version: Mutex<DataVersion>,
     book: Mutex<Book>,
+    /// Topics whose queues are being removed; see [`Offsets::begin_removal`].
+    leaving: Mutex<HashSet<Box<str>>>,
 }
 
 /// Offsets and counts of a group in a topic.
@@ -123,6 +125,7 @@ impl Offsets {
             light,
             version: Mutex::default(),
             book: Mutex::default(),
+            leaving: Mutex::default(),
         };
         offsets.fill(table);
         offsets

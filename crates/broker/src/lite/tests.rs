@@ -749,6 +749,86 @@ fn a_lite_topic_expires_after_its_last_message_if_all_is_consumed() {
     assert!(bodies(&world.pop("c")).contains(&"done:3#0".to_owned()), "it begins anew");
 }
 
+/// A world in which the only message of lite topic `a` is consumed, and its offset is on disk.
+fn consumed() -> World {
+    let mut world = World::new();
+    world.topic("P", "20");
+    world.pass(0);
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    assert!(saved(&world));
+    world
+}
+
+fn saved(world: &World) -> bool {
+    let broker = &world.fixture.broker;
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops)
+}
+
+#[test]
+fn a_crash_after_the_expiry_of_a_lite_topic_hides_no_message_of_a_new_one() {
+    let mut world = consumed();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+    let World { engine, fixture, clock, .. } = world;
+    // The engine holds the store.
+    drop(engine);
+    let world = World::at(fixture.left(), clock, |_| {});
+    world.send("a", "2");
+    world.set("c", &["a"]);
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_lite_topic_stays_until_its_offsets_are_on_disk() {
+    let mut world = consumed();
+    let obstacle = world.fixture.broker.runtime.config.store.root.join("config/lmqConsumerOffset.json.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_some());
+    std::fs::remove_dir(&obstacle).unwrap();
+    world.pass(2 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn the_subscribers_of_an_expired_lite_topic_get_its_next_message() {
+    let mut world = consumed();
+    for _ in 0..23 {
+        world.pass(60_000);
+        world.set("c", &["a"]);
+    }
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+    world.send("a", "2");
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_slave_removes_a_lite_topic_after_its_master() {
+    let mut world = consumed();
+    let broker = world.fixture.broker.clone();
+    broker.replication.role.follow(1);
+    world.pass(21 * 60_000);
+    assert!(broker.store.find_queue(&lite_queue("P", "a"), 0).is_some());
+    // The master has removed the offset.
+    broker.tables.offsets.forget_topic(&lite_queue("P", "a"));
+    world.pass(2 * 60_000);
+    assert!(broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn a_lite_queue_without_messages_goes_with_the_second_search() {
+    let mut world = World::new();
+    world.pass(0);
+    let (store, name) = (world.fixture.broker.store.clone(), lite_queue("P", "a"));
+    store.queue(&name, 0).unwrap();
+    world.pass(16 * 60_000);
+    assert!(store.find_queue(&name, 0).is_some());
+    world.pass(2 * 60_000);
+    assert!(store.find_queue(&name, 0).is_none());
+}
+
 #[test]
 fn unconsumed_lite_topics_expire_only_with_the_policy_drop() {
     let mut world = World::with(&[], |config| config.retention.unconsumed = store::Unconsumed::Drop);

@@ -108,6 +108,12 @@ impl Offsets {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// Whether a group committed an offset of a topic.
+    pub(crate) fn has_topic(&self, topic: &str) -> bool {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        groups.values().any(|topics| topics.get(topic).is_some_and(is_committed))
+    }
+
     /// The groups that committed offsets of a topic (`ConsumerOffsetManager.whichGroupByTopic`).
     pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);

@@ -295,15 +295,12 @@ impl Tables {
         }
     }
 
-    /// Removes a lite queue that expired.
+    /// Removes the events for a lite queue that expired.
     pub(crate) fn forget_queue(&mut self, name: &str) {
         for group in self.groups_of(name) {
             let Some(of_group) = self.groups.get_mut(&group) else { continue };
-            for client in of_group.queues.get(name).cloned().unwrap_or_default() {
-                self.active -= usize::from(of_group.drop_subscription(&client, name));
-            }
-            if of_group.rules.wildcard {
-                of_group.clients.values_mut().for_each(|client| client.events.remove(name));
+            for id in of_group.subscribers(name).to_vec() {
+                of_group.clients.get_mut(&id).into_iter().for_each(|client| client.events.remove(name));
             }
         }
     }
