@@ -63,7 +63,7 @@ fn dispatch_to(
     {
         return true;
     }
-    let offered = delivery.tables.lite.tables().offer(group, name, runtime.now_ms());
+    let offered = delivery.tables.lite.tables().offer(group, name);
     match offered {
         Offered::To(waiters) => pop::wake(pops, group, &waiters),
         Offered::Nobody => {}

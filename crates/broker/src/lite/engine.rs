@@ -12,7 +12,7 @@ use crate::pop;
 use crate::state::PassKey;
 
 /// Interval in milliseconds at which clients are checked.
-const CHECK_MS: i64 = 5000;
+const CHECK_MS: i64 = 1000;
 
 /// Lite queues of full dispatches and searches that a round looks at.
 const STEP: usize = if cfg!(test) { 4 } else { 4096 };

@@ -625,6 +625,68 @@ fn the_events_of_a_client_that_does_not_pop_go_to_another() {
 }
 
 #[test]
+fn an_event_goes_to_a_client_that_waits_if_its_client_is_late() {
+    for wildcard in [false, true] {
+        let attributes = wildcard.then_some(("lite.sub.wildcard", "true"));
+        let mut world = World::with(attributes.as_slice(), |_| {});
+        assert!(world.pop("c").is_empty() && world.pop("d").is_empty());
+        let all: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        if !wildcard {
+            world.set("d", &all);
+            world.run();
+        }
+        drain_once(&world, "d");
+        let mut waiting = world.wait("d");
+        assert!(held_waits(&mut waiting));
+        world.pass(900);
+        assert!(held_waits(&mut waiting), "c may pop yet");
+        world.pass(1100);
+        assert!(!answered(&mut waiting).expect("c is late").is_empty(), "wildcard {wildcard}");
+    }
+}
+
+fn drain_once(world: &World, client: &str) {
+    world.pop(client).iter().for_each(|it| world.ack(it).unwrap());
+}
+
+#[test]
+fn events_go_to_other_clients_when_the_connection_of_a_waiting_client_ends() {
+    for wildcard in [false, true] {
+        let attributes = wildcard.then_some(("lite.sub.wildcard", "true"));
+        let mut world = World::with(attributes.as_slice(), |_| {});
+        assert!(world.pop("c").is_empty() && world.pop("d").is_empty());
+        let all: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        ["c", "d"].iter().for_each(|client| world.set(client, &all));
+        world.run();
+        let mut waiting = world.wait("c");
+        assert!(held_waits(&mut waiting));
+        drop(waiting);
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        assert_eq!(world.pop("d").len(), 20, "wildcard {wildcard}");
+    }
+}
+
+#[test]
+fn a_listener_that_waits_is_found_among_many() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    for number in 0..100 {
+        assert!(world.pop(&format!("c{number}")).is_empty());
+    }
+    world.run();
+    let mut waiting = ["c70", "c30"].map(|client| world.wait(client));
+    assert!(waiting.iter_mut().all(held_waits));
+    world.send("a", "1");
+    world.send("b", "2");
+    let found = waiting.each_mut().map(|held| bodies(&answered(held).unwrap()));
+    assert_eq!(found, [["a:1#0"], ["b:2#0"]], "the longest wait comes first");
+}
+
+#[test]
 fn a_silent_client_loses_its_lite_topics() {
     let mut world = World::new();
     world.add("c", &["a"]);
