@@ -1047,6 +1047,24 @@ fn lite_topics_are_served_as_frames() {
 }
 
 #[test]
+fn a_lite_topic_is_searched_by_time() {
+    let mut world = World::new();
+    for body in ["1", "2", "3"] {
+        world.send("a", body);
+        world.pass(1000);
+    }
+    let broker = &world.fixture.broker;
+    let search = |lite_topic, after_ms, boundary| {
+        let timestamp_ms = START_MS + after_ms;
+        let wanted = crate::lookup::SearchOffset { topic: "P", queue_id: 3, timestamp_ms, boundary };
+        crate::lookup::search_lite(&broker.tables, &broker.replication, lite_topic, &wanted).unwrap()
+    };
+    let (lower, upper) = (store::Boundary::Lower, store::Boundary::Upper);
+    assert_eq!([search("a", 1000, lower), search("a", 1500, lower), search("a", 9000, lower)], [1, 2, 3]);
+    assert_eq!([search("a", 1500, upper), search("missing", 0, lower)], [1, 0]);
+}
+
+#[test]
 fn operators_see_lite_topics() {
     let world = World::new();
     world.topic("P", "30");
