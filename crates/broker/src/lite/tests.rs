@@ -672,6 +672,26 @@ fn events_go_to_other_clients_when_the_connection_of_a_waiting_client_ends() {
 }
 
 #[test]
+fn a_set_that_was_full_when_its_client_began_to_pop_has_room_afterwards() {
+    let attributes = [("lite.sub.client.max.event.cnt", "10"), ("lite.sub.wildcard", "true")];
+    let mut world = World::with(&attributes, |_| {});
+    assert!(world.pop("c").is_empty());
+    world.run();
+    (0..12).for_each(|number| world.send(&format!("t{number}"), "m"));
+    let lite = &world.fixture.broker.tables.lite;
+    let rules = rules(&world.fixture.broker.tables, &world.fixture.broker.runtime, "G").unwrap();
+    lite.note_pop(("G", &rules), "c", START_MS, 10).unwrap();
+    // Finds no room between the begin of the pop and its first event.
+    world.send("t12", "m");
+    for _ in 0..6 {
+        lite.take_event("G", "c", START_MS).unwrap();
+    }
+    // Ends, and finds the lite queues of the taken events again.
+    world.run();
+    assert_eq!(drain(&mut world, "c"), 13);
+}
+
+#[test]
 fn a_listener_that_waits_is_found_among_many() {
     let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
     for number in 0..100 {

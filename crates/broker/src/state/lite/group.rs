@@ -140,7 +140,8 @@ pub(crate) struct Group {
     pub(super) listeners: Vec<Arc<str>>,
     /// Clients whose pops were suspended, in this order. Some of them no longer wait.
     pub(super) waiting: VecDeque<Arc<str>>,
-    /// Whether no listener had room for the last event. Ends with the next pop.
+    /// Whether no listener had room for the last event. Ends as soon as an event leaves a set: [`Self::has_room`] with
+    /// this flag would run full dispatches without end.
     pub(super) is_full: bool,
     /// Full dispatch of a wildcard group.
     pub(super) dispatch: FullDispatch,

@@ -255,6 +255,7 @@ impl Tables {
         let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
         let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
         let events = entry.events.take_all();
+        of_group.is_full = false;
         // A full dispatch that is queued may be for lite queues that other clients have as well.
         let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
         (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
@@ -300,6 +301,7 @@ impl Tables {
     pub(crate) fn forget_queue(&mut self, name: &str) {
         for group in self.groups_of(name) {
             let Some(of_group) = self.groups.get_mut(&group) else { continue };
+            of_group.is_full = false;
             for id in of_group.subscribers(name).to_vec() {
                 of_group.clients.get_mut(&id).into_iter().for_each(|client| client.events.remove(name));
             }
@@ -323,6 +325,7 @@ impl Tables {
     /// has room again.
     pub(crate) fn take_event(&mut self, group: &str, client: &str, now_ms: i64) -> (Option<Arc<str>>, bool) {
         let Some(of_group) = self.groups.get_mut(group) else { return (None, false) };
+        of_group.is_full = false;
         let max = of_group.rules.events_max;
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return (None, false) };
         let (id, of_wildcard) = (id.clone(), of_group.dispatch.is_open());
@@ -379,6 +382,7 @@ impl Tables {
         let mut lacking = Vec::new();
         for (group, of_group) in &mut self.groups {
             let wildcard = of_group.rules.wildcard;
+            of_group.is_full = false;
             if of_group.dispatch.is_open() && of_group.has_room() {
                 lacking.push(group.clone());
             }
