@@ -1,17 +1,20 @@
 """Lite topics over remoting: memory of a lite topic and of subscriptions, time from send to receive, CPU per message beside an ordered pop.
 
     python3 -m bench.lite                                                                     2,000 lite topics, 50 clients
-    python3 -m bench.lite --topics 200000 --clients 1000 --rate 5000 --seconds 60
+    python3 -m bench.lite --topics 200000 --clients 1000 --rate 5000 --seconds 60 --processes 4
+    python3 -m bench.lite --expire --topics 100000        the expiry of all lite topics
 
 Every lite topic has one subscriber. Each client waits with one pop and acknowledges each message by itself. The ordered pop beside it is
-the same load on a topic with as many queues as there are clients. Sends, pops and acknowledgements share a few connections of one Python
-process, which is what limits the rate.
+the same load on a topic with as many queues as there are clients. Sends, pops and acknowledgements share a few connections of each Python
+process. The processes share the machine with the server, which limits the rate.
 """
 import asyncio
 import json
+import multiprocessing
 import random
 import statistics
 import struct
+import threading
 import time
 
 from bench import measure, stage
@@ -67,8 +70,8 @@ def records(body):
 class Load:
     """Clients that wait, receive and acknowledge, and a producer."""
 
-    def __init__(self, server, chosen, peers, is_lite):
-        self.server, self.chosen, self.peers, self.is_lite = server, chosen, peers, is_lite
+    def __init__(self, chosen, peers, is_lite):
+        self.chosen, self.peers, self.is_lite = chosen, peers, is_lite
         self.topic = LITE if is_lite else ORDERED
         self.group = GROUP + self.topic
         self.received, self.latencies, self.failures = 0, [], 0
@@ -128,39 +131,117 @@ class Load:
         for first in range(0, self.chosen.topics, WINDOW):
             await asyncio.gather(*(self.send(number) for number in range(first, min(first + WINDOW, self.chosen.topics))))
 
-    async def until(self, count):
-        end = time.perf_counter() + 60
-        while self.received < count and time.perf_counter() < end:
-            await asyncio.sleep(0.05)
+    async def quiet(self):
+        """Waits until no message has come for two seconds."""
+        before = -1
+        while before < self.received:
+            before = self.received
+            await asyncio.sleep(2)
 
-    async def beside_clients(self, waiting):
-        """The figures of the load with all clients, after `waiting` messages came, and how many of these came."""
-        clients = [asyncio.create_task(self.consume(client)) for client in range(self.chosen.clients)]
-        run = asyncio.create_task(self.run(waiting))
+    async def part(self, index, meet):
+        """The share of one process: its clients, and its part of the rate. `meet` waits for the other processes and for the measurement."""
+        clients = [asyncio.create_task(self.consume(client)) for client in range(index, self.chosen.clients, self.chosen.processes)]
+        run = asyncio.create_task(self.run(meet))
         # A client ends with an exception only.
         done, _ = await asyncio.wait([run, *clients], return_when=asyncio.FIRST_COMPLETED)
         for client in clients:
             client.cancel()
         return done.pop().result()
 
-    async def run(self, waiting):
-        await self.until(waiting)
+    async def run(self, meet):
+        await self.quiet()
         drained = self.received
-        await self.paced(self.chosen.warm)
-        return await self.paced(self.chosen.seconds), drained
+        await self.send_paced(self.chosen.warm)
+        await meet()
+        self.received, self.latencies, self.failures = 0, [], 0
+        sent = await self.send_paced(self.chosen.seconds)
+        await self.quiet()
+        await meet()
+        return {"drained": drained, "sent": sent, "received": self.received, "latencies": self.latencies, "failures": self.failures}
 
-    async def paced(self, seconds):
-        """The figures of so many seconds at the chosen rate."""
-        self.received, self.latencies = 0, []
-        count, before, begin, running = max(2, int(self.chosen.rate * seconds)), measure.cpu_us(self.server.pid), time.perf_counter(), []
+    async def send_paced(self, seconds):
+        """Sends for so many seconds at the rate of this process, and returns the number of messages."""
+        rate = self.chosen.rate / self.chosen.processes
+        count, begin, running = max(2, int(rate * seconds)), time.perf_counter(), []
         for number in range(count):
             running.append(asyncio.create_task(self.send(random.randrange(self.chosen.topics) if self.is_lite else number)))
-            await asyncio.sleep(max(0, begin + (number + 1) / self.chosen.rate - time.perf_counter()))
+            await asyncio.sleep(max(0, begin + (number + 1) / rate - time.perf_counter()))
         await asyncio.gather(*running)
-        await self.until(count)
-        cpu, hundredths = measure.cpu_us(self.server.pid) - before, statistics.quantiles(self.latencies, n=100)
-        return {"messages": self.received, "missing": count - self.received, "cpu_us": cpu / max(1, self.received), "p50_ms": hundredths[49],
-                "p99_ms": hundredths[98], "rate": self.received / (time.perf_counter() - begin), "failures": self.failures}
+        return count
+
+
+def work(port, chosen, index, is_lite, barrier, results):
+    """Body of a process of the load."""
+    async def run():
+        peers = [await Peer().open(port) for _ in range(CONNECTIONS)]
+        meet = asyncio.get_running_loop().run_in_executor
+        return await Load(chosen, peers, is_lite).part(index, lambda: meet(None, barrier.wait))
+
+    try:
+        results.put(asyncio.run(run()))
+    except BaseException as failure:
+        barrier.abort()
+        results.put({"failure": repr(failure)})
+
+
+def loaded(server, chosen, is_lite):
+    """The figures of the load, and how many of the waiting messages came."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(chosen.processes + 1), context.Queue()
+    processes = [context.Process(target=work, args=(server.broker_port, chosen, index, is_lite, barrier, results)) for index in range(chosen.processes)]
+    for process in processes:
+        process.start()
+    try:
+        barrier.wait()
+        before, begin = measure.cpu_us(server.pid), time.perf_counter()
+        barrier.wait()
+        cpu, seconds = measure.cpu_us(server.pid) - before, time.perf_counter() - begin
+    except threading.BrokenBarrierError:
+        cpu, seconds = 0, 1
+    parts = [results.get() for _ in processes]
+    for process in processes:
+        process.join()
+    failures = [part["failure"] for part in parts if "failure" in part]
+    if failures:
+        raise RuntimeError(failures)
+    total = {key: sum(part[key] for part in parts) for key in ("drained", "sent", "received", "failures")}
+    hundredths = statistics.quantiles([latency for part in parts for latency in part["latencies"]], n=100)
+    # Two seconds without messages end the load.
+    rate = total["received"] / max(1, seconds - 2)
+    return {"messages": total["received"], "missing": total["sent"] - total["received"], "cpu_us": cpu / max(1, total["received"]),
+            "p50_ms": hundredths[49], "p99_ms": hundredths[98], "rate": rate, "failures": total["failures"]}, total["drained"]
+
+
+async def expired(server, chosen):
+    """Times of sends to another topic while all lite topics expire, a minute after their messages."""
+    broker = f"127.0.0.1:{server.broker_port}"
+    for name, attributes in ((LITE, "+message.type=LITE,+lite.topic.expiration=1"), (ORDERED, "+message.type=NORMAL")):
+        topics.ask(broker, 17, {"topic": name, "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
+                                "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false", "attributes": attributes})
+    lite = Load(chosen, [await Peer().open(server.broker_port) for _ in range(CONNECTIONS)], True)
+    await lite.fill()
+    producer, asking, times, counts = Load(chosen, [await Peer().open(server.broker_port)] * CONNECTIONS, False), lite.peer(0), [], []
+
+    async def count():
+        _, _, body = await asking.call(200075, {"topic": LITE})
+        return json.loads(body)["liteTopicCount"]
+
+    async def send():
+        while True:
+            begin = time.perf_counter()
+            await producer.send(0)
+            times.append((begin, (time.perf_counter() - begin) * 1000))
+            await asyncio.sleep(0.001)
+
+    sending = asyncio.create_task(send())
+    while not counts or counts[-1][1]:
+        await asyncio.sleep(1)
+        counts.append((time.perf_counter(), await count()))
+    sending.cancel()
+    begin = max(at for at, left in counts if left == counts[0][1])
+    during, before = ([took for at, took in times if (at >= begin) == wanted] for wanted in (True, False))
+    return {"seconds": counts[-1][0] - begin, "sends": len(during), "p999_ms": statistics.quantiles(during, n=1000)[998], "max_ms": max(during),
+            "before_p999_ms": statistics.quantiles(before, n=1000)[998], "failures": producer.failures}
 
 
 async def measured(server, chosen):
@@ -171,7 +252,7 @@ async def measured(server, chosen):
                                 "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false", "attributes": f"+message.type={kind}"})
         topics.group(broker, GROUP + name, consumeMessageOrderly=True, attributes={"+lite.bind.topic": name} if kind == "LITE" else {})
     peers = [await Peer().open(server.broker_port) for _ in range(CONNECTIONS)]
-    lite, ordered = Load(server, chosen, peers, True), Load(server, chosen, peers, False)
+    lite = Load(chosen, peers, True)
 
     def anonymous():
         return measure.resident(server.pid)["RssAnon"]
@@ -181,8 +262,10 @@ async def measured(server, chosen):
     filled = anonymous()
     seconds = await lite.subscribe()
     figures = {"topic_bytes": (filled - empty) / chosen.topics, "subscription_bytes": (anonymous() - filled) / chosen.topics, "subscribe_s": seconds}
-    figures["lite"], figures["drained"] = await lite.beside_clients(chosen.topics)
-    figures["ordered"], _ = await ordered.beside_clients(0)
+    subscribed = anonymous()
+    figures["lite"], figures["drained"] = loaded(server, chosen, True)
+    figures["offset_bytes"] = (anonymous() - subscribed) / chosen.topics
+    figures["ordered"], _ = loaded(server, chosen, False)
     return figures
 
 
@@ -192,23 +275,34 @@ def main():
     parser.add_argument("--clients", type=int, default=50, help="clients, which share out the lite topics (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=500, help="messages per second (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--processes", type=int, default=1, help="processes of the load (default: %(default)s)")
     parser.add_argument("--warm", type=float, default=5, help="seconds of load before the figures (default: %(default)s)")
     parser.add_argument("--size", type=int, default=200, help="bytes of a body (default: %(default)s)")
+    parser.add_argument("--expire", action="store_true", help="instead, times of sends while all lite topics expire")
     chosen = parser.parse_args()
     stage.ready(f"{chosen.topics} lite topics, {chosen.clients} clients")
     conf = ["enableLmq=true", "enableMultiDispatch=true", "brokerName=broker-a", f"maxLmqConsumeQueueNum={chosen.topics * 2 + 20_000}",
             f"maxLiteSubscriptionCount={chosen.topics * 2 + 100_000}"]
+    conf += ["minLiteTTl=1000", "liteTtlCheckInterval=1000"] if chosen.expire else []
     rows, results = [], {}
     for name in chosen.servers.split(","):
         with stage.Kept(name, chosen, conf=conf) as server:
             server.start()
+            if chosen.expire:
+                found = results[name] = asyncio.run(expired(server, chosen))
+                print(f"{name}: {chosen.topics:,} lite topics expired in {found['seconds']:.0f} s. Of {found['sends']:,} sends meanwhile 99.9 % took at "
+                      f"most {found['p999_ms']:.2f} ms, the longest {found['max_ms']:.2f} ms; before, 99.9 % took {found['before_p999_ms']:.2f} ms")
+                continue
             found = results[name] = asyncio.run(measured(server, chosen))
         for load in ("lite", "ordered"):
             one = found[load]
             rows.append([name, load, f"{one['rate']:,.0f}", f"{one['p50_ms']:.2f}", f"{one['p99_ms']:.2f}", f"{one['cpu_us']:.0f}",
                          stage.ratio(one["cpu_us"], found["ordered"]["cpu_us"]), one["missing"], one["failures"]])
         print(f"{name}: {found['topic_bytes']:,.0f} bytes of a lite topic with its queue and a message, {found['subscription_bytes']:,.0f} of a subscription, "
+              f"{found['offset_bytes']:,.0f} more after the load, "
               f"subscribed in {found['subscribe_s']:.1f} s, {found['drained']:,} of {chosen.topics:,} drained", flush=True)
+    if chosen.expire:
+        return
     stage.table(["server", "load", "msg/s", "p50 ms", "p99 ms", "CPU us/msg", "of ordered", "missing", "failed"], rows)
     stage.save("lite", results)
 

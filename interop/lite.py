@@ -1,4 +1,4 @@
-"""Lite topics: the official Java client of RocketMQ 5.x in five arrangements of proxy and brokers, and the refusal of servers without lite topics.
+"""Lite topics: the official Java client of RocketMQ 5.x in six arrangements of proxy and brokers, and the refusal of servers without lite topics.
 
     python3 -m interop.lite [--short] [--arrangement NAME[,NAME]] [--only NAME[,NAME]] [--keep]
 
@@ -8,6 +8,7 @@
 | vostok | Vostok, `--roles proxy` | two of Vostok |
 | before-java | Vostok, `--roles proxy` | two of Apache RocketMQ 5.5.0 |
 | java-before | Apache RocketMQ 5.5.0 | two of Vostok |
+| failover | Vostok, `--roles proxy` | a set of three of Vostok with a controller, whose master is killed under load |
 | java | Apache RocketMQ 5.5.0 | two of Apache RocketMQ 5.5.0: proves the expectations, and runs only when it is named |
 
 Programs: `lite-java/`. With --short some scenarios run at `serve` alone. A line per scenario is printed, then `lite: N passed, N failed,
@@ -20,10 +21,12 @@ import subprocess
 import threading
 
 from interop import grpc_clients
+from interop.local_cluster import Cluster
 from tests.kit import downloads, ports, topics
 from tests.kit.process import Process
 from tests.kit.report import Report, scratch
 from tests.kit.servers import Java, Vostok
+from tests.kit.waiting import eventually
 
 # Settings of brokers of both kinds. The files of a broker of 5.5.0 are those of the default store.
 LITE = {"enableLmq": "true", "enableMultiDispatch": "true", "maxLiteSubscriptionCount": 150}
@@ -163,6 +166,33 @@ def scenarios(report, client, directory, names, arrangement):
             report.check("dead-letters-are-kept" + where, letters == 1, letters)
 
 
+def failover(report, client, directory):
+    """The load of the scenario `restart` at a broker set in controller mode, whose master is killed."""
+    directory.mkdir()
+    cluster = Cluster(directory, conf=LITE)
+
+    def kill_master():
+        former = cluster.master()
+        cluster.kill(former)
+        if not eventually(lambda: cluster.master() not in (None, former)):
+            raise RuntimeError("no other broker becomes master")
+        cluster.restart(former)
+
+    try:
+        if not eventually(lambda: cluster.set()[1] == set(cluster.members)):
+            raise RuntimeError("the broker set does not become whole")
+        topic, group = named("restart")
+        topics.topic(cluster.master(), topic, "LITE")
+        topics.group(cluster.master(), group, retryMaxTimes=16, consumeMessageOrderly=True, attributes={"+lite.bind.topic": topic})
+        namesrv = f"127.0.0.1:{cluster.namesrv}"
+        topics.await_brokers(namesrv, topic, 1)
+        server, endpoint = proxy(directory / "proxy", namesrv)
+        with server:
+            client.run(report, directory / "client", endpoint, ["restart"], " (failover)", kill_master)
+    finally:
+        cluster.stop()
+
+
 def refused(report, client, directory):
     """The refusal of servers that do not serve lite topics."""
     port = ports.free_port()
@@ -183,13 +213,17 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args()
     report, client = Report("lite"), Client("java", grpc_clients.JAVA)
-    usual = ["serve"] if options.short else [name for name in ARRANGEMENTS if name != "java"]
+    usual = ["serve"] if options.short else [*(name for name in ARRANGEMENTS if name != "java"), "failover"]
     chosen = options.arrangement.split(",") if options.arrangement else usual
     only = {name for name in options.only.split(",") if name} or (SHORT if options.short else set())
     with scratch(report, options.keep) as directory:
         client.build()
         listed = subprocess.run([str(word) for word in (*client.program, "list")], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
         for arrangement in chosen:
+            if arrangement == "failover":
+                if not only or "restart" in only:
+                    failover(report, client, directory / arrangement)
+                continue
             names = [name for name in listed if (not only or name in only) and name not in FAILS.get(arrangement, ())]
             if names:
                 scenarios(report, client, directory, names, arrangement)

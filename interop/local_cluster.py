@@ -13,13 +13,14 @@ from tests.kit.waiting import eventually
 class Cluster(Watched):
     """`vostok serve --cluster KIND` and the brokers that were started by hand beside it."""
 
-    def __init__(self, directory, kind="1m2s"):
+    def __init__(self, directory, kind="1m2s", conf=None):
         # `killed` has name and process id of each killed broker that the parent had started.
         self.data, self.by_hand, self.killed = directory / "data", {}, []
         # The ports of the brokers are ten apart.
         self.namesrv, self.controller, _, _, broker, *_ = ports.free_run(36)
         # Other programs may fill the disk meanwhile; nothing may be deleted for that.
-        conf = properties(directory / "given.conf", {"mappedFileSizeCommitLog": 4_194_304, "slaveReadEnable": "true", "diskMaxUsedSpaceRatio": 95})
+        conf = properties(directory / "given.conf", {"mappedFileSizeCommitLog": 4_194_304, "slaveReadEnable": "true", "diskMaxUsedSpaceRatio": 95,
+                                                      **(conf or {})})
         self.parent = Process("parent", directory, [VOSTOK, "serve", "--cluster", kind, "--data", self.data, "--namesrv-port", self.namesrv,
                                                     "--broker-port", broker, "--controller-port", self.controller, "-c", conf])
         try:

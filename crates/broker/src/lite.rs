@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub(crate) use control::control;
 pub(crate) use engine::LiteEngine;
-pub(crate) use expiry::remove_of_parents;
+pub(crate) use expiry::{of_parents, remove};
 pub(crate) use figures::{broker_info, client_info, group_info, parent_info, topic_info, trigger};
 
 use crate::parts::{Delivery, PopParts, Replication, Runtime, Tables};
@@ -63,7 +63,7 @@ fn dispatch_to(
     {
         return true;
     }
-    let offered = delivery.tables.lite.tables().offer(group, name, runtime.now_ms());
+    let offered = delivery.tables.lite.tables().offer(group, name);
     match offered {
         Offered::To(waiters) => pop::wake(pops, group, &waiters),
         Offered::Nobody => {}

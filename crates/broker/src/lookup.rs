@@ -9,7 +9,7 @@ use wire::body::ResetOffsetBody;
 use crate::offsets::{self, ResetContext, ResetOffset};
 use crate::parts::{OperatorParts, Replication, Tables};
 use crate::topics::Queue;
-use crate::{Refusal, client_relay};
+use crate::{Refusal, client_relay, names};
 pub(crate) use query::{query, record};
 pub(crate) use span::{QueueRange, TimeSpan, consume_queue, consume_time_span};
 
@@ -51,6 +51,20 @@ pub(crate) fn search(
 ) -> Result<i64, Refusal> {
     let queue = tables.log_queue(wanted.topic, wanted.queue_id);
     queue.map_or(Ok(0), |queue| by_time(replication, &queue, wanted.timestamp_ms, wanted.boundary))
+}
+
+/// The offset in a lite topic of the first message at or after a time, or of the last message before it
+/// (`AdminBrokerProcessor.searchOffsetByTimestamp`). 0 for a lite topic without a queue.
+pub(crate) fn search_lite(
+    tables: &Tables,
+    replication: &Replication,
+    lite_topic: &str,
+    wanted: &SearchOffset<'_>,
+) -> Result<i64, Refusal> {
+    let queue = tables.store.find_queue(&names::lite_queue(wanted.topic, lite_topic), 0);
+    queue.map_or(Ok(0), |index| {
+        by_time(replication, &Queue::lite(index), wanted.timestamp_ms, wanted.boundary)
+    })
 }
 
 /// Moves a group to other offsets, from its next pull on, and returns them. If the broker does not reset offsets

@@ -199,16 +199,20 @@ impl MetadataParts {
         if gone.is_empty() {
             return;
         }
-        for name in gone {
+        let lite = lite::of_parents(&self.tables, gone);
+        let lite_names = lite.iter().map(|(queue, _)| queue.topic());
+        for name in gone.iter().map(|name| name.as_str()).chain(lite_names) {
             self.delivery.pops.forget_topic(name);
             self.tables.offsets.forget_topic(name);
+        }
+        for name in gone {
             self.delivery.transactions.lock().forget_topic(name);
             self.figures.stats.forget_own(name);
         }
-        lite::remove_of_parents(&self.tables, &self.delivery, gone);
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.
         save(&self.delivery, &self.runtime, &self.pops);
+        lite::remove(&self.tables, &self.delivery, &lite);
         for name in gone {
             // A light queue has no topic: only the offsets of its groups are removed.
             if !is_light(name)

@@ -11,11 +11,13 @@ mod changes;
 mod file;
 mod group;
 mod handlers;
+mod positions;
+mod topics;
 mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
@@ -26,6 +28,8 @@ pub(crate) use group::ONLY_RAISES;
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
+use positions::Positions;
+use topics::{Entry, Topics};
 pub(crate) use view::{GroupOffsets, Reader};
 
 /// The offsets of all groups.
@@ -46,19 +50,19 @@ pub(crate) struct Offsets {
     /// The version of the table, which slaves and masters compare.
     version: Mutex<DataVersion>,
     book: Mutex<Book>,
+    /// Topics whose queues are being removed; see [`Offsets::begin_removal`].
+    leaving: Mutex<HashSet<Box<str>>>,
 }
-
-/// Offsets of a group by topic.
-type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
 /// Offsets and counts of a group in a topic.
 #[derive(Default)]
 struct Topic {
     /// Offsets by queue id.
-    queues: BTreeMap<i32, Position>,
+    queues: Positions,
     /// The highest generation of these offsets.
     newest: Generation,
-    delivered: Delivered,
+    /// Counts of a topic that was pulled or popped. Pops of lite topics count for the parent topic.
+    delivered: Option<Box<Delivered>>,
 }
 
 /// Number of messages of a topic that were delivered to a group since the broker started.
@@ -121,6 +125,7 @@ impl Offsets {
             light,
             version: Mutex::default(),
             book: Mutex::default(),
+            leaving: Mutex::default(),
         };
         offsets.fill(table);
         offsets
@@ -171,7 +176,7 @@ impl Offsets {
             return None;
         }
         let topic = self.find(group, topic)?;
-        let taken = lock(&topic).queues.get_mut(&queue_id)?.reset.take();
+        let taken = lock(&topic).queues.get_mut(queue_id)?.reset.take();
         if taken.is_some() {
             self.resets.fetch_sub(1, Ordering::AcqRel);
         }
@@ -186,7 +191,7 @@ impl Offsets {
             self.note_removed(format!("@{group}"));
         }
         drop(groups);
-        self.forgotten(removed.into_iter().flat_map(HashMap::into_values));
+        self.forgotten(removed.into_iter().flat_map(Topics::into_entries));
     }
 
     /// Removes the offsets of all groups in a deleted topic.
@@ -201,11 +206,11 @@ impl Offsets {
         self.forgotten(removed.into_iter());
     }
 
-    fn forgotten(&self, topics: impl Iterator<Item = Arc<Mutex<Topic>>>) {
+    fn forgotten(&self, topics: impl Iterator<Item = Entry>) {
         for topic in topics {
             // A commit that looked up the entry just before changes a copy that is no longer read.
             let queues = std::mem::take(&mut lock(&topic).queues);
-            let pending = queues.values().filter(|it| it.reset.is_some()).count();
+            let pending = queues.iter().filter(|(_, it)| it.reset.is_some()).count();
             self.resets.fetch_sub(pending, Ordering::AcqRel);
             self.changed.store(true, Ordering::Release);
         }
@@ -213,14 +218,14 @@ impl Offsets {
     }
 
     fn position(&self, group: &str, topic: &str, queue_id: i32) -> Option<Position> {
-        lock(&*self.find(group, topic)?).queues.get(&queue_id).copied()
+        lock(&*self.find(group, topic)?).queues.get(queue_id)
     }
 
     /// Changes the offsets of a group in a queue. If they differ, marks them for the file and the slaves.
     fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
         let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
         let mut topic = lock(&entry);
-        let position = topic.queues.entry(queue_id).or_default();
+        let position = topic.queues.entry(queue_id);
         let before = *position;
         apply(position);
         if *position == before {
@@ -237,13 +242,13 @@ impl Offsets {
         self.counter.wake();
     }
 
-    fn find(&self, group: &str, topic: &str) -> Option<Arc<Mutex<Topic>>> {
+    fn find(&self, group: &str, topic: &str) -> Option<Entry> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
     }
 
-    fn make(&self, group: &str, topic: &str) -> Arc<Mutex<Topic>> {
+    fn make(&self, group: &str, topic: &str) -> Entry {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
-        groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
+        groups.entry(group.to_owned()).or_default().make(topic)
     }
 }
 

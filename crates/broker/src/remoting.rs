@@ -171,7 +171,7 @@ impl Service for Dispatcher {
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
-        self.broker.delivery.pops.closed(peer.id());
+        self.broker.delivery.closed(peer.id());
         self.broker
             .tables
             .announce(&self.broker.runtime.config, &self.broker.sessions.clients.closed(peer.id()));

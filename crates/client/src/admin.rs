@@ -52,6 +52,15 @@ impl Client {
         self.inner.remote.ask_large(address, code, timeout, bytes, write).await
     }
 
+    /// Returns the id of the connection to a server, and makes a connection if there is none. A server that was
+    /// restarted has another connection.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when there is no connection in time.
+    pub async fn connection(&self, address: &str, timeout: Duration) -> Result<u64, Error> {
+        self.inner.remote.connection(address, timeout).await
+    }
+
     /// Sends any one-way request of about `bytes` bytes to a server.
     ///
     /// # Errors

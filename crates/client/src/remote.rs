@@ -178,6 +178,13 @@ impl Remote {
         Ok((peer, room))
     }
 
+    /// Returns the id of the connection to an address, and makes a connection if there is none.
+    pub async fn connection(&self, address: &str, timeout: Duration) -> Result<u64, Error> {
+        let link = self.link(address);
+        let (peer, _room) = self.ready(address, &link, 0, timeout).await?;
+        Ok(peer.id())
+    }
+
     /// Sends a request and returns its answer with any response code. `write` adds fields and finishes the frame.
     pub async fn ask(
         &self,

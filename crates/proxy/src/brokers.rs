@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
 use crate::registry::{Client, Stated};
+use crate::subscribed::Subscribed;
 use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
@@ -377,6 +378,17 @@ impl Brokers {
                 Ok(held.answer().await?)
             }
             Performer::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
+        }
+    }
+
+    /// Repeats the lite topics of a client to a broker that may not know them. The receive that follows fails if the
+    /// broker is not reachable, and the client's next request repeats them if the broker refuses.
+    pub(crate) async fn restore_lite(&self, broker: &str, subscribed: &Subscribed) {
+        if let Performer::Cluster(cluster) = self.performer(broker)
+            && subscribed.is_any()
+            && let Err(failure) = Box::pin(cluster.restore_lite(broker, subscribed)).await
+        {
+            tracing::warn!(broker, ?failure, "a broker did not get the lite topics of a client again");
         }
     }
 

@@ -23,6 +23,7 @@ mod renewal;
 mod renewer;
 mod server;
 mod settings;
+mod subscribed;
 mod topic;
 mod transaction_id;
 

@@ -23,6 +23,7 @@ use wire::record::RecordView;
 
 use crate::convert;
 use crate::failure::Failure;
+use crate::subscribed::Subscribed;
 use crate::transaction_id::TransactionId;
 
 /// Most commands that wait for a client to read them. Further commands are dropped.
@@ -66,6 +67,8 @@ pub struct Client {
     seen_ms: AtomicI64,
     state: Mutex<State>,
     next_nonce: AtomicU64,
+    /// Lite topics of the client.
+    pub subscribed: Subscribed,
 }
 
 #[derive(Default)]
@@ -121,6 +124,7 @@ impl Registry {
             seen_ms: AtomicI64::new(i64::MAX),
             state: Mutex::default(),
             next_nonce: AtomicU64::new(1),
+            subscribed: Subscribed::default(),
         });
         clients.insert(id.to_owned(), client.clone());
         Ok(client)
@@ -250,7 +254,8 @@ impl Client {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn is_reachable(&self) -> bool {
+    /// Whether the client has a stream.
+    pub fn is_reachable(&self) -> bool {
         locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
     }
 
@@ -349,6 +354,7 @@ impl ClientLink for Client {
         // Clients of gRPC keep no offsets and share out no queues, so they need no other notice.
         let Notice::CheckTransaction { broker_name, unique_key, queue_offset, id, record } = notice else {
             if let Notice::UnsubscribeLite { lite_topic, .. } = notice {
+                self.subscribed.lost(lite_topic);
                 let command = NotifyUnsubscribeLiteCommand { lite_topic: (*lite_topic).to_owned() };
                 self.send_command(Command::NotifyUnsubscribeLiteCommand(command));
             }

@@ -156,7 +156,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // In this order: a pop that is being put into the list looks at the flag afterwards.
         self.cancelled.store(true, Ordering::SeqCst);
-        self.api.broker.delivery.pops.closed(self.id);
+        self.api.broker.delivery.closed(self.id);
     }
 }
 

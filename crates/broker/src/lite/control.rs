@@ -1,6 +1,7 @@
 //! Changes of subscriptions (200071, `LiteSubscriptionCtlProcessor`). The broker keeps every subscription, whichever
 //! broker of the parent's route has the lite topic: a message that reaches this broker then has its subscriber.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use wire::body::{LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions};
@@ -106,23 +107,23 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
         return Ok(());
     }
     let mut added = Vec::new();
-    let mut apply = |part: &[Arc<str>], is_set: bool| {
+    let mut count = queues.len();
+    for part in queues.chunks(PART) {
         let mut tables = parts.tables.lite.tables();
-        let changed =
-            if is_set { tables.set(group, client_id, part) } else { tables.add(group, client_id, part) };
+        let changed = match is_partial {
+            true => tables.add(group, client_id, part),
+            false => tables.repeat(group, client_id, part),
+        };
         drop(tables);
+        count -= changed.lost.len();
         lost(&parts.tables, &parts.delivery, group, &rules, changed.lost);
-        // Other subscribers may not have the events that ended with the subscriptions.
-        changed
-            .removed
-            .iter()
-            .for_each(|queue| dispatch(&parts.delivery, &parts.runtime, &parts.pops, Some(group), queue));
         added.extend(changed.added);
-    };
-    if is_partial {
-        queues.chunks(PART).for_each(|part| apply(part, false));
-    } else {
-        apply(&queues, true);
+    }
+    if !is_partial {
+        let before = parts.tables.lite.tables().queues_above(count, group, client_id);
+        let wanted: HashSet<&str> = queues.iter().map(|name| &**name).collect();
+        let gone: Vec<_> = before.into_iter().filter(|name| !wanted.contains(&**name)).collect();
+        end(&parts.delivery, &parts.runtime, &parts.pops, (group, client_id), &gone);
     }
     if let Some(option) = change.offset_option.filter(|_| is_partial) {
         // A group that moved has messages again, also of a lite topic that the client had before.
@@ -180,13 +181,31 @@ fn lost(tables: &Tables, delivery: &Delivery, group: &str, rules: &GroupRules, l
 
 fn remove(delivery: &Delivery, runtime: &Runtime, pops: &Arc<PopParts>, change: &LiteSubscription) {
     let group = &*change.group;
-    for part in queues(change).chunks(PART) {
-        let removed = delivery.tables.lite.tables().remove(group, &change.client_id, part).removed;
-        if rules(&delivery.tables, runtime, group).is_some_and(|rules| rules.resets_on_removal) {
-            removed.iter().for_each(|queue| set_offset(&delivery.tables, delivery, group, queue, 0));
+    let removed = end(delivery, runtime, pops, (group, &change.client_id), &queues(change));
+    if rules(&delivery.tables, runtime, group).is_some_and(|rules| rules.resets_on_removal) {
+        for queue in removed {
+            set_offset(&delivery.tables, delivery, group, &queue, 0);
+            dispatch(delivery, runtime, pops, Some(group), &queue);
         }
-        removed.iter().for_each(|queue| dispatch(delivery, runtime, pops, Some(group), queue));
     }
+}
+
+/// Ends subscriptions of a client. Other subscribers may not have the events that end with them. Returns the ended
+/// subscriptions.
+fn end(
+    delivery: &Delivery,
+    runtime: &Runtime,
+    pops: &Arc<PopParts>,
+    (group, client): (&str, &str),
+    queues: &[Arc<str>],
+) -> Vec<Arc<str>> {
+    let mut ended = Vec::new();
+    for part in queues.chunks(PART) {
+        let removed = delivery.tables.lite.tables().remove(group, client, part);
+        removed.iter().for_each(|queue| dispatch(delivery, runtime, pops, Some(group), queue));
+        ended.extend(removed);
+    }
+    ended
 }
 
 /// Removes a client. Other clients of the group get its events.

@@ -12,7 +12,7 @@ use crate::pop;
 use crate::state::PassKey;
 
 /// Interval in milliseconds at which clients are checked.
-const CHECK_MS: i64 = 5000;
+const CHECK_MS: i64 = 1000;
 
 /// Lite queues of full dispatches and searches that a round looks at.
 const STEP: usize = if cfg!(test) { 4 } else { 4096 };
@@ -33,6 +33,8 @@ pub(crate) struct LiteEngine {
     passes: HashMap<PassKey, Names>,
     /// Search for expired lite topics that is not finished.
     search: Option<expiry::Search>,
+    /// Lite queues without messages that the last search found.
+    empty: expiry::Empty,
 }
 
 impl LiteEngine {
@@ -40,7 +42,8 @@ impl LiteEngine {
     pub(crate) fn new(parts: Arc<LiteParts>) -> Self {
         let (checked, searched) = (Every::default(), Every::default());
         let is_serving = is_serving(&parts);
-        Self { parts, checked, searched, is_serving, began_ms: None, passes: HashMap::new(), search: None }
+        let (passes, search, empty) = (HashMap::new(), None, expiry::Empty::new());
+        Self { parts, checked, searched, is_serving, began_ms: None, passes, search, empty }
     }
 
     /// Runs the queued full dispatches. Returns whether one stays that can go on at once.
@@ -162,13 +165,15 @@ impl Engine for LiteEngine {
             self.check(now_ms);
         }
         if self.searched.is_due(now_ms, interval_ms) && now_ms.saturating_sub(began_ms) >= life_min_ms {
-            self.search.get_or_insert_with(|| expiry::Search::begin(&self.parts.tables, &self.parts.runtime));
+            let Self { parts, empty, .. } = self;
+            let begin = || expiry::Search::begin(&parts.tables, &parts.runtime, std::mem::take(empty));
+            self.search.get_or_insert_with(begin);
         }
         let mut goes_on = self.dispatch_all();
         if let Some(search) = &mut self.search {
-            match search.step(&self.parts.delivery, &self.parts.runtime, now_ms, STEP) {
-                true => goes_on = true,
-                false => self.search = None,
+            match search.step(&self.parts, now_ms, STEP) {
+                expiry::Step::GoesOn => goes_on = true,
+                expiry::Step::Ended(empty) => (self.search, self.empty) = (None, empty),
             }
         }
         if goes_on {

@@ -625,6 +625,88 @@ fn the_events_of_a_client_that_does_not_pop_go_to_another() {
 }
 
 #[test]
+fn an_event_goes_to_a_client_that_waits_if_its_client_is_late() {
+    for wildcard in [false, true] {
+        let attributes = wildcard.then_some(("lite.sub.wildcard", "true"));
+        let mut world = World::with(attributes.as_slice(), |_| {});
+        assert!(world.pop("c").is_empty() && world.pop("d").is_empty());
+        let all: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        if !wildcard {
+            world.set("d", &all);
+            world.run();
+        }
+        drain_once(&world, "d");
+        let mut waiting = world.wait("d");
+        assert!(held_waits(&mut waiting));
+        world.pass(900);
+        assert!(held_waits(&mut waiting), "c may pop yet");
+        world.pass(1100);
+        assert!(!answered(&mut waiting).expect("c is late").is_empty(), "wildcard {wildcard}");
+    }
+}
+
+fn drain_once(world: &World, client: &str) {
+    world.pop(client).iter().for_each(|it| world.ack(it).unwrap());
+}
+
+#[test]
+fn events_go_to_other_clients_when_the_connection_of_a_waiting_client_ends() {
+    for wildcard in [false, true] {
+        let attributes = wildcard.then_some(("lite.sub.wildcard", "true"));
+        let mut world = World::with(attributes.as_slice(), |_| {});
+        assert!(world.pop("c").is_empty() && world.pop("d").is_empty());
+        let all: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        ["c", "d"].iter().for_each(|client| world.set(client, &all));
+        world.run();
+        let mut waiting = world.wait("c");
+        assert!(held_waits(&mut waiting));
+        drop(waiting);
+        all.iter().for_each(|lite| world.send(lite, "m"));
+        assert_eq!(world.pop("d").len(), 20, "wildcard {wildcard}");
+    }
+}
+
+#[test]
+fn a_set_that_was_full_when_its_client_began_to_pop_has_room_afterwards() {
+    let attributes = [("lite.sub.client.max.event.cnt", "10"), ("lite.sub.wildcard", "true")];
+    let mut world = World::with(&attributes, |_| {});
+    assert!(world.pop("c").is_empty());
+    world.run();
+    (0..12).for_each(|number| world.send(&format!("t{number}"), "m"));
+    let lite = &world.fixture.broker.tables.lite;
+    let rules = rules(&world.fixture.broker.tables, &world.fixture.broker.runtime, "G").unwrap();
+    lite.note_pop(("G", &rules), "c", START_MS, 10).unwrap();
+    // Finds no room between the begin of the pop and its first event.
+    world.send("t12", "m");
+    for _ in 0..6 {
+        lite.take_event("G", "c", START_MS).unwrap();
+    }
+    // Ends, and finds the lite queues of the taken events again.
+    world.run();
+    assert_eq!(drain(&mut world, "c"), 13);
+}
+
+#[test]
+fn a_listener_that_waits_is_found_among_many() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    for number in 0..100 {
+        assert!(world.pop(&format!("c{number}")).is_empty());
+    }
+    world.run();
+    let mut waiting = ["c70", "c30"].map(|client| world.wait(client));
+    assert!(waiting.iter_mut().all(held_waits));
+    world.send("a", "1");
+    world.send("b", "2");
+    let found = waiting.each_mut().map(|held| bodies(&answered(held).unwrap()));
+    assert_eq!(found, [["a:1#0"], ["b:2#0"]], "the longest wait comes first");
+}
+
+#[test]
 fn a_silent_client_loses_its_lite_topics() {
     let mut world = World::new();
     world.add("c", &["a"]);
@@ -747,6 +829,86 @@ fn a_lite_topic_expires_after_its_last_message_if_all_is_consumed() {
     world.add("c", &["done"]);
     world.send("done", "3");
     assert!(bodies(&world.pop("c")).contains(&"done:3#0".to_owned()), "it begins anew");
+}
+
+/// A world in which the only message of lite topic `a` is consumed, and its offset is on disk.
+fn consumed() -> World {
+    let mut world = World::new();
+    world.topic("P", "20");
+    world.pass(0);
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    world.pop("c").iter().for_each(|it| world.ack(it).unwrap());
+    assert!(saved(&world));
+    world
+}
+
+fn saved(world: &World) -> bool {
+    let broker = &world.fixture.broker;
+    crate::save::save(&broker.delivery, &broker.runtime, &broker.pops)
+}
+
+#[test]
+fn a_crash_after_the_expiry_of_a_lite_topic_hides_no_message_of_a_new_one() {
+    let mut world = consumed();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+    let World { engine, fixture, clock, .. } = world;
+    // The engine holds the store.
+    drop(engine);
+    let world = World::at(fixture.left(), clock, |_| {});
+    world.send("a", "2");
+    world.set("c", &["a"]);
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_lite_topic_stays_until_its_offsets_are_on_disk() {
+    let mut world = consumed();
+    let obstacle = world.fixture.broker.runtime.config.store.root.join("config/lmqConsumerOffset.json.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_some());
+    std::fs::remove_dir(&obstacle).unwrap();
+    world.pass(2 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn the_subscribers_of_an_expired_lite_topic_get_its_next_message() {
+    let mut world = consumed();
+    for _ in 0..23 {
+        world.pass(60_000);
+        world.set("c", &["a"]);
+    }
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+    world.send("a", "2");
+    assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_slave_removes_a_lite_topic_after_its_master() {
+    let mut world = consumed();
+    let broker = world.fixture.broker.clone();
+    broker.replication.role.follow(1);
+    world.pass(21 * 60_000);
+    assert!(broker.store.find_queue(&lite_queue("P", "a"), 0).is_some());
+    // The master has removed the offset.
+    broker.tables.offsets.forget_topic(&lite_queue("P", "a"));
+    world.pass(2 * 60_000);
+    assert!(broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
+fn a_lite_queue_without_messages_goes_with_the_second_search() {
+    let mut world = World::new();
+    world.pass(0);
+    let (store, name) = (world.fixture.broker.store.clone(), lite_queue("P", "a"));
+    store.queue(&name, 0).unwrap();
+    world.pass(16 * 60_000);
+    assert!(store.find_queue(&name, 0).is_some());
+    world.pass(2 * 60_000);
+    assert!(store.find_queue(&name, 0).is_none());
 }
 
 #[test]
@@ -902,6 +1064,24 @@ fn lite_topics_are_served_as_frames() {
     assert!(RecordView::parse(&found.2).is_ok());
     let none = world.fixture.ask(request::POP_LITE_MESSAGE, &fields, b"");
     assert_eq!((none.0, &*none.1), (response::POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE"));
+}
+
+#[test]
+fn a_lite_topic_is_searched_by_time() {
+    let mut world = World::new();
+    for body in ["1", "2", "3"] {
+        world.send("a", body);
+        world.pass(1000);
+    }
+    let broker = &world.fixture.broker;
+    let search = |lite_topic, after_ms, boundary| {
+        let timestamp_ms = START_MS + after_ms;
+        let wanted = crate::lookup::SearchOffset { topic: "P", queue_id: 3, timestamp_ms, boundary };
+        crate::lookup::search_lite(&broker.tables, &broker.replication, lite_topic, &wanted).unwrap()
+    };
+    let (lower, upper) = (store::Boundary::Lower, store::Boundary::Upper);
+    assert_eq!([search("a", 1000, lower), search("a", 1500, lower), search("a", 9000, lower)], [1, 2, 3]);
+    assert_eq!([search("a", 1500, upper), search("missing", 0, lower)], [1, 0]);
 }
 
 #[test]

@@ -310,22 +310,22 @@ impl PopTimeouts {
         drop(table);
         if sink.is_closed() {
             // The end of the connection may have been handled before the request was in the table.
-            self.closed(sink.id());
+            drop(self.closed(sink.id()));
         }
         Ok(id)
     }
 
-    /// Drops the suspended requests whose sinks have this id. They were cancelled, or their connection has ended.
-    pub(crate) fn closed(&self, sink: u64) {
+    /// Drops the suspended requests whose sinks have this id, and returns them. They were cancelled, or their connection
+    /// has ended.
+    pub(crate) fn closed(&self, sink: u64) -> Vec<Arc<Ask>> {
         let gone: Vec<Entry> = {
             let mut table = self.table();
             let of_sink = table.by_sink.remove(&sink).unwrap_or_default();
             of_sink.iter().filter_map(|at| table.by_deadline.remove(at)).collect()
         };
-        for Entry { waiters, place, .. } in gone {
-            // A request that is not in its list is being run by a thread, which sees that the connection ended.
-            drop(waiters.upgrade().and_then(|waiters| waiters.take_at(&place)));
-        }
+        // A request that is not in its list is being run by a thread, which sees that the connection ended.
+        let take = |Entry { waiters, place, .. }: Entry| Some(waiters.upgrade()?.take_at(&place)?.ask);
+        gone.into_iter().filter_map(take).collect()
     }
 
     /// Takes a request out of its list; `None` when another thread has taken it already.

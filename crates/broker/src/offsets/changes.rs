@@ -129,10 +129,10 @@ impl Offsets {
         let generation = if is_whole { 0 } else { generation };
         let listed = removals.kept.iter().filter(|(at, _)| after.is_empty() && *at > generation);
         let gone = listed.map(|(_, removed)| removed.clone()).collect();
-        drop(removals);
-        for (group, topics) in groups.iter() {
-            looked_at += topics.len();
-            for (name, topic) in topics {
+        drop((removals, groups));
+        self.each_part(None, |group, part| {
+            looked_at += part.len();
+            for (name, topic) in part {
                 let topic = lock(topic);
                 if topic.newest <= generation {
                     continue;
@@ -149,14 +149,16 @@ impl Offsets {
                 }
                 let size = |key: &str, queues: &BTreeMap<_, _>| key.len() + QUEUE_BYTES * (1 + queues.len());
                 bytes += size(&key, &changed);
-                table.offset_table.insert(key, changed);
+                if let Some(before) = table.offset_table.insert(key.clone(), changed) {
+                    bytes -= size(&key, &before);
+                }
                 while bytes > room && table.offset_table.len() > 1 {
                     let (last, queues) = table.offset_table.pop_last().expect("there is more than one");
                     bytes -= size(&last, &queues);
                     more = table.offset_table.last_key_value().map(|(key, _)| key.clone());
                 }
             }
-        }
+        });
         Changes { changed: Changed { gone, is_whole, table }, more, generation: current, looked_at }
     }
 
@@ -198,7 +200,7 @@ impl Offsets {
         let mut removed = Vec::new();
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|group, topics| {
-            removed.extend(topics.extract_if(|topic, _| !stays(topic, group)).map(|(_, topic)| topic));
+            removed.extend(topics.extract(|topic| !stays(topic, group)));
             !topics.is_empty()
         });
         drop(groups);

@@ -1,8 +1,8 @@
 //! The file `consumerOffset.json`, which maps `topic@group` to queue ids and these to offsets.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
@@ -22,21 +22,24 @@ pub(super) type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 impl Offsets {
     /// Writes the file when an offset changed since the last save. A commit during the write is saved by the next call.
     ///
+    /// Returns whether the file has all offsets that were committed before the call.
+    ///
     /// `settled` waits until the log is on disk, and returns whether it is. If it is not, the file is not written.
     /// After a power cut, an offset beyond the end of its queue would skip the messages stored there next. An offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
-    pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<(), persist::Error> {
+    pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<bool, persist::Error> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.changed.swap(false, Ordering::AcqRel) {
-            return Ok(());
+            return Ok(true);
         }
         let mut version = self.version();
         version.advance(version.state_version, now_ms);
         let mut file = self.unversioned();
         if !settled() {
             self.changed.store(true, Ordering::Release);
-            return Ok(());
+            return Ok(false);
         }
+        self.clear_leaving(&mut file.offset_table);
         file.data_version = version;
         file.extra.extend(book.extra.clone());
         if self.light {
@@ -47,7 +50,37 @@ impl Offsets {
             Ok(()) => self.raise_version(version),
             Err(_) => self.changed.store(true, Ordering::Release),
         }
-        written
+        written.map(|()| true)
+    }
+
+    /// Announces that the queues of these topics are about to be removed. Until [`Self::end_removal`] the file has the
+    /// offset 0 for them. After a crash during the removal a group then gets messages again. An older offset would skip
+    /// the first messages of a new queue of that name.
+    pub(crate) fn begin_removal<'a>(&self, topics: impl Iterator<Item = &'a str>) {
+        self.leaving().extend(topics.map(Box::from));
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Ends the removal of queues. The next save writes the offsets of topics that stayed.
+    pub(crate) fn end_removal(&self) {
+        *self.leaving() = HashSet::new();
+        self.changed.store(true, Ordering::Release);
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clear_leaving(&self, table: &mut Table) {
+        let leaving = self.leaving();
+        if leaving.is_empty() {
+            return;
+        }
+        for (key, queues) in table {
+            if key.split_once('@').is_some_and(|(topic, _)| leaving.contains(topic)) {
+                queues.values_mut().for_each(|offset| *offset = 0);
+            }
+        }
     }
 
     /// All offsets and their version, in the form of the file.
@@ -59,30 +92,25 @@ impl Offsets {
 
     fn unversioned(&self) -> ConsumerOffsetTable {
         let mut file = ConsumerOffsetTable::default();
-        let mut topics_by_group = BTreeMap::new();
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        for (group, topics) in groups.iter() {
-            let mut committed_topics = Vec::new();
-            for (topic, queues) in topics {
+        let mut topics_by_group: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        self.each_part(None, |group, part| {
+            for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
-                let queues = lock(queues).queues.clone();
+                let entry = lock(queues);
                 let committed: BTreeMap<i32, i64> =
-                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
                 let pulled: BTreeMap<i32, i64> =
-                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                drop(entry);
                 if !committed.is_empty() {
-                    committed_topics.push(topic.clone());
+                    topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_string());
                     file.offset_table.insert(key(), committed);
                 }
                 if !pulled.is_empty() {
                     file.pull_offset_table.insert(key(), pulled);
                 }
             }
-            if !committed_topics.is_empty() {
-                committed_topics.sort_unstable();
-                topics_by_group.insert(group.clone(), committed_topics);
-            }
-        }
+        });
         file.extra.insert(TOPICS_BY_GROUP.to_owned(), serde_json::json!(topics_by_group));
         file
     }

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use wire::body::{ConsumerOffsetTable, MessageQueue};
 use wire::json;

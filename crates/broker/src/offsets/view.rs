@@ -1,15 +1,15 @@
 //! Offsets as requests of operators and statistics see them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Delivered, Offsets, Position, Topic, lock};
+use super::{Delivered, Entry, Offsets, Position, Topics, lock};
 
 /// Entry of a group and a topic, looked up once for a pull. Records in the entry of a deleted group or topic are
 /// lost.
 #[derive(Clone)]
-pub(crate) struct Reader(Arc<Mutex<Topic>>);
+pub(crate) struct Reader(Entry);
 
 /// Offsets of a group in a queue. -1 for an offset that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ impl Offsets {
     /// Records the outcome of a pull and the offset the group pulls next, for statistics.
     pub(crate) fn note_pull(&self, reader: &Reader, queue_id: i32, next: i64, messages: usize, bytes: usize) {
         let mut topic = lock(&reader.0);
-        if topic.queues.entry(queue_id).or_default().pulled.replace(next) != Some(next) {
+        if topic.queues.entry(queue_id).pulled.replace(next) != Some(next) {
             self.changed.store(true, Ordering::Release);
         }
-        let delivered = &mut topic.delivered;
+        let delivered = topic.delivered.get_or_insert_default();
         delivered.messages += messages as u64;
         delivered.bytes += bytes as u64;
         delivered.found += u64::from(messages > 0);
@@ -48,7 +48,8 @@ impl Offsets {
 
     /// Records how much a pop returned, for statistics (`PopMessageProcessor.popMsgFromQueue`).
     pub(crate) fn note_pop(&self, reader: &Reader, messages: usize, bytes: usize) {
-        let delivered = &mut lock(&reader.0).delivered;
+        let mut topic = lock(&reader.0);
+        let delivered = topic.delivered.get_or_insert_default();
         delivered.messages += messages as u64;
         delivered.bytes += bytes as u64;
         delivered.found += 1;
@@ -75,27 +76,31 @@ impl Offsets {
 
     /// Number of pairs of a group and a topic with offsets.
     pub(crate) fn size(&self) -> usize {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner).values().map(HashMap::len).sum()
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).values().map(Topics::len).sum()
     }
 
-    /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group.
-    /// The offsets are locked meanwhile.
+    /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group. A
+    /// queue may be passed twice.
     pub(crate) fn each_committed(&self, group: &str, mut each: impl FnMut(&str, i32, i64)) {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        for (name, topic) in groups.get(group).into_iter().flatten() {
-            for (queue_id, position) in &lock(topic).queues {
-                if let Some(offset) = position.committed {
-                    each(name, *queue_id, offset);
+        self.each_part(Some(group), |_, part| {
+            for (name, topic) in part {
+                for (queue_id, position) in lock(topic).queues.iter() {
+                    if let Some(offset) = position.committed {
+                        each(name, *queue_id, offset);
+                    }
                 }
             }
-        }
+        });
     }
 
     /// The topics a group committed offsets of (`ConsumerOffsetManager.whichTopicByConsumer`).
     pub(crate) fn topics_of(&self, group: &str) -> BTreeSet<String> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        let topics = groups.get(group).into_iter().flatten();
-        topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
+        let mut topics = BTreeSet::new();
+        self.each_part(Some(group), |_, part| {
+            let committed = part.iter().filter(|(_, topic)| is_committed(topic));
+            topics.extend(committed.map(|(name, _)| name.to_string()));
+        });
+        topics
     }
 
     /// Returns the names of the groups that have offsets, sorted.
@@ -103,21 +108,30 @@ impl Offsets {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// Whether a group committed an offset of a topic.
+    pub(crate) fn has_topic(&self, topic: &str) -> bool {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        groups.values().any(|topics| topics.get(topic).is_some_and(is_committed))
+    }
+
     /// The groups that committed offsets of a topic (`ConsumerOffsetManager.whichGroupByTopic`).
     pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        let has = |topics: &super::Topics| topics.get(topic).is_some_and(is_committed);
+        let has = |topics: &Topics| topics.get(topic).is_some_and(is_committed);
         groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the deliveries by `topic@group`, of all groups that pulled or popped since the broker started.
-    pub(crate) fn delivered(&self) -> Vec<(String, Delivered)> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        let entries = groups.iter().flat_map(|(group, topics)| {
-            topics.iter().map(move |(topic, entry)| (group, topic, lock(entry).delivered))
+    pub(crate) fn delivered(&self) -> HashMap<String, Delivered> {
+        let mut found = HashMap::new();
+        self.each_part(None, |group, part| {
+            for (topic, entry) in part {
+                if let Some(delivered) = &lock(entry).delivered {
+                    found.insert(format!("{topic}@{group}"), **delivered);
+                }
+            }
         });
-        let used = entries.filter(|(_, _, delivered)| *delivered != Delivered::default());
-        used.map(|(group, topic, delivered)| (format!("{topic}@{group}"), delivered)).collect()
+        found
     }
 
     /// Copies the committed offsets of the group `source` in a topic to the group `target` (`ConsumerOffsetManager.cloneOffset`).
@@ -128,6 +142,6 @@ impl Offsets {
     }
 }
 
-fn is_committed(topic: &Arc<Mutex<Topic>>) -> bool {
-    lock(topic).queues.values().any(|position| position.committed.is_some())
+fn is_committed(topic: &Entry) -> bool {
+    lock(topic).queues.iter().any(|(_, position)| position.committed.is_some())
 }

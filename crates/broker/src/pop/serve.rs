@@ -413,7 +413,7 @@ fn is_answered(parts: &PopParts, ask: &Ask) -> bool {
 /// (`NotificationProcessor.hasMsgFromQueue`).
 fn has_messages(parts: &PopParts, ask: &Ask, topic: &Topic) -> bool {
     if let Some(client) = &ask.lite {
-        return parts.tables.lite.has_events(&ask.group, client);
+        return parts.tables.lite.awaits(&ask.group, client);
     }
     let count = topic.config.read_queue_nums;
     let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };

@@ -253,10 +253,10 @@ fn what_a_connection_waits_for_ends_with_it() {
     }
     let waiting = || broker.tables.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
-    broker.delivery.pops.closed(1);
+    broker.delivery.closed(1);
     assert_eq!(waiting(), 3);
     assert_eq!(broker.delivery.pops.poll_timeouts.expired(2).len(), 2, "the others keep their deadlines");
-    broker.delivery.pops.closed(2);
+    broker.delivery.closed(2);
     assert_eq!((waiting(), broker.delivery.pops.poll_timeouts.earliest()), (0, None));
     assert!(!broker.tables.topics.find("T").unwrap().waiters.has_count());
 }
@@ -300,7 +300,7 @@ fn what_pops_return_is_counted_for_their_group() {
     let bytes = popped(&fixture, 60_000).body.len() as u64;
     popped(&fixture, 60_000);
     let delivered = fixture.broker.tables.offsets.delivered();
-    let (key, counted) = &delivered[0];
+    let (key, counted) = delivered.iter().next().unwrap();
     assert_eq!((key.as_str(), counted.messages, counted.bytes, counted.found), ("T@G", 3, bytes, 1));
 }
 

@@ -51,7 +51,12 @@ pub(super) fn search(r: &Request<'_>) -> Result<Answer, Refusal> {
         timestamp_ms: r.number("timestamp")?,
         boundary: if is_upper { Boundary::Upper } else { Boundary::Lower },
     };
-    Ok(Answer::success().field("offset", lookup::search(&r.broker.tables, &r.broker.replication, &wanted)?))
+    let (tables, replication) = (&r.broker.tables, &r.broker.replication);
+    let offset = match r.text("liteTopic").filter(|name| !name.is_empty()) {
+        Some(lite_topic) => lookup::search_lite(tables, replication, lite_topic, &wanted)?,
+        None => lookup::search(tables, replication, &wanted)?,
+    };
+    Ok(Answer::success().field("offset", offset))
 }
 
 /// 30 `GET_MAX_OFFSET`.

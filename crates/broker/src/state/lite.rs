@@ -50,9 +50,9 @@ impl Lite {
         self.tables().groups_of(name)
     }
 
-    /// Whether a client has events.
-    pub(crate) fn has_events(&self, group: &str, client: &str) -> bool {
-        self.tables().client(group, client).is_some_and(|client| client.events.len() > 0)
+    /// Whether a client whose pop is suspended has events.
+    pub(crate) fn awaits(&self, group: &str, client: &str) -> bool {
+        self.tables().awaits(group, client)
     }
 
     /// Takes the next event of a client that pops. Wakes the engine if the client overflowed and has room now.

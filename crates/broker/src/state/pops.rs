@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 use crate::engine::Wakeup;
-use crate::long_polling::PopTimeouts;
+use crate::long_polling::{Ask, PopTimeouts};
 use crate::names;
 pub(crate) use in_flight::{HeldCheckpoint, InFlightPatience, InFlightQueue};
 pub(crate) use in_flight_queues::{Busy, Cell, InFlightQueues};
@@ -68,9 +68,9 @@ impl Pops {
         &self.poll_timeouts.earlier
     }
 
-    /// Drops the suspended pop requests of connection number `peer`, which has ended.
-    pub(crate) fn closed(&self, peer: u64) {
-        self.poll_timeouts.closed(peer);
+    /// Drops and returns the suspended pop requests of connection number `peer`, which has ended.
+    pub(crate) fn closed(&self, peer: u64) -> Vec<Arc<Ask>> {
+        self.poll_timeouts.closed(peer)
     }
 
     /// Removes the in-flight queues of a deleted group. Must be called before the group's offsets are removed.

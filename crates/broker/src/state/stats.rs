@@ -272,7 +272,7 @@ impl Tables {
                 self.grown.insert(topic.to_owned());
             }
         }
-        let delivered: HashMap<String, Delivered> = offsets.delivered().into_iter().collect();
+        let delivered = offsets.delivered();
         for (key, (_, total)) in self.got.extract_if(|key, _| !delivered.contains_key(key)) {
             self.counted.add_got(&key, total);
         }

@@ -58,7 +58,8 @@ pub async fn sync_lite(
     if is_addition {
         request.lite_topic_set.iter().try_for_each(|topic| checks::lite_topic(topic))?;
     }
-    let link: Arc<dyn ClientLink> = clients::entered(&call)?;
+    let client = clients::entered(&call)?;
+    let link: Arc<dyn ClientLink> = client.clone();
     let known = brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
     if !brokers.serves_lite(Some(&known)).await {
         return Err(not_served(Code::Unsupported));
@@ -90,7 +91,15 @@ pub async fn sync_lite(
         let text = format!("{what}, topic={topic}, group={group}, clientId={client_id}");
         return Err(Failure::new(Code::TooManyRequests, text));
     }
+    // An addition that is refused is not in the client's own list. Other changes hold even if a broker is not reachable.
+    let change = subscription.clone();
+    if !is_addition {
+        client.subscribed.apply(&change);
+    }
     brokers.subscribe_lite(&link, &known, subscription).await?;
+    if is_addition {
+        client.subscribed.apply(&change);
+    }
     Ok(SyncLiteSubscriptionResponse { status: Some(Status::ok()) })
 }
 
@@ -189,6 +198,7 @@ pub async fn unsubscribe(brokers: &Brokers, client: &Arc<Client>) {
         topic: topic.to_owned(),
         ..LiteSubscription::default()
     };
+    client.subscribed.apply(&subscription);
     let link: Arc<dyn ClientLink> = client.clone();
     if let Err(failure) = brokers.subscribe_lite(&link, &known, subscription).await {
         tracing::warn!(

@@ -153,6 +153,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     call.proxy.memory.check()?;
     let is_lite = settings::is_lite(&stated.settings);
     if is_lite {
+        brokers.restore_lite(broker, &client.subscribed).await;
         lite::check_unacked(call, &client)?;
     }
     // Boxed: a receive that waits needs no room for the question.

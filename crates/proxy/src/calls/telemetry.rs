@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use grpc::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
 use serde_json::json;
@@ -11,6 +12,9 @@ use super::{Call, clients, lite};
 use crate::failure::Failure;
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
+
+/// Time in which a client opens another stream after its stream broke. The Java client waits a second.
+const RETURN: Duration = Duration::from_secs(3);
 
 /// Serves the stream until a side ends it. A stream lasts for its client's life and rarely carries commands. So its
 /// state is small, and the handler of a command is boxed.
@@ -41,14 +45,22 @@ pub fn serve(
                 break false;
             }
         };
-        // A client with a broken stream counts as gone. A client that ended its stream opens another stream, or
-        // announces that it leaves.
+        // A client with a broken stream counts as gone unless it opens another stream. A client that ended its stream
+        // opens another stream, or announces that it leaves.
         if let Some(client) = client
             && client.leave(&writer)
             && is_lost
-            && !client.is_gone()
         {
-            Box::pin(lite::unsubscribe(&call.proxy.brokers, &client)).await;
+            Box::pin(async {
+                tokio::select! {
+                    () = tokio::time::sleep(RETURN) => {}
+                    () = call.proxy.stopping() => return,
+                }
+                if !client.is_reachable() && !client.is_gone() {
+                    lite::unsubscribe(&call.proxy.brokers, &client).await;
+                }
+            })
+            .await;
         }
     }
 }

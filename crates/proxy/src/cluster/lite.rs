@@ -12,6 +12,7 @@ use wire::json;
 use super::cache::Cache;
 use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
+use crate::subscribed::Subscribed;
 use crate::topic::{QueuesOf, Topic};
 
 /// Timeout of brokers for a change of subscriptions (`ClientActivity.syncLiteSubscription`).
@@ -41,6 +42,26 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// Repeats the lite topics of a client to a broker that did not get them over its present connection.
+    ///
+    /// # Errors
+    /// The failure to reach the broker, or its refusal.
+    pub(crate) async fn restore_lite(
+        self: &Arc<Self>,
+        broker: &str,
+        subscribed: &Subscribed,
+    ) -> Result<(), Failure> {
+        let address = self.address(broker).await?;
+        let connection = self.client.connection(&address, SUBSCRIBE_TIMEOUT).await?;
+        let Some(all) = subscribed.due(broker, connection) else { return Ok(()) };
+        let body = json::to_vec(&LiteSubscriptions { subscription_set: vec![all] });
+        let limits = (SUBSCRIBE_TIMEOUT, body.len());
+        let write = |frame: FrameWriter<'_>| frame.finish(&body);
+        accepted(self.client.ask(&address, request::LITE_SUBSCRIPTION_CTL, limits, write).await?)?;
+        subscribed.note_sent(broker, connection);
+        Ok(())
     }
 
     /// Sends changes of lite topics to every broker from which the topic can be read, except the broker `own`

@@ -57,6 +57,16 @@ impl Delivery {
         }
     }
 
+    /// Drops the suspended pops of connection number `peer`, which has ended. Other clients get the events of the
+    /// connection's clients of lite topics.
+    pub(crate) fn closed(&self, peer: u64) {
+        for ask in self.pops.closed(peer) {
+            let Some(client) = &ask.lite else { continue };
+            let events = self.tables.lite.tables().abandon(&ask.group, client);
+            events.iter().for_each(|event| self.dispatch_lite(Some(&ask.group), event));
+        }
+    }
+
     /// Runs the suspended pulls and the waiting pops of a queue that grew, and wakes the threads that follow the queue.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
         if queue.lite {

@@ -20,6 +20,16 @@ impl Events {
         self.queue.len()
     }
 
+    /// Events, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.queue.iter()
+    }
+
+    /// Whether the set has an event, or has room for it.
+    pub(super) fn takes(&self, name: &str, max: usize) -> bool {
+        self.queue.len() < max || self.known.contains(name)
+    }
+
     /// Adds an event unless the set has it. Returns false if the set has `max` other events.
     pub(super) fn offer(&mut self, name: &Arc<str>, max: usize) -> bool {
         if self.known.contains(name) {

@@ -1,6 +1,6 @@
 //! Clients of a lite group, and the choice of the client that gets an event. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use wire::body::SubscriptionGroupConfig;
@@ -9,6 +9,12 @@ use super::events::{EVENTS_MAX, Events};
 use crate::client_link::ClientLink;
 use crate::groups::attributes as names;
 use crate::long_polling::Waiters;
+
+/// Listeners of a wildcard group that are compared for an event if no listener waits.
+const COMPARED_MAX: usize = 16;
+
+/// Events of a client that are looked at for subscribers that wait.
+const AWAITED_MAX: usize = 64;
 
 /// Attributes of a lite group (`SubscriptionGroupAttributes`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +83,13 @@ pub(crate) struct Client {
     pub seen_ms: i64,
     /// Time of the last pop.
     pub popped_ms: i64,
-    /// Until this time other clients come first, because this client did not pop its events.
-    pub muted_until_ms: i64,
+    /// Whether other clients come first, because this client left its pop or did not pop its events. Ends with the next
+    /// pop.
+    pub is_muted: bool,
+    /// Whether the client gets the events of a wildcard group.
+    pub(super) listens: bool,
+    /// Whether the client is in the list of waiting clients of its group.
+    pub(super) is_listed: bool,
     /// Full dispatch of the client.
     pub dispatch: FullDispatch,
 }
@@ -92,19 +103,30 @@ impl Client {
             waiters: Arc::default(),
             seen_ms: now_ms,
             popped_ms: now_ms,
-            muted_until_ms: 0,
+            is_muted: false,
+            listens: false,
+            is_listed: false,
             dispatch: FullDispatch::default(),
         }
     }
 
     /// Preference for an event, lower is better: a waiting client, a client that pops, a client that may be gone.
-    fn rank(&self, now_ms: i64) -> u8 {
-        let is_gone = self.link.as_ref().is_some_and(|link| link.is_closed());
+    fn rank(&self) -> u8 {
         match () {
-            () if self.muted_until_ms > now_ms || is_gone => 2,
-            () if self.waiters.has_count() => 0,
+            () if self.is_muted || self.is_closed() => 2,
+            () if self.is_waiting() => 0,
             () => 1,
         }
+    }
+
+    /// Whether the connection of the client has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.is_closed())
+    }
+
+    /// Whether a pop of the client is suspended.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiters.has_count()
     }
 }
 
@@ -116,6 +138,11 @@ pub(crate) struct Group {
     pub(super) queues: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Clients of a wildcard group.
     pub(super) listeners: Vec<Arc<str>>,
+    /// Clients whose pops were suspended, in this order. Some of them no longer wait.
+    pub(super) waiting: VecDeque<Arc<str>>,
+    /// Whether no listener had room for the last event. Ends as soon as an event leaves a set: [`Self::has_room`] with
+    /// this flag would run full dispatches without end.
+    pub(super) is_full: bool,
     /// Full dispatch of a wildcard group.
     pub(super) dispatch: FullDispatch,
 }
@@ -127,6 +154,8 @@ impl Group {
             clients: HashMap::new(),
             queues: HashMap::new(),
             listeners: Vec::new(),
+            waiting: VecDeque::new(),
+            is_full: false,
             dispatch: FullDispatch::default(),
         }
     }
@@ -146,46 +175,93 @@ impl Group {
     }
 
     /// Adds an event to the set of a subscriber with room, beginning with number `dice`. Returns the client.
-    pub(super) fn offer(&mut self, name: &Arc<str>, dice: usize, now_ms: i64) -> Option<&Client> {
-        let count = self.subscribers(name).len();
-        let mut ranked: Vec<(u8, Arc<str>)> = Vec::new();
-        for index in 0..count {
-            let id = &self.subscribers(name)[(dice + index) % count];
-            let Some(client) = self.clients.get(id) else { continue };
-            let rank = client.rank(now_ms);
-            ranked.push((rank, id.clone()));
-            if rank == 0 {
-                break;
-            }
-        }
-        ranked.sort_by_key(|(rank, _)| *rank);
+    pub(super) fn offer(&mut self, name: &Arc<str>, dice: usize) -> Option<&Client> {
         let max = self.rules.events_max;
-        let mut taker = None;
-        for (_, id) in &ranked {
-            let Some(client) = self.clients.get_mut(id) else { continue };
-            if client.events.offer(name, max) {
-                taker = Some(id.clone());
+        if self.rules.wildcard
+            && let Some(id) = self.waiting_listener(name)
+        {
+            return self.clients.get(&id);
+        }
+        let (best, chosen) = if self.is_full { (None, None) } else { self.choose(name, dice) };
+        if let Some(id) = chosen {
+            let client = self.clients.get_mut(&id)?;
+            client.events.offer(name, max);
+            return Some(client);
+        }
+        if self.rules.wildcard {
+            (self.is_full, self.dispatch.overflows) = (true, true);
+        } else if let Some(client) = best.and_then(|id| self.clients.get_mut(&id)) {
+            client.dispatch.overflows = true;
+        }
+        None
+    }
+
+    /// Gives an event to the listener of a wildcard group that has waited longest.
+    fn waiting_listener(&mut self, name: &Arc<str>) -> Option<Arc<str>> {
+        while let Some(id) = self.waiting.pop_front() {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            client.is_listed = false;
+            if client.listens && client.rank() == 0 && client.events.offer(name, self.rules.events_max) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. Not all
+    /// listeners of a large wildcard group are compared.
+    fn choose(&self, name: &str, dice: usize) -> (Option<Arc<str>>, Option<Arc<str>>) {
+        let subscribers = self.subscribers(name);
+        let count = subscribers.len();
+        let compared_max = if self.rules.wildcard { COMPARED_MAX } else { count };
+        let (mut best, mut chosen): (Option<(u8, &Arc<str>)>, Option<(u8, &Arc<str>)>) = (None, None);
+        for index in 0..count {
+            if index >= compared_max && chosen.is_some() {
                 break;
             }
-        }
-        // Subscribers behind a waiting client without room were not asked.
-        if taker.is_none() && ranked.len() < count {
-            let others: Vec<Arc<str>> = self.subscribers(name).to_vec();
-            taker = others
-                .into_iter()
-                .find(|id| self.clients.get_mut(id).is_some_and(|client| client.events.offer(name, max)));
-        }
-        if taker.is_none() {
-            match ranked.first() {
-                Some(_) if self.rules.wildcard => self.dispatch.overflows = true,
-                Some((_, id)) => {
-                    if let Some(client) = self.clients.get_mut(id) {
-                        client.dispatch.overflows = true;
-                    }
+            let id = &subscribers[(dice + index) % count];
+            let Some(client) = self.clients.get(id) else { continue };
+            let rank = client.rank();
+            if best.is_none_or(|(other, _)| rank < other) {
+                best = Some((rank, id));
+            }
+            if chosen.is_none_or(|(other, _)| rank < other)
+                && client.events.takes(name, self.rules.events_max)
+            {
+                chosen = Some((rank, id));
+                if rank == 0 {
+                    break;
                 }
-                None => {}
             }
         }
-        self.clients.get(&taker?)
+        (best.map(|(_, id)| id.clone()), chosen.map(|(_, id)| id.clone()))
+    }
+
+    /// Lists a client that waits, for the choice of a listener.
+    pub(super) fn list_waiting(&mut self, client: &str) {
+        let Some((id, _)) = self.clients.get_key_value(client) else { return };
+        let id = id.clone();
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.listens && !std::mem::replace(&mut client.is_listed, true) {
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// Takes the events of a client that another subscriber waits for.
+    pub(super) fn take_awaited(&mut self, client: &str) -> Vec<Arc<str>> {
+        let is_awaited = |name: &Arc<str>| {
+            let mut others = self.subscribers(name).iter().filter(|other| ***other != *client);
+            let waits = |other: &Arc<str>| self.clients.get(other).is_some_and(|it| it.rank() == 0);
+            match self.rules.wildcard {
+                true => self.waiting.iter().any(waits),
+                false => others.any(waits),
+            }
+        };
+        let Some(entry) = self.clients.get(client) else { return Vec::new() };
+        let awaited: Vec<_> =
+            entry.events.iter().take(AWAITED_MAX).filter(|name| is_awaited(name)).cloned().collect();
+        let Some(entry) = self.clients.get_mut(client) else { return Vec::new() };
+        awaited.iter().for_each(|name| entry.events.remove(name));
+        awaited
     }
 }

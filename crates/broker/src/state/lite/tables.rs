@@ -2,7 +2,7 @@
 
 mod full_dispatch;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::group::{Client, Group, GroupRules};
@@ -12,8 +12,8 @@ use crate::names::lite_parts;
 
 /// A client with events that does not pop for this time loses them to others (`CLIENT_INACTIVE_INTERVAL`).
 const IDLE_MS: i64 = 10_000;
-/// Time for which other clients come first after that (`BLACKLIST_EXPIRE_SECONDS`).
-const MUTED_MS: i64 = 10_000;
+/// A client that does not pop for this time loses the events for which another subscriber waits.
+const LATE_MS: i64 = 1000;
 
 /// A full dispatch: group, and client. `None` for all clients of a wildcard group.
 pub(crate) type PassKey = (Arc<str>, Option<Arc<str>>);
@@ -36,8 +36,6 @@ pub(crate) struct Subscriber {
 pub(crate) struct Change {
     /// New subscriptions.
     pub added: Vec<Arc<str>>,
-    /// Subscriptions that ended.
-    pub removed: Vec<Arc<str>>,
     /// Clients that lost a lite queue to another client.
     pub lost: Vec<Subscriber>,
 }
@@ -140,7 +138,7 @@ impl Tables {
     ) -> (Arc<Waiters>, bool) {
         let entry = self.enter(group, rules, client, now_ms);
         entry.popped_ms = now_ms;
-        entry.muted_until_ms = 0;
+        entry.is_muted = false;
         let waiters = entry.waiters.clone();
         let is_new = rules.wildcard && self.listen(group, client);
         (waiters, is_new)
@@ -163,6 +161,7 @@ impl Tables {
         }
         let of_group = self.groups.get_mut(group).expect("inserted above");
         of_group.rules = rules.clone();
+        of_group.is_full = false;
         if !of_group.clients.contains_key(client) {
             of_group.clients.insert(client.into(), Client::new(now_ms));
             self.clients += 1;
@@ -173,10 +172,12 @@ impl Tables {
     /// Makes a client a listener of its wildcard group, and queues a full dispatch. Returns false if it listens already.
     fn listen(&mut self, group: &str, client: &str) -> bool {
         let Some(of_group) = self.groups.get_mut(group) else { return false };
-        if of_group.listeners.iter().any(|listener| **listener == *client) {
+        let Some((id, _)) = of_group.clients.get_key_value(client) else { return false };
+        let id = id.clone();
+        if of_group.clients.get_mut(&id).is_none_or(|client| std::mem::replace(&mut client.listens, true)) {
             return false;
         }
-        of_group.listeners.push(client.into());
+        of_group.listeners.push(id);
         self.active += 1;
         self.demand((group.into(), None));
         true
@@ -208,24 +209,18 @@ impl Tables {
         change
     }
 
-    /// Sets the subscriptions of a client. In an exclusive group the client does not get a lite queue that another
-    /// client has, and is in `lost`.
-    pub(crate) fn set(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
+    /// Repeats subscriptions of a client. In an exclusive group the client does not get a lite queue that another client
+    /// has, and is in `lost`.
+    pub(crate) fn repeat(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
         let mut change = Change::default();
         let Some(of_group) = self.groups.get_mut(group).filter(|it| !it.rules.wildcard) else {
             return change;
         };
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return change };
         let (id, link) = (id.clone(), entry.link.clone());
-        let wanted: HashSet<&str> = names.iter().map(|name| &**name).collect();
-        let gone: Vec<_> = entry.queues.iter().filter(|name| !wanted.contains(&***name)).cloned().collect();
-        for name in gone {
-            self.active -= usize::from(of_group.drop_subscription(&id, &name));
-            change.removed.push(name);
-        }
         for name in names {
-            let is_taken = of_group.subscribers(name).iter().any(|other| *other != id);
-            if of_group.rules.exclusive && is_taken {
+            let is_taken = of_group.rules.exclusive && of_group.subscribers(name).iter().any(|it| *it != id);
+            if is_taken {
                 let (client, link) = (id.clone(), link.clone());
                 change.lost.push(Subscriber { client, link, queue: name.clone() });
             } else if of_group.subscribe(&id, name) {
@@ -236,17 +231,19 @@ impl Tables {
         change
     }
 
-    /// Removes subscriptions of a client.
-    pub(crate) fn remove(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
-        let mut change = Change::default();
-        let Some(of_group) = self.groups.get_mut(group) else { return change };
-        for name in names {
-            if of_group.drop_subscription(client, name) {
-                self.active -= 1;
-                change.removed.push(name.clone());
-            }
-        }
-        change
+    /// Lite queues of a client, if it has more than `count`.
+    pub(crate) fn queues_above(&self, count: usize, group: &str, client: &str) -> Vec<Arc<str>> {
+        let queues = self.client(group, client).map(|client| &client.queues);
+        queues.filter(|queues| queues.len() > count).into_iter().flatten().cloned().collect()
+    }
+
+    /// Removes subscriptions of a client. Returns the subscriptions that it had.
+    pub(crate) fn remove(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Vec<Arc<str>> {
+        let Some(of_group) = self.groups.get_mut(group) else { return Vec::new() };
+        let ended = names.iter().filter(|name| of_group.drop_subscription(client, name));
+        let ended: Vec<_> = ended.cloned().collect();
+        self.active -= ended.len();
+        ended
     }
 
     /// Removes a client. Returns its events, which other clients of the group get, and its suspended pops.
@@ -258,6 +255,7 @@ impl Tables {
         let Some(of_group) = self.groups.get_mut(group) else { return (Vec::new(), None) };
         let Some(entry) = of_group.clients.get_mut(client) else { return (Vec::new(), None) };
         let events = entry.events.take_all();
+        of_group.is_full = false;
         // A full dispatch that is queued may be for lite queues that other clients have as well.
         let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
         (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
@@ -265,9 +263,13 @@ impl Tables {
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
         }
-        let listeners = of_group.listeners.len();
-        of_group.listeners.retain(|listener| **listener != *client);
-        self.active -= listeners - of_group.listeners.len();
+        let listened = of_group.clients.get_mut(client).is_some_and(|it| std::mem::take(&mut it.listens));
+        if listened {
+            of_group.listeners.retain(|listener| **listener != *client);
+            of_group.waiting.retain(|waiting| **waiting != *client);
+            of_group.clients.get_mut(client).into_iter().for_each(|it| it.is_listed = false);
+            self.active -= 1;
+        }
         // A suspended pop is found by the client's next subscription. The check removes the entry later.
         if !waiters.has_count() {
             of_group.clients.remove(client);
@@ -295,27 +297,25 @@ impl Tables {
         }
     }
 
-    /// Removes a lite queue that expired.
+    /// Removes the events for a lite queue that expired.
     pub(crate) fn forget_queue(&mut self, name: &str) {
         for group in self.groups_of(name) {
             let Some(of_group) = self.groups.get_mut(&group) else { continue };
-            for client in of_group.queues.get(name).cloned().unwrap_or_default() {
-                self.active -= usize::from(of_group.drop_subscription(&client, name));
-            }
-            if of_group.rules.wildcard {
-                of_group.clients.values_mut().for_each(|client| client.events.remove(name));
+            of_group.is_full = false;
+            for id in of_group.subscribers(name).to_vec() {
+                of_group.clients.get_mut(&id).into_iter().for_each(|client| client.events.remove(name));
             }
         }
     }
 
     /// Gives an event to a subscriber of a group.
-    pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>, now_ms: i64) -> Offered {
+    pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>) -> Offered {
         self.dice = self.dice.wrapping_add(7919);
         let Some(of_group) = self.groups.get_mut(group) else { return Offered::Nobody };
         if of_group.subscribers(name).is_empty() {
             return Offered::Nobody;
         }
-        match of_group.offer(name, self.dice, now_ms) {
+        match of_group.offer(name, self.dice) {
             Some(client) => Offered::To(client.waiters.clone()),
             None => Offered::Full,
         }
@@ -325,6 +325,7 @@ impl Tables {
     /// has room again.
     pub(crate) fn take_event(&mut self, group: &str, client: &str, now_ms: i64) -> (Option<Arc<str>>, bool) {
         let Some(of_group) = self.groups.get_mut(group) else { return (None, false) };
+        of_group.is_full = false;
         let max = of_group.rules.events_max;
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return (None, false) };
         let (id, of_wildcard) = (id.clone(), of_group.dispatch.is_open());
@@ -343,21 +344,45 @@ impl Tables {
     /// queue.
     pub(crate) fn put_back(&mut self, group: &str, client: &str, event: &Arc<str>) -> bool {
         let Some(of_group) = self.groups.get_mut(group) else { return false };
-        if !of_group.subscribers(event).iter().any(|other| **other == *client) {
+        let wildcard = of_group.rules.wildcard;
+        let Some(client) = of_group.clients.get_mut(client) else { return false };
+        if !(if wildcard { client.listens } else { client.queues.contains(event) }) {
             return false;
         }
-        let Some(client) = of_group.clients.get_mut(client) else { return false };
         client.events.put_back(event.clone());
         true
     }
 
-    /// Removes clients that are silent for `timeout_ms`, and takes the events of clients that do not pop. Returns these
+    /// Whether a client has events. Lists a client without events as a client that waits.
+    pub(crate) fn awaits(&mut self, group: &str, client: &str) -> bool {
+        let Some(of_group) = self.groups.get_mut(group) else { return false };
+        if of_group.clients.get(client).is_some_and(|client| client.events.len() > 0) {
+            return true;
+        }
+        of_group.list_waiting(client);
+        false
+    }
+
+    /// Records that the connection of a suspended pop ended. Returns the events of the client, which other clients get.
+    pub(crate) fn abandon(&mut self, group: &str, client: &str) -> Vec<Arc<str>> {
+        let Some(of_group) = self.groups.get_mut(group) else { return Vec::new() };
+        let Some(entry) = of_group.clients.get_mut(client).filter(|it| !it.is_waiting()) else {
+            return Vec::new();
+        };
+        entry.is_muted = true;
+        of_group.is_full = false;
+        entry.events.take_all()
+    }
+
+    /// Removes clients that are silent for `timeout_ms`, and takes events of clients that do not pop. Returns these
     /// events with their groups, and the suspended pops of the removed clients.
     pub(crate) fn check(&mut self, now_ms: i64, timeout_ms: i64) -> (GroupEvents, Vec<Arc<Waiters>>) {
-        let (mut events, mut silent, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut events, mut silent, mut late, mut waiters) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut lacking = Vec::new();
         for (group, of_group) in &mut self.groups {
             let wildcard = of_group.rules.wildcard;
+            of_group.is_full = false;
             if of_group.dispatch.is_open() && of_group.has_room() {
                 lacking.push(group.clone());
             }
@@ -367,25 +392,31 @@ impl Tables {
                 } else {
                     client.seen_ms
                 };
-                if now_ms.saturating_sub(seen_ms) > timeout_ms && !client.waiters.has_count() {
+                let since_pop_ms = now_ms.saturating_sub(client.popped_ms);
+                let pops_nothing = !client.is_waiting() && client.events.len() > 0;
+                if now_ms.saturating_sub(seen_ms) > timeout_ms && !client.is_waiting() {
                     silent.push((group.clone(), id.clone()));
-                } else if client.events.len() > 0
-                    && now_ms.saturating_sub(client.popped_ms) > IDLE_MS
-                    && !client.waiters.has_count()
-                {
-                    client.muted_until_ms = now_ms + MUTED_MS;
+                } else if pops_nothing && (since_pop_ms > IDLE_MS || client.is_closed()) {
+                    client.is_muted = true;
                     let taken = client.events.take_all();
                     events.extend(taken.into_iter().map(|event| (group.clone(), event)));
                     if client.dispatch.is_open() {
                         lacking.push(group.clone());
                     }
-                } else if client.dispatch.is_open() && client.events.len() == 0 {
+                } else if pops_nothing && since_pop_ms > LATE_MS {
+                    late.push((group.clone(), id.clone()));
+                }
+                if client.dispatch.is_open() && client.events.len() == 0 {
                     lacking.push(group.clone());
                 }
             }
         }
         lacking.dedup();
         lacking.iter().for_each(|group| self.demand_group(group));
+        for (group, client) in late {
+            let awaited = self.groups.get_mut(&group).map(|of_group| of_group.take_awaited(&client));
+            events.extend(awaited.into_iter().flatten().map(|event| (group.clone(), event)));
+        }
         for (group, client) in silent {
             let (left, suspended) = self.remove_client(&group, &client);
             events.extend(left.into_iter().map(|event| (group.clone(), event)));

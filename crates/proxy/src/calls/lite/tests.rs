@@ -459,6 +459,49 @@ fn a_handle_of_a_removed_broker_is_named_invalid() {
 }
 
 #[test]
+fn a_broker_behind_a_new_connection_gets_the_lite_topics_of_a_client_again() {
+    let fixture = Fixture::new("T", true);
+    fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    let received = || {
+        let queue = MessageQueue {
+            topic: Some(Resource::named("T")),
+            broker: Some(Broker { name: "b".to_owned(), ..Default::default() }),
+            ..Default::default()
+        };
+        let request = ReceiveMessageRequest {
+            group: Some(Resource::named("g")),
+            message_queue: Some(queue),
+            batch_size: 5,
+            auto_renew: true,
+            ..Default::default()
+        };
+        fixture.brokers.state().subscriptions.clear();
+        let _: Vec<_> = fixture.run(async { receive(fixture.call(), request).await.collect().await });
+        let sent = std::mem::take(&mut fixture.brokers.state().subscriptions);
+        let names =
+            |it: LiteSubscription| (it.action, it.lite_topic_set.into_iter().collect::<Vec<_>>().join(","));
+        sent.into_iter().map(names).collect::<Vec<_>>()
+    };
+    fixture.sync(Action::PartialAdd, "T", &["w"]).unwrap();
+    assert_eq!(received(), [], "the client may have more lite topics");
+    fixture.sync(Action::CompleteAdd, "T", &["w", "x"]).unwrap();
+    let again = |names: &str| [(LiteSubscriptionAction::CompleteAdd, names.to_owned())];
+    assert_eq!(received(), again("w,x"));
+    assert_eq!(received(), []);
+    fixture.sync(Action::PartialAdd, "T", &["y"]).unwrap();
+    fixture.sync(Action::PartialRemove, "T", &["w"]).unwrap();
+    let peer = fixture.brokers.state().peer.clone().unwrap();
+    peer.abort();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let mut sent = Vec::new();
+    // The end of the connection arrives a little later.
+    while sent.is_empty() && std::time::Instant::now() < end {
+        sent = received();
+    }
+    assert_eq!(sent, again("x,y"));
+}
+
+#[test]
 fn a_message_of_a_lite_topic_that_was_delivered_too_often_is_given_up() {
     let fixture = Fixture::new("T", true);
     fixture.brokers.state().retry_max_times = Some(1);

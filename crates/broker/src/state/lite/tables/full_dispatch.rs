@@ -63,8 +63,8 @@ impl Tables {
         }
     }
 
-    /// Takes a queued full dispatch. Returns the lite queues of the client, or the parent topic of a wildcard group.
-    /// `has_begun` tells the full dispatches that go on where they stopped.
+    /// Takes a queued full dispatch. Returns the lite queues of the client unless the full dispatch has begun, and the
+    /// parent topic. `has_begun` tells the full dispatches that go on where they stopped.
     pub(crate) fn take_due(
         &mut self,
         has_begun: impl Fn(&PassKey) -> bool,
@@ -74,13 +74,17 @@ impl Tables {
             let Some(dispatch) = self.dispatch_mut(&key) else { continue };
             dispatch.is_due = false;
             // A full dispatch that goes on does not return to the lite queues behind it.
-            dispatch.overflows &= has_begun(&key);
+            let has_begun = has_begun(&key);
+            dispatch.overflows &= has_begun;
             let Some(of_group) = self.groups.get(&key.0) else { continue };
             let topic = of_group.rules.topic.clone();
             match &key.1 {
                 Some(client) => {
                     let Some(client) = of_group.clients.get(client) else { continue };
-                    let queues = client.queues.iter().cloned().collect();
+                    let queues = match has_begun {
+                        true => Vec::new(),
+                        false => client.queues.iter().cloned().collect(),
+                    };
                     return Some((key, topic, queues));
                 }
                 None => return Some((key, topic, Vec::new())),
