@@ -229,13 +229,13 @@ def plain(table, directory, options):
     directory.mkdir()
     with contextlib.ExitStack() as running:
         names = certificate(directory, 90)
-        tls = {"tls.server.certPath": names[0], "tls.server.keyPath": names[1]}
+        conf = {"tls.server.certPath": names[0], "tls.server.keyPath": names[1], **SMALL}
         second = running.enter_context(Vostok(directory / "second", roles="namesrv", name="second"))
         grpc = ports.free_port()
-        one = running.enter_context(Vostok(directory / "one", tls, roles="namesrv,broker,proxy",
+        one = running.enter_context(Vostok(directory / "one", conf, roles="namesrv,broker,proxy",
                                            arguments=["--grpc-port", grpc, "-n", second.namesrv], listens=[grpc]))
         servers = f"{one.namesrv};{second.namesrv}"
-        two = launched(running, Vostok(directory / "two", {"brokerName": "broker-b"}, roles="broker", namesrv=servers, name="two"))
+        two = launched(running, Vostok(directory / "two", {"brokerName": "broker-b", **SMALL}, roles="broker", namesrv=servers, name="two"))
         page = Page(running, directory, servers)
         table.case.eventually("the page is refreshed and shows no finding of the cluster", lambda: page.is_judged() and not page.findings(), page.text)
         java = shutil.which("java") and not options.short
