@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_510),
+    ("admin", 15_547),
     ("auth", 2651),
     ("broker", 31_942),
     ("client", 4773),
