@@ -10,7 +10,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("auth", 2651),
     ("broker", 31_942),
     ("client", 4773),
-    ("console", 7743),
+    ("console", 7746),
     ("controller", 1417),
     ("grpc", 974),
     ("host", 266),
