@@ -156,10 +156,9 @@ def disk(directory, path):
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True, capture_output=True)
     path.mkdir(parents=True)
     subprocess.run(["mount", "-o", "loop", image, path], check=True, capture_output=True)
-    try:
+    # The shell unmounts at the end of its standard input, also if this program is killed.
+    with subprocess.Popen(["sh", "-c", 'read line; umount -l "$0"', path], stdin=subprocess.PIPE, start_new_session=True):
         yield
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
 
 
 def full_disk(table, page, directory, namesrv, running):
@@ -193,13 +192,18 @@ def clock(table, page, directory, two):
     table.fault(page, "clock ahead", "clocks-differ", lambda: started_with({"LD_PRELOAD": str(library), "MOVED": "120"}), lambda: started_with(None))
 
 
+@contextlib.contextmanager
 def consumer(directory, namesrv, topic_name, group_name, kind):
-    """A consumer of Java, and its input."""
+    """A consumer of Java, which is killed at the end of the block."""
     jars = downloads.jars(WORK / "client-5.5.0", ROOT / "interop" / "java" / "pom.xml", client_group="org.apache.rocketmq", client_version="5.5.0")
     words = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Duser.home={directory}", "-cp", f"{jars}/*",
              ROOT / "interop" / "console-java" / "Consumer.java", namesrv, topic_name, group_name, kind]
-    with open(directory / f"{group_name}.log", "wb") as log:
-        return subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=log, stderr=log)
+    with open(directory / f"{group_name}.log", "wb") as log, \
+            subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=log, stderr=log) as client:
+        try:
+            yield client
+        finally:
+            client.kill()
 
 
 def hanging(table, page, directory, one):
@@ -210,15 +214,12 @@ def hanging(table, page, directory, one):
     commit(one, "standing", "Hangs", 0)
     words = [VOSTOK, "admin", "client", "consumers", "standing", "-n", one.namesrv]
     with consumer(directory, one.namesrv, "Hangs", "standing", "hang") as client:
-        try:
-            eventually(lambda: subprocess.run(words, capture_output=True, check=False).returncode == 0)
+        eventually(lambda: subprocess.run(words, capture_output=True, check=False).returncode == 0)
 
-            def let_go():
-                client.stdin.write(b"\n")
-                client.stdin.flush()
-            table.fault(page, "listener hangs", "listener-hangs", lambda: send(one, "Hangs", 20), let_go)
-        finally:
-            client.kill()
+        def let_go():
+            client.stdin.write(b"\n")
+            client.stdin.flush()
+        table.fault(page, "listener hangs", "listener-hangs", lambda: send(one, "Hangs", 20), let_go)
 
 
 def plain(table, directory, options):
@@ -228,21 +229,19 @@ def plain(table, directory, options):
     directory.mkdir()
     with contextlib.ExitStack() as running:
         names = certificate(directory, 90)
-        tls = {"tls.server.certPath": names[0], "tls.server.keyPath": names[1]}
+        conf = {"tls.server.certPath": names[0], "tls.server.keyPath": names[1], **SMALL}
         second = running.enter_context(Vostok(directory / "second", roles="namesrv", name="second"))
         grpc = ports.free_port()
-        one = running.enter_context(Vostok(directory / "one", tls, roles="namesrv,broker,proxy",
+        one = running.enter_context(Vostok(directory / "one", conf, roles="namesrv,broker,proxy",
                                            arguments=["--grpc-port", grpc, "-n", second.namesrv], listens=[grpc]))
         servers = f"{one.namesrv};{second.namesrv}"
-        two = launched(running, Vostok(directory / "two", {"brokerName": "broker-b"}, roles="broker", namesrv=servers, name="two"))
+        two = launched(running, Vostok(directory / "two", {"brokerName": "broker-b", **SMALL}, roles="broker", namesrv=servers, name="two"))
         page = Page(running, directory, servers)
         table.case.eventually("the page is refreshed and shows no finding of the cluster", lambda: page.is_judged() and not page.findings(), page.text)
         java = shutil.which("java") and not options.short
         if is_wanted("healthy"):
-            with consumer(directory, one.namesrv, "Load", "everybody", "broadcast") if java else contextlib.nullcontext() as client:
+            with consumer(directory, one.namesrv, "Load", "everybody", "broadcast") if java else contextlib.nullcontext():
                 workloads(table.case, one, directory, options.minutes, f"127.0.0.1:{grpc}", page.findings)
-                if client:
-                    client.kill()
         faults = {
             "certificate": lambda: table.fault(page, "certificate ends soon", "certificate-ends-soon", lambda: certificate(directory, 5), lambda: certificate(directory, 90)),
             "proxy": lambda: killed_proxy(table, page, directory, one, running),

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_510),
+    ("admin", 15_547),
     ("auth", 2654),
     ("broker", 32_338),
     ("client", 4781),
-    ("console", 7743),
+    ("console", 7746),
     ("controller", 1422),
     ("grpc", 974),
     ("host", 266),

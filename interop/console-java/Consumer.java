@@ -7,7 +7,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * A push consumer. Arguments: name server, topic, group, and {@code broadcast} or {@code hang}. The listener of {@code hang} stands
- * until standard input has a line.
+ * until standard input has a line. The program ends with standard input.
  */
 public final class Consumer {
     public static void main(String[] arguments) throws Exception {
@@ -22,9 +22,10 @@ public final class Consumer {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        System.in.read();
-        gate.countDown();
-        Thread.currentThread().join();
+        while (System.in.read() >= 0) {
+            gate.countDown();
+        }
+        System.exit(0);
     }
 
     private static void standUntilOpen(CountDownLatch gate) {

@@ -115,6 +115,14 @@ pub(crate) async fn connection_and_broker(
     Ok((body(broker, &reply)?, broker.to_owned()))
 }
 
+/// Reason with which proxies refuse to ask a client of gRPC for its status (`GrpcClientChannel`).
+const NO_STATUS: &str = "not supported by clients of gRPC";
+
+/// Whether a refusal of [`running_info`] means that clients of this kind report no status.
+pub(crate) fn has_no_status(refusal: &str) -> bool {
+    refusal.contains(NO_STATUS)
+}
+
 /// Status that a member of a group reports, asked through a broker that the member is connected to.
 pub(crate) async fn running_info(
     session: &Session,

@@ -12,7 +12,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use wire::body::{BrokerData, ClusterInfo, QueueData, TopicRouteData};
 use wire::codes::request;
-use wire::frame::{Command, FrameWriter};
+use wire::frame::{Command, FrameWriter, Head};
 use wire::json;
 
 /// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
@@ -34,6 +34,7 @@ pub(crate) struct Received {
 #[derive(Default)]
 pub(crate) struct ServerAnswer {
     code: i32,
+    remark: Option<&'static str>,
     fields: Vec<(&'static str, String)>,
     body: Vec<u8>,
     barrier: Option<Arc<Barrier>>,
@@ -69,6 +70,11 @@ impl ServerAnswer {
     /// A refusal.
     pub fn refused(code: i32) -> Option<Self> {
         Some(Self { code, ..Self::default() })
+    }
+
+    /// A refusal with a reason.
+    pub fn refused_because(code: i32, remark: &'static str) -> Option<Self> {
+        Some(Self { code, remark: Some(remark), ..Self::default() })
     }
 
     /// Answers once so many answers wait as the barrier wants.
@@ -203,7 +209,8 @@ async fn answer(mut stream: TcpStream, name: String, answers: Answers) {
             barrier.wait().await;
         }
         let mut out = Vec::new();
-        let frame = FrameWriter::begin(&mut out, command.reply(said.code));
+        let head = Head { remark: said.remark, ..command.reply(said.code) };
+        let frame = FrameWriter::begin(&mut out, head);
         said.fields.iter().fold(frame, |frame, (name, value)| frame.text(name, value)).finish(&said.body);
         stream.write_all(&out).await.unwrap();
     }

@@ -1,6 +1,7 @@
 //! Bundle of facts about a cluster: a value, written and read as JSON, without bodies of messages and without secrets.
 
 use crate::Error;
+use crate::stats::has_no_status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -398,9 +399,9 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Whether the member did not answer. Clients of gRPC cannot tell their state (`GrpcClientChannel`).
+    /// Whether the member did not answer. Clients of gRPC report no status.
     pub fn is_silent(&self) -> bool {
-        self.error.as_ref().is_some_and(|why| !why.contains("not supported by clients of gRPC"))
+        self.error.as_ref().is_some_and(|why| !has_no_status(why))
     }
 }
 

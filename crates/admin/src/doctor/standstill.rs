@@ -1,6 +1,6 @@
 //! Groups that do not move between the looks of a front that looks again and again. One look alone takes a second look for this.
 
-use super::bundle::{Bundle, Later};
+use super::bundle::{Bundle, Later, Progress};
 use super::gather::{self, Dump};
 use crate::Session;
 use std::collections::BTreeMap;
@@ -13,10 +13,44 @@ const QUEUES_MAX: usize = 20_000;
 /// Offsets and stacks of groups with lag at earlier looks.
 #[derive(Debug, Default)]
 pub(super) struct Standstill {
-    /// Offset of each queue by group, topic, broker set and queue, with the time of the look that first found this offset.
-    offsets: BTreeMap<(String, String, String, i32), (i64, i64)>,
+    /// Offset of each queue by group, topic, broker set and queue.
+    offsets: BTreeMap<(String, String, String, i32), Place>,
     /// Thread dumps of the last look by group and member.
     dumps: BTreeMap<(String, String), String>,
+}
+
+/// Offset of a group in a queue, and its changes between looks.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    committed: i64,
+    /// Time of the look since which the offset has been the same and messages have waited.
+    since_ms: i64,
+    /// Time of the look that found the last movement, and the messages of the movement.
+    moved: Option<(i64, i64)>,
+}
+
+impl Place {
+    /// The place that a look finds after this place.
+    fn at(self, row: &Progress, now_ms: i64) -> Self {
+        let (committed, step) = (row.committed, row.committed - self.committed);
+        match step {
+            0 if row.lag() > 0 => self,
+            // Messages that come later have not waited yet.
+            0 => Self { since_ms: now_ms, ..self },
+            1.. => Self { committed, since_ms: now_ms, moved: Some((now_ms, step)) },
+            // The offset was reset.
+            _ => Self { committed, since_ms: now_ms, moved: None },
+        }
+    }
+
+    /// The second look, if the offset moved within [`LEAST_MS`], or did not move for as long while messages waited.
+    fn later(self, now_ms: i64) -> Option<Later> {
+        let recent = self.moved.filter(|(at_ms, _)| now_ms - at_ms < LEAST_MS);
+        let after_ms = now_ms - self.since_ms;
+        // A movement before this look counts as the movement until the next look.
+        let committed = self.committed + recent.map_or(0, |(_, step)| step);
+        (recent.is_some() || after_ms >= LEAST_MS).then_some(Later { after_ms, committed })
+    }
 }
 
 impl Standstill {
@@ -46,15 +80,11 @@ impl Standstill {
         for group in bundle.groups.iter_mut().filter(|group| gather::is_lagging(group)) {
             for row in &mut group.progress {
                 let key = (group.name.clone(), row.topic.clone(), row.broker.clone(), row.queue);
-                let (since_ms, committed) =
-                    self.offsets.get(&key).copied().unwrap_or((now_ms, row.committed));
-                let (after_ms, moved) = (now_ms - since_ms, row.committed - committed);
-                // A movement since the look before counts as the movement until the next look.
-                if moved > 0 || after_ms >= LEAST_MS {
-                    row.later = Some(Later { after_ms, committed: row.committed + moved.max(0) });
-                }
+                let new = Place { committed: row.committed, since_ms: now_ms, moved: None };
+                let place = self.offsets.get(&key).copied().unwrap_or(new).at(row, now_ms);
+                row.later = place.later(now_ms);
                 if offsets.len() < QUEUES_MAX {
-                    offsets.insert(key, (if moved == 0 { since_ms } else { now_ms }, row.committed));
+                    offsets.insert(key, place);
                 }
             }
         }
@@ -67,25 +97,42 @@ mod tests {
     use super::super::checks::tests::healthy;
     use super::*;
 
+    /// Seconds and messages of the movement of a queue of 100 messages at a look.
+    fn look(standstill: &mut Standstill, seconds: i64, committed: i64) -> Option<(i64, i64)> {
+        let mut bundle = healthy();
+        bundle.taken_at_ms += seconds * 1000;
+        let group = &mut bundle.groups[0];
+        // Another queue of the group has lag.
+        let other = Progress { queue: 99, max: 9, committed: 1, is_done: false, ..group.progress[0].clone() };
+        group.progress.push(other);
+        (group.is_online, group.progress[0].committed) = (Some(true), committed);
+        (group.progress[0].max, group.progress[0].is_done) = (100, false);
+        group.progress[0].later = None;
+        standstill.note_offsets(&mut bundle);
+        let row = &bundle.groups[0].progress[0];
+        row.later.map(|later| (later.after_ms / 1000, later.committed - row.committed))
+    }
+
     #[test]
     fn a_group_stands_still_after_six_seconds_with_the_same_offset() {
         let mut standstill = Standstill::default();
-        let mut look = |seconds: i64, committed: i64| {
-            let mut bundle = healthy();
-            bundle.taken_at_ms += seconds * 1000;
-            let group = &mut bundle.groups[0];
-            (group.is_online, group.progress[0].committed) = (Some(true), committed);
-            (group.progress[0].max, group.progress[0].is_done) = (100, false);
-            group.progress[0].later = None;
-            standstill.note_offsets(&mut bundle);
-            let row = &bundle.groups[0].progress[0];
-            row.later.map(|later| (later.after_ms, later.committed - row.committed))
-        };
+        let mut look = |seconds, committed| look(&mut standstill, seconds, committed);
         assert_eq!(look(0, 5), None, "the first look");
         assert_eq!(look(5, 5), None, "the offset may be committed every five seconds");
-        assert_eq!(look(10, 5), Some((10_000, 0)));
-        assert_eq!(look(15, 9), Some((15_000, 4)), "the group moves");
-        assert_eq!(look(20, 9), None);
-        assert_eq!(look(25, 9), Some((10_000, 0)));
+        assert_eq!(look(10, 5), Some((10, 0)));
+        assert_eq!(look(15, 9), Some((0, 4)), "the group moves");
+        assert_eq!(look(17, 9), Some((2, 4)), "looks may be more frequent than commits");
+        assert_eq!(look(25, 9), Some((10, 0)));
+    }
+
+    #[test]
+    fn a_message_after_a_pause_has_not_waited_during_the_pause() {
+        let mut standstill = Standstill::default();
+        let mut look = |seconds, committed| look(&mut standstill, seconds, committed);
+        assert_eq!([look(0, 100), look(300, 100)], [None; 2]);
+        assert_eq!(look(305, 99), None, "the offset was reset");
+        assert_eq!(look(310, 99), None);
+        assert_eq!(look(311, 99), Some((6, 0)));
+        assert_eq!(look(312, 100), Some((0, 1)));
     }
 }

@@ -117,7 +117,7 @@ pub struct LagMember {
     pub failed_tps: Option<f64>,
     /// Messages of the last hour for which the listener failed.
     pub failed_hour: Option<i64>,
-    /// Whether the member answered.
+    /// Whether the member answered, or cannot report a status.
     pub answered: bool,
 }
 
@@ -208,7 +208,8 @@ pub(super) async fn lag(session: &Session, arguments: &Arguments) -> Result<Grou
     let names: BTreeSet<&str> = queues.iter().map(|row| row.topic.as_str()).collect();
     let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with(RETRY_PREFIX)).collect();
     let topics = for_each(names, |topic| topic_of(session, group, topic)).await;
-    let members: Vec<LagMember> = owners.members.iter().flat_map(members_of).collect();
+    let members: Vec<LagMember> =
+        owners.members.iter().flat_map(|it| members_of(it, !owners.is_silent(it))).collect();
     let lag = Lag::largest(queues.iter().map(|row| row.lag));
     let diff_total = queues.iter().map(|row| row.diff.max(0)).sum();
     // The settings of all groups are read for it, so only where something waits.
@@ -293,7 +294,10 @@ fn state(
 }
 
 /// The rows of a member, one for each topic of which it tells times.
-fn members_of((member, info): &(wire::body::Connection, Option<ConsumerRunningInfo>)) -> Vec<LagMember> {
+fn members_of(
+    (member, info): &(wire::body::Connection, Option<ConsumerRunningInfo>),
+    answered: bool,
+) -> Vec<LagMember> {
     let none = BTreeMap::new();
     let statuses = info.as_ref().map_or(&none, |info| &info.status_table);
     let threads = info.as_ref().and_then(|info| info.properties.get("PROP_THREADPOOL_CORE_SIZE"));
@@ -310,7 +314,7 @@ fn members_of((member, info): &(wire::body::Connection, Option<ConsumerRunningIn
         ok_tps: status["consumeOKTPS"].as_f64(),
         failed_tps: status["consumeFailedTPS"].as_f64(),
         failed_hour: status["consumeFailedMsgs"].as_i64(),
-        answered: info.is_some(),
+        answered,
     };
     let rows: Vec<_> = statuses
         .iter()
@@ -362,7 +366,7 @@ fn causes(
     for topic in topics.iter().filter(|topic| !is_offline && topic.in_tps > topic.out_tps * 1.05 + 0.1) {
         add(CauseKind::MoreStored, topic.in_tps, topic.out_tps);
     }
-    let silent = owners.members.iter().filter(|(_, info)| info.is_none()).count();
+    let silent = owners.members.iter().filter(|it| owners.is_silent(it)).count();
     add(CauseKind::Silent, count(silent), members_all);
     causes
 }
@@ -373,7 +377,7 @@ mod tests {
     use crate::testing::{Received, ServerAnswer, with_cluster};
     use serde_json::json;
     use wire::body::{Connection, ConsumeStats, ConsumerConnection};
-    use wire::codes::request;
+    use wire::codes::{request, response};
 
     /// The time of a session of [`crate::testing`].
     const NOW_MS: i64 = 1_000_000;
@@ -399,6 +403,9 @@ mod tests {
                     connection_set: vec![member],
                     ..ConsumerConnection::default()
                 })
+            }
+            request::GET_CONSUMER_RUNNING_INFO if properties.contains_key("refused") => {
+                ServerAnswer::refused_because(response::SYSTEM_ERROR, "not supported by clients of gRPC")
             }
             request::GET_CONSUMER_RUNNING_INFO => ServerAnswer::body(&ConsumerRunningInfo {
                 mq_table: held.clone().into_iter().map(|held| (queue(0), held)).collect(),
@@ -449,5 +456,16 @@ mod tests {
         let shown = group_with(Some(json!({"lastPullTimestamp": NOW_MS})), &[], 3.0);
         assert_eq!(shown["causes"], json!([{"cause": "listener-fails", "count": 3.0, "of": 4.0}]), "{shown}");
         assert_eq!(shown["members"][0]["listener_ms"], 20.0, "{shown}");
+    }
+
+    #[test]
+    fn a_member_that_cannot_report_a_status_is_not_silent() {
+        let shown = group_with(None, &[("refused", "")], 0.0);
+        assert_eq!(
+            (&shown["causes"], &shown["members"][0]["answered"]),
+            (&json!([]), &json!(true)),
+            "{shown}"
+        );
+        assert_eq!(shown["queues"][0]["state"], "owner-unknown", "{shown}");
     }
 }

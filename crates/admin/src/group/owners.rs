@@ -4,7 +4,7 @@ use crate::request::for_each;
 use crate::stats::{self, SILENT_MAX};
 use crate::{Error, Session};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use wire::body::{Connection, ConsumerRunningInfo, MessageQueue};
 use wire::codes::response;
@@ -46,8 +46,10 @@ pub(super) struct Owners {
     popping: BTreeMap<MessageQueue, Vec<Connection>>,
     /// Whether all members said which queues they have.
     pub is_complete: bool,
-    /// The members with what each says of itself; `None` of a member that did not answer.
+    /// The members with the status of each; `None` for a member that did not report a status.
     pub members: Vec<(Connection, Option<ConsumerRunningInfo>)>,
+    /// Ids of members that cannot report a status, such as clients of gRPC.
+    without_status: BTreeSet<String>,
 }
 
 impl Owners {
@@ -62,15 +64,24 @@ impl Owners {
         let (silent, broker) = (&silent, broker.as_str());
         let said = for_each(members, |member: Connection| async move {
             if silent.load(Relaxed) >= SILENT_MAX {
-                return (member, None);
+                return (member, None, false);
             }
             let info = stats::brief_running_info(session, broker, (group, &member.client_id)).await;
             if info.as_ref().is_err_and(is_silent) {
                 silent.fetch_add(1, Relaxed);
             }
-            (member, info.ok())
+            let has_none = info.as_ref().is_err_and(|why| stats::has_no_status(&why.to_string()));
+            (member, info.ok(), has_none)
         });
-        Self::new(said.await)
+        let said = said.await;
+        let without_status = said.iter().filter(|it| it.2).map(|it| it.0.client_id.clone()).collect();
+        let members = said.into_iter().map(|(member, info, _)| (member, info)).collect();
+        Self { without_status, ..Self::new(members) }
+    }
+
+    /// Whether a member, with its status, did not answer.
+    pub fn is_silent(&self, (member, info): &(Connection, Option<ConsumerRunningInfo>)) -> bool {
+        info.is_none() && !self.without_status.contains(&member.client_id)
     }
 
     fn new(members: Vec<(Connection, Option<ConsumerRunningInfo>)>) -> Self {

@@ -32,12 +32,10 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         let given = [("cluster", cluster)];
         let users = app.typed::<Vec<UserRow>>(who, ("user", "list"), &given, 0).await;
         let acls = app.typed::<AclEntries>(who, ("acl", "list"), &given, 0).await;
-        let reasons = [("user list", users.as_ref().err()), ("acl list", acls.as_ref().err())];
-        let reasons = reasons.into_iter().filter_map(|(what, why)| Some((what, why?.text.as_str())));
-        let (without, failed): (Vec<_>, Vec<_>) = reasons.partition(|(_, why)| keeps_nothing(why));
-        let failures = failed.into_iter().map(|(what, why)| format!("{what}: {why}"));
-        let (cluster, failures) = (cluster.to_owned(), failures.collect());
-        let keeps_users = without.is_empty();
+        let why = |refusal: Option<&Refusal>| refusal.map(|refusal| refusal.text.clone());
+        let reasons = [("user list", why(users.as_ref().err())), ("acl list", why(acls.as_ref().err()))];
+        let (keeps_users, failures) = refusals(reasons);
+        let cluster = cluster.to_owned();
         found.push(Access { cluster, failures, keeps_users, users: users.ok(), acls: acls.ok() });
     }
     let body = html! {
@@ -65,9 +63,15 @@ pub(super) async fn access(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     Ok(Page::new(lang.say("Users and acls"), json!(data), body))
 }
 
-/// Whether a broker refused because it has no provider of users or acls (`AuthenticationFactory`, `AuthorizationFactory`).
-fn keeps_nothing(why: &str) -> bool {
-    why.contains("MetadataProvider is not ")
+/// Whether the brokers keep users or acls, and the refusals to show. Brokers of RocketMQ may have a provider of users alone
+/// (`AuthenticationFactory`, `AuthorizationFactory`).
+fn refusals(reasons: [(&str, Option<String>); 2]) -> (bool, Vec<String>) {
+    let has_no_provider = |why: &String| why.contains("MetadataProvider is not ");
+    if reasons.iter().all(|(_, why)| why.as_ref().is_some_and(has_no_provider)) {
+        return (false, Vec::new());
+    }
+    let shown = reasons.into_iter().filter_map(|(name, why)| Some(format!("{name}: {}", why?)));
+    (true, shown.collect())
 }
 
 fn titles<const N: usize>(lang: Lang, titles: [&str; N]) -> [Column; N] {
@@ -121,4 +125,22 @@ fn acl_table(who: &Visitor, part: &Access) -> Markup {
     Table::new(titles(lang, ["Subject", "Resource", "Actions", "Decision", "Source", "Change"]))
         .rows(rows)
         .or(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_with_a_provider_of_users_alone_show_their_users() {
+        let no_provider = || Some("The authorizationMetadataProvider is not configured".to_owned());
+        assert_eq!(
+            refusals([("user list", no_provider()), ("acl list", no_provider())]),
+            (false, Vec::new())
+        );
+        let (keeps_users, shown) = refusals([("user list", None), ("acl list", no_provider())]);
+        assert!(keeps_users && shown[0].starts_with("acl list: "), "{shown:?}");
+        assert!(refusals([("user list", Some("refused".to_owned())), ("acl list", no_provider())]).0);
+        assert_eq!(refusals([("user list", None), ("acl list", None)]), (true, Vec::new()));
+    }
 }

@@ -82,3 +82,38 @@ impl TlsSources {
         Ok(self.settings)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_tool(settings: &[(&str, &str)]) -> Result<Security, TlsError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lines: String = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        std::fs::write(file.path(), lines).unwrap();
+        let path = file.path().display().to_string();
+        TlsSources::of_environment(|name| (name == "ROCKETMQ_TLS_CONFIG_FILE").then(|| path.clone()))?
+            .of_tool()
+    }
+
+    #[test]
+    fn a_tool_is_plain_unless_settings_of_clients_or_an_enforcing_server_encrypt() {
+        let client = |settings: &[_]| of_tool(settings).unwrap().client.is_some();
+        assert!(!client(&[]));
+        assert!(!client(&[("tls.server.certPath", "/absent"), ("tls.server.keyPath", "/absent")]));
+        assert!(client(&[("tls.enable", "true")]));
+        assert!(client(&[("tls.server.mode", "enforcing")]));
+        assert!(!client(&[("tls.server.mode", "enforcing"), ("tls.enable", "false")]));
+        assert!(of_tool(&[("tls.server.mode", "enforcing")]).unwrap().server.is_none());
+    }
+
+    #[test]
+    fn a_tool_verifies_servers_when_the_settings_say_so() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tls/golden/ca.pem");
+        let given =
+            [("tls.enable", "true"), ("tls.client.authServer", "true"), ("tls.client.trustCertPath", golden)];
+        assert!(of_tool(&given).unwrap().checks_servers());
+        assert!(of_tool(&given[..2]).is_err(), "no authority is trusted");
+        assert!(!of_tool(&given[..1]).unwrap().checks_servers());
+    }
+}
