@@ -185,10 +185,19 @@ pub(crate) fn remove(tables: &Tables, delivery: &Delivery, queues: &[(Arc<Queue>
     if let Err(error) = durable {
         tracing::error!(%error, "the removal of lite topics is not on disk yet");
     }
-    for name in &names {
+    forget(tables, delivery, &names);
+    names.len()
+}
+
+/// Removes the offsets and events of lite queues that the store removed. A message that begins the lite topic anew
+/// meanwhile gave no client an event, because it seemed to be consumed, or its event is removed here.
+pub(super) fn forget(tables: &Tables, delivery: &Delivery, names: &[&str]) {
+    for name in names {
         tables.offsets.forget_topic(name);
         tables.light.removed(name);
         tables.lite.tables().forget_queue(name);
+        if tables.store.find_queue(name, 0).is_some() {
+            delivery.dispatch_lite(None, &(*name).into());
+        }
     }
-    names.len()
 }

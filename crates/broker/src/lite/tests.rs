@@ -887,6 +887,20 @@ fn the_subscribers_of_an_expired_lite_topic_get_its_next_message() {
 }
 
 #[test]
+fn a_message_that_arrives_during_the_removal_of_its_lite_topic_is_delivered() {
+    let world = consumed();
+    let (broker, name) = (&world.fixture.broker, lite_queue("P", "a"));
+    let mut waiting = world.wait("c");
+    assert!(held_waits(&mut waiting));
+    let end = broker.store.find_queue(&name, 0).unwrap().max();
+    let (removed, durable) = broker.store.remove_ended_topics(&[(&name, end)]);
+    durable.unwrap();
+    world.send("a", "2");
+    expiry::forget(&broker.tables, &broker.delivery, &removed);
+    assert_eq!(answered(&mut waiting).map(|found| bodies(&found)), Some(vec!["a:2#0".to_owned()]));
+}
+
+#[test]
 fn a_slave_removes_a_lite_topic_after_its_master() {
     let mut world = consumed();
     let broker = world.fixture.broker.clone();
