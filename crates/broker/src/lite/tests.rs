@@ -901,6 +901,37 @@ fn a_message_that_arrives_during_the_removal_of_its_lite_topic_is_delivered() {
 }
 
 #[test]
+fn a_stop_during_the_removal_of_lite_topics_keeps_the_offsets_of_the_others() {
+    let mut world = World::new();
+    world.topic("P", "20");
+    world.pass(0);
+    let all: Vec<String> = (0..8).map(|number| format!("t{number}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    world.add("c", &all);
+    all.iter().for_each(|lite| world.send(lite, "m"));
+    drain_once(&world, "c");
+    let count = |world: &World| {
+        let exists =
+            |lite: &&&str| world.fixture.broker.store.find_queue(&lite_queue("P", lite), 0).is_some();
+        all.iter().filter(exists).count()
+    };
+    world.clock.set(world.clock.now_ms() + 21 * 60_000);
+    while count(&world) == 8 {
+        assert_eq!(world.engine.round(world.clock.now_ms()), crate::engine::Next::At(world.clock.now_ms()));
+    }
+    assert_ne!(count(&world), 0, "the removal takes several rounds");
+    world.engine.stop();
+    assert!(saved(&world));
+    let World { engine, fixture, clock, .. } = world;
+    // The engine holds the store.
+    drop(engine);
+    let mut world = World::at(fixture.left(), clock, |_| {});
+    world.set("c", &all);
+    world.run();
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+}
+
+#[test]
 fn a_slave_removes_a_lite_topic_after_its_master() {
     let mut world = consumed();
     let broker = world.fixture.broker.clone();
