@@ -138,9 +138,13 @@ impl Search {
         !(is_slave && tables.offsets.has_topic(queue.topic())) && self.may_go(tables, runtime, queue)
     }
 
-    /// Whether the settings allow the removal of a lite queue, with the messages that groups have not consumed.
+    /// Whether a lite queue may go with the messages that groups have not consumed: the settings allow the removal, or
+    /// the parent topic was deleted.
     fn may_go(&self, tables: &Tables, runtime: &Runtime, queue: &Queue) -> bool {
-        runtime.config.retention.unconsumed == Unconsumed::Drop || !self.is_lacked(tables, queue)
+        let is_deleted = lite_parts(queue.topic()).is_some_and(|(of, _)| tables.topics.find(of).is_none());
+        is_deleted
+            || runtime.config.retention.unconsumed == Unconsumed::Drop
+            || !self.is_lacked(tables, queue)
     }
 
     /// Whether a group has not consumed all messages of a lite queue: it has an offset, or a client that subscribes.

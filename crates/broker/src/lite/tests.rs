@@ -932,6 +932,21 @@ fn a_stop_during_the_removal_of_lite_topics_keeps_the_offsets_of_the_others() {
 }
 
 #[test]
+fn unconsumed_lite_topics_of_a_deleted_parent_go_with_the_next_search() {
+    let mut world = World::new();
+    world.pass(0);
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    drain_once(&world, "c");
+    world.send("a", "2");
+    // A crash can leave the lite topics.
+    let removal = crate::change::TopicChange::Remove("P".to_owned());
+    world.fixture.broker.tables.topics.commit(vec![vec![removal]], 2).remove(0).unwrap();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
+}
+
+#[test]
 fn a_slave_removes_a_lite_topic_after_its_master() {
     let mut world = consumed();
     let broker = world.fixture.broker.clone();
