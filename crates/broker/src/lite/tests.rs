@@ -707,6 +707,23 @@ fn a_listener_that_waits_is_found_among_many() {
 }
 
 #[test]
+fn the_search_for_a_waiting_listener_removes_listeners_that_no_longer_wait() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    for number in 0..10 {
+        drop(world.wait(&format!("c{number}")));
+    }
+    let listed = |world: &World| world.fixture.broker.tables.lite.tables().listed("G");
+    assert_eq!(listed(&world), 10);
+    assert!(world.pop("late").is_empty());
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    // Without a choice among listeners, so that the list stays.
+    lite.tables().client_mut("G", "late").unwrap().events.put_back("%LMQ%$P$a".into());
+    world.pass(2000);
+    assert_eq!(listed(&world), 0);
+}
+
+#[test]
 fn a_silent_client_loses_its_lite_topics() {
     let mut world = World::new();
     world.add("c", &["a"]);

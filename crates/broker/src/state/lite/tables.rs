@@ -87,6 +87,12 @@ impl Tables {
         self.groups.get_mut(group)?.clients.get_mut(client)
     }
 
+    /// Number of listeners in the list of waiting clients of a group.
+    #[cfg(test)]
+    pub(crate) fn listed(&self, group: &str) -> usize {
+        self.groups.get(group).map_or(0, |of_group| of_group.waiting.len())
+    }
+
     /// Groups with a subscriber of a lite queue.
     pub(crate) fn groups_of(&self, name: &str) -> Vec<Arc<str>> {
         let groups = lite_parts(name).and_then(|(parent, _)| self.parents.get(parent));
