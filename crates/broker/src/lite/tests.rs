@@ -431,6 +431,64 @@ fn the_newest_client_of_an_exclusive_group_takes_over() {
     assert_eq!(world.notices(), ["d G a"]);
 }
 
+/// A link that runs a function with its first notice.
+struct Interruption(Link, Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl ClientLink for Interruption {
+    fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    fn remote(&self) -> SocketAddr {
+        self.0.remote()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn notify(&self, notice: &Notice<'_>) {
+        self.0.notify(notice);
+        let run = self.1.lock().unwrap().take();
+        run.into_iter().for_each(|run| run());
+    }
+
+    fn ask(&self, question: Question, patience: Duration) -> Asked<'_> {
+        self.0.ask(question, patience)
+    }
+}
+
+#[test]
+fn a_complete_list_undoes_no_addition_that_comes_meanwhile() {
+    let world = World::with(&[("lite.sub.model", "Exclusive")], |_| {});
+    world.add("d", &["taken"]);
+    world.set("c", &["old"]);
+    let (api, link) = (world.api(), world.link.clone());
+    let addition = world.change("c", LiteSubscriptionAction::PartialAdd, &["new"]);
+    let add = move || {
+        let link: Arc<dyn ClientLink> = link;
+        done(api.subscribe_lite(&link, &LiteSubscriptions { subscription_set: vec![addition] })).unwrap();
+    };
+    let link: Arc<dyn ClientLink> = Arc::new(Interruption(Link::default(), Mutex::new(Some(Box::new(add)))));
+    let list = world.change("c", LiteSubscriptionAction::CompleteAdd, &["a", "taken"]);
+    done(world.api().subscribe_lite(&link, &LiteSubscriptions { subscription_set: vec![list] })).unwrap();
+    world.send("new", "1");
+    assert_eq!(bodies(&world.pop("c")), ["new:1#0"]);
+    world.set("c", &["a", "new"]);
+    world.send("old", "2");
+    assert_eq!(bodies(&world.pop("c")), [""; 0], "the next list ends it");
+}
+
 #[test]
 fn a_take_over_resets_the_offset_if_the_group_says_so() {
     let attributes = [("lite.sub.model", "Exclusive"), ("lite.sub.reset.offset.exclusive", "true")];

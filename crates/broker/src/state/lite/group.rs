@@ -73,6 +73,8 @@ impl FullDispatch {
 pub(crate) struct Client {
     /// Lite queues that the client subscribes to.
     pub queues: HashSet<Arc<str>>,
+    /// Number of calls that added lite queues so far.
+    pub(super) additions: usize,
     /// Link for notices; `None` for a client that only popped so far.
     pub link: Option<Arc<dyn ClientLink>>,
     /// Events of the client.
@@ -98,6 +100,7 @@ impl Client {
     pub(super) fn new(now_ms: i64) -> Self {
         Self {
             queues: HashSet::new(),
+            additions: 0,
             link: None,
             events: Events::default(),
             waiters: Arc::default(),
