@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_510),
     ("auth", 2654),
-    ("broker", 32_338),
+    ("broker", 32_379),
     ("client", 4781),
     ("console", 7743),
     ("controller", 1422),
