@@ -17,7 +17,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("lab", 20_865),
     ("namesrv", 2473),
     ("net", 2781),
-    ("proxy", 6652),
+    ("proxy", 6667),
     ("replica", 4160),
     ("sim", 3403),
     ("store", 17_089),
