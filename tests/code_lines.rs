@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_547),
     ("auth", 2654),
-    ("broker", 32_338),
+    ("broker", 32_379),
     ("client", 4781),
     ("console", 7746),
     ("controller", 1422),
@@ -17,7 +17,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("lab", 20_865),
     ("namesrv", 2473),
     ("net", 2781),
-    ("proxy", 6652),
+    ("proxy", 6667),
     ("replica", 4160),
     ("sim", 3403),
     ("store", 17_089),

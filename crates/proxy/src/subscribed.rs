@@ -8,7 +8,12 @@ use wire::body::{LiteSubscription, LiteSubscriptionAction};
 
 /// Lite topics of a client.
 #[derive(Default)]
-pub struct Subscribed(Mutex<State>);
+pub struct Subscribed {
+    state: Mutex<State>,
+    /// Lock for sending lite topics of the client to brokers. A repeated list is complete, so that it would undo a change
+    /// that reaches a broker before it.
+    sending: tokio::sync::Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -20,7 +25,13 @@ struct State {
 
 impl Subscribed {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no broker is getting lite topics of the client. The caller applies and sends a change, or repeats the
+    /// lite topics, while it holds the guard.
+    pub async fn begin(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.sending.lock().await
     }
 
     /// Applies a change that the client sent.
@@ -50,6 +61,11 @@ impl Subscribed {
     /// Whether there are lite topics to repeat.
     pub fn is_any(&self) -> bool {
         self.state().all.as_ref().is_some_and(|all| !all.lite_topic_set.is_empty())
+    }
+
+    /// Whether a broker got the lite topics over a connection.
+    pub fn is_sent(&self, broker: &str, connection: u64) -> bool {
+        self.state().sent.get(broker) == Some(&connection)
     }
 
     /// Returns the lite topics that a broker must get over a connection, unless it got them already.

@@ -101,7 +101,7 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
     }
     let now_ms = parts.runtime.now_ms();
     parts.tables.lite.begin_use();
-    parts.tables.lite.tables().note_request((group, &rules), client_id, link, now_ms);
+    let additions = parts.tables.lite.tables().note_request((group, &rules), client_id, link, now_ms);
     if rules.wildcard {
         parts.tables.lite.wakeup().wake();
         return Ok(());
@@ -120,7 +120,9 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
         added.extend(changed.added);
     }
     if !is_partial {
-        let before = parts.tables.lite.tables().queues_above(count, group, client_id);
+        // An addition that came meanwhile is not undone. The client's next complete list ends the other subscriptions.
+        let additions = additions + queues.chunks(PART).len();
+        let before = parts.tables.lite.tables().queues_above(count, additions, (group, client_id));
         let wanted: HashSet<&str> = queues.iter().map(|name| &**name).collect();
         let gone: Vec<_> = before.into_iter().filter(|name| !wanted.contains(&**name)).collect();
         end(&parts.delivery, &parts.runtime, &parts.pops, (group, client_id), &gone);

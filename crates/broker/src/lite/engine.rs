@@ -181,4 +181,9 @@ impl Engine for LiteEngine {
         }
         self.checked.next(CHECK_MS).or(self.searched.next(interval_ms))
     }
+
+    /// Ends a removal of lite topics, so that the last save has the offsets of the lite topics that stay.
+    fn stop(&mut self) {
+        self.parts.tables.offsets.end_removal();
+    }
 }

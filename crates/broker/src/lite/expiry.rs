@@ -138,9 +138,13 @@ impl Search {
         !(is_slave && tables.offsets.has_topic(queue.topic())) && self.may_go(tables, runtime, queue)
     }
 
-    /// Whether the settings allow the removal of a lite queue, with the messages that groups have not consumed.
+    /// Whether a lite queue may go with the messages that groups have not consumed: the settings allow the removal, or
+    /// the parent topic was deleted.
     fn may_go(&self, tables: &Tables, runtime: &Runtime, queue: &Queue) -> bool {
-        runtime.config.retention.unconsumed == Unconsumed::Drop || !self.is_lacked(tables, queue)
+        let is_deleted = lite_parts(queue.topic()).is_some_and(|(of, _)| tables.topics.find(of).is_none());
+        is_deleted
+            || runtime.config.retention.unconsumed == Unconsumed::Drop
+            || !self.is_lacked(tables, queue)
     }
 
     /// Whether a group has not consumed all messages of a lite queue: it has an offset, or a client that subscribes.
@@ -185,10 +189,19 @@ pub(crate) fn remove(tables: &Tables, delivery: &Delivery, queues: &[(Arc<Queue>
     if let Err(error) = durable {
         tracing::error!(%error, "the removal of lite topics is not on disk yet");
     }
-    for name in &names {
+    forget(tables, delivery, &names);
+    names.len()
+}
+
+/// Removes the offsets and events of lite queues that the store removed. A message that begins the lite topic anew
+/// meanwhile gave no client an event, because it seemed to be consumed, or its event is removed here.
+pub(super) fn forget(tables: &Tables, delivery: &Delivery, names: &[&str]) {
+    for name in names {
         tables.offsets.forget_topic(name);
         tables.light.removed(name);
         tables.lite.tables().forget_queue(name);
+        if tables.store.find_queue(name, 0).is_some() {
+            delivery.dispatch_lite(None, &(*name).into());
+        }
     }
-    names.len()
 }

@@ -431,6 +431,64 @@ fn the_newest_client_of_an_exclusive_group_takes_over() {
     assert_eq!(world.notices(), ["d G a"]);
 }
 
+/// A link that runs a function with its first notice.
+struct Interruption(Link, Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl ClientLink for Interruption {
+    fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    fn remote(&self) -> SocketAddr {
+        self.0.remote()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn notify(&self, notice: &Notice<'_>) {
+        self.0.notify(notice);
+        let run = self.1.lock().unwrap().take();
+        run.into_iter().for_each(|run| run());
+    }
+
+    fn ask(&self, question: Question, patience: Duration) -> Asked<'_> {
+        self.0.ask(question, patience)
+    }
+}
+
+#[test]
+fn a_complete_list_undoes_no_addition_that_comes_meanwhile() {
+    let world = World::with(&[("lite.sub.model", "Exclusive")], |_| {});
+    world.add("d", &["taken"]);
+    world.set("c", &["old"]);
+    let (api, link) = (world.api(), world.link.clone());
+    let addition = world.change("c", LiteSubscriptionAction::PartialAdd, &["new"]);
+    let add = move || {
+        let link: Arc<dyn ClientLink> = link;
+        done(api.subscribe_lite(&link, &LiteSubscriptions { subscription_set: vec![addition] })).unwrap();
+    };
+    let link: Arc<dyn ClientLink> = Arc::new(Interruption(Link::default(), Mutex::new(Some(Box::new(add)))));
+    let list = world.change("c", LiteSubscriptionAction::CompleteAdd, &["a", "taken"]);
+    done(world.api().subscribe_lite(&link, &LiteSubscriptions { subscription_set: vec![list] })).unwrap();
+    world.send("new", "1");
+    assert_eq!(bodies(&world.pop("c")), ["new:1#0"]);
+    world.set("c", &["a", "new"]);
+    world.send("old", "2");
+    assert_eq!(bodies(&world.pop("c")), [""; 0], "the next list ends it");
+}
+
 #[test]
 fn a_take_over_resets_the_offset_if_the_group_says_so() {
     let attributes = [("lite.sub.model", "Exclusive"), ("lite.sub.reset.offset.exclusive", "true")];
@@ -707,6 +765,23 @@ fn a_listener_that_waits_is_found_among_many() {
 }
 
 #[test]
+fn the_search_for_a_waiting_listener_removes_listeners_that_no_longer_wait() {
+    let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
+    for number in 0..10 {
+        drop(world.wait(&format!("c{number}")));
+    }
+    let listed = |world: &World| world.fixture.broker.tables.lite.tables().listed("G");
+    assert_eq!(listed(&world), 10);
+    assert!(world.pop("late").is_empty());
+    world.run();
+    let lite = &world.fixture.broker.tables.lite;
+    // Without a choice among listeners, so that the list stays.
+    lite.tables().client_mut("G", "late").unwrap().events.put_back("%LMQ%$P$a".into());
+    world.pass(2000);
+    assert_eq!(listed(&world), 0);
+}
+
+#[test]
 fn a_silent_client_loses_its_lite_topics() {
     let mut world = World::new();
     world.add("c", &["a"]);
@@ -884,6 +959,66 @@ fn the_subscribers_of_an_expired_lite_topic_get_its_next_message() {
     assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
     world.send("a", "2");
     assert_eq!(bodies(&world.pop("c")), ["a:2#0"]);
+}
+
+#[test]
+fn a_message_that_arrives_during_the_removal_of_its_lite_topic_is_delivered() {
+    let world = consumed();
+    let (broker, name) = (&world.fixture.broker, lite_queue("P", "a"));
+    let mut waiting = world.wait("c");
+    assert!(held_waits(&mut waiting));
+    let end = broker.store.find_queue(&name, 0).unwrap().max();
+    let (removed, durable) = broker.store.remove_ended_topics(&[(&name, end)]);
+    durable.unwrap();
+    world.send("a", "2");
+    expiry::forget(&broker.tables, &broker.delivery, &removed);
+    assert_eq!(answered(&mut waiting).map(|found| bodies(&found)), Some(vec!["a:2#0".to_owned()]));
+}
+
+#[test]
+fn a_stop_during_the_removal_of_lite_topics_keeps_the_offsets_of_the_others() {
+    let mut world = World::new();
+    world.topic("P", "20");
+    world.pass(0);
+    let all: Vec<String> = (0..8).map(|number| format!("t{number}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    world.add("c", &all);
+    all.iter().for_each(|lite| world.send(lite, "m"));
+    drain_once(&world, "c");
+    let count = |world: &World| {
+        let exists =
+            |lite: &&&str| world.fixture.broker.store.find_queue(&lite_queue("P", lite), 0).is_some();
+        all.iter().filter(exists).count()
+    };
+    world.clock.set(world.clock.now_ms() + 21 * 60_000);
+    while count(&world) == 8 {
+        assert_eq!(world.engine.round(world.clock.now_ms()), crate::engine::Next::At(world.clock.now_ms()));
+    }
+    assert_ne!(count(&world), 0, "the removal takes several rounds");
+    world.engine.stop();
+    assert!(saved(&world));
+    let World { engine, fixture, clock, .. } = world;
+    // The engine holds the store.
+    drop(engine);
+    let mut world = World::at(fixture.left(), clock, |_| {});
+    world.set("c", &all);
+    world.run();
+    assert_eq!(bodies(&world.pop("c")), [""; 0]);
+}
+
+#[test]
+fn unconsumed_lite_topics_of_a_deleted_parent_go_with_the_next_search() {
+    let mut world = World::new();
+    world.pass(0);
+    world.add("c", &["a"]);
+    world.send("a", "1");
+    drain_once(&world, "c");
+    world.send("a", "2");
+    // A crash can leave the lite topics.
+    let removal = crate::change::TopicChange::Remove("P".to_owned());
+    world.fixture.broker.tables.topics.commit(vec![vec![removal]], 2).remove(0).unwrap();
+    world.pass(21 * 60_000);
+    assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none());
 }
 
 #[test]

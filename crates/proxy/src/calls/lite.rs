@@ -93,6 +93,7 @@ pub async fn sync_lite(
     }
     // An addition that is refused is not in the client's own list. Other changes hold even if a broker is not reachable.
     let change = subscription.clone();
+    let _sending = client.subscribed.begin().await;
     if !is_addition {
         client.subscribed.apply(&change);
     }
@@ -198,6 +199,7 @@ pub async fn unsubscribe(brokers: &Brokers, client: &Arc<Client>) {
         topic: topic.to_owned(),
         ..LiteSubscription::default()
     };
+    let _sending = client.subscribed.begin().await;
     client.subscribed.apply(&subscription);
     let link: Arc<dyn ClientLink> = client.clone();
     if let Err(failure) = brokers.subscribe_lite(&link, &known, subscription).await {

@@ -55,6 +55,10 @@ impl Cluster {
     ) -> Result<(), Failure> {
         let address = self.address(broker).await?;
         let connection = self.client.connection(&address, SUBSCRIBE_TIMEOUT).await?;
+        if subscribed.is_sent(broker, connection) {
+            return Ok(());
+        }
+        let _sending = subscribed.begin().await;
         let Some(all) = subscribed.due(broker, connection) else { return Ok(()) };
         let body = json::to_vec(&LiteSubscriptions { subscription_set: vec![all] });
         let limits = (SUBSCRIBE_TIMEOUT, body.len());

@@ -73,6 +73,8 @@ impl FullDispatch {
 pub(crate) struct Client {
     /// Lite queues that the client subscribes to.
     pub queues: HashSet<Arc<str>>,
+    /// Number of calls that added lite queues so far.
+    pub(super) additions: usize,
     /// Link for notices; `None` for a client that only popped so far.
     pub link: Option<Arc<dyn ClientLink>>,
     /// Events of the client.
@@ -98,6 +100,7 @@ impl Client {
     pub(super) fn new(now_ms: i64) -> Self {
         Self {
             queues: HashSet::new(),
+            additions: 0,
             link: None,
             events: Events::default(),
             waiters: Arc::default(),
@@ -208,6 +211,21 @@ impl Group {
         None
     }
 
+    /// Whether a listener of a wildcard group waits. Removes the listeners before it that no longer wait from the list, so
+    /// that the next call does not look at them again.
+    fn has_waiting_listener(&mut self) -> bool {
+        while let Some(id) = self.waiting.front() {
+            if let Some(client) = self.clients.get_mut(id) {
+                if client.listens && client.rank() == 0 {
+                    return true;
+                }
+                client.is_listed = false;
+            }
+            self.waiting.pop_front();
+        }
+        false
+    }
+
     /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. Not all
     /// listeners of a large wildcard group are compared.
     fn choose(&self, name: &str, dice: usize) -> (Option<Arc<str>>, Option<Arc<str>>) {
@@ -249,13 +267,13 @@ impl Group {
 
     /// Takes the events of a client that another subscriber waits for.
     pub(super) fn take_awaited(&mut self, client: &str) -> Vec<Arc<str>> {
+        if self.rules.wildcard && !self.has_waiting_listener() {
+            return Vec::new();
+        }
         let is_awaited = |name: &Arc<str>| {
             let mut others = self.subscribers(name).iter().filter(|other| ***other != *client);
             let waits = |other: &Arc<str>| self.clients.get(other).is_some_and(|it| it.rank() == 0);
-            match self.rules.wildcard {
-                true => self.waiting.iter().any(waits),
-                false => others.any(waits),
-            }
+            self.rules.wildcard || others.any(waits)
         };
         let Some(entry) = self.clients.get(client) else { return Vec::new() };
         let awaited: Vec<_> =

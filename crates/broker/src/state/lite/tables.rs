@@ -87,6 +87,12 @@ impl Tables {
         self.groups.get_mut(group)?.clients.get_mut(client)
     }
 
+    /// Number of listeners in the list of waiting clients of a group.
+    #[cfg(test)]
+    pub(crate) fn listed(&self, group: &str) -> usize {
+        self.groups.get(group).map_or(0, |of_group| of_group.waiting.len())
+    }
+
     /// Groups with a subscriber of a lite queue.
     pub(crate) fn groups_of(&self, name: &str) -> Vec<Arc<str>> {
         let groups = lite_parts(name).and_then(|(parent, _)| self.parents.get(parent));
@@ -112,20 +118,22 @@ impl Tables {
         found
     }
 
-    /// Records a subscription request of a client, with the link for notices.
+    /// Records a subscription request of a client, with the link for notices. Returns the number of earlier additions.
     pub(crate) fn note_request(
         &mut self,
         (group, rules): (&str, &GroupRules),
         client: &str,
         link: &Arc<dyn ClientLink>,
         now_ms: i64,
-    ) {
+    ) -> usize {
         let entry = self.enter(group, rules, client, now_ms);
         entry.seen_ms = now_ms;
         entry.link = Some(link.clone());
+        let additions = entry.additions;
         if rules.wildcard {
             self.listen(group, client);
         }
+        additions
     }
 
     /// Records that a client pops. Returns its suspended pops, and whether a full dispatch became due.
@@ -192,6 +200,7 @@ impl Tables {
         };
         let Some((id, _)) = of_group.clients.get_key_value(client) else { return change };
         let id = id.clone();
+        of_group.clients.get_mut(&id).into_iter().for_each(|it| it.additions += 1);
         for name in names {
             if of_group.rules.exclusive {
                 let others = of_group.subscribers(name).iter().filter(|other| **other != id);
@@ -218,6 +227,7 @@ impl Tables {
         };
         let Some((id, entry)) = of_group.clients.get_key_value(client) else { return change };
         let (id, link) = (id.clone(), entry.link.clone());
+        of_group.clients.get_mut(&id).into_iter().for_each(|it| it.additions += 1);
         for name in names {
             let is_taken = of_group.rules.exclusive && of_group.subscribers(name).iter().any(|it| *it != id);
             if is_taken {
@@ -231,9 +241,16 @@ impl Tables {
         change
     }
 
-    /// Lite queues of a client, if it has more than `count`.
-    pub(crate) fn queues_above(&self, count: usize, group: &str, client: &str) -> Vec<Arc<str>> {
-        let queues = self.client(group, client).map(|client| &client.queues);
+    /// Lite queues of a client, if it has more than `count`. Empty if the client has another number of additions: a
+    /// request that came meanwhile added lite queues.
+    pub(crate) fn queues_above(
+        &self,
+        count: usize,
+        additions: usize,
+        (group, client): (&str, &str),
+    ) -> Vec<Arc<str>> {
+        let client = self.client(group, client).filter(|client| client.additions == additions);
+        let queues = client.map(|client| &client.queues);
         queues.filter(|queues| queues.len() > count).into_iter().flatten().cloned().collect()
     }
 

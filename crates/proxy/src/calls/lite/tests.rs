@@ -39,6 +39,10 @@ struct State {
     peer: Option<Arc<ConnectionHandle>>,
     /// `retryMaxTimes` of group `g`, where that is not the default.
     retry_max_times: Option<i32>,
+    /// Whether additions of lite topics wait for their answers.
+    holds_additions: bool,
+    /// Additions without an answer.
+    additions: Vec<(Arc<ConnectionHandle>, Head<'static>)>,
     /// Whether pops wait.
     holds_pops: bool,
     /// Waiting pop, and its connection.
@@ -156,9 +160,15 @@ impl Service for Servers {
             }
             request::LITE_SUBSCRIPTION_CTL => {
                 let body: LiteSubscriptions = json::from_slice(command.body).unwrap();
-                self.state().subscriptions.extend(body.subscription_set);
-                self.state().peer = Some(peer.clone());
-                done.write(out, b"");
+                let is_addition = |it: &LiteSubscription| it.action == LiteSubscriptionAction::PartialAdd;
+                let mut state = self.state();
+                state.peer = Some(peer.clone());
+                if state.holds_additions && body.subscription_set.iter().any(is_addition) {
+                    state.additions.push((peer.clone(), done));
+                } else {
+                    done.write(out, b"");
+                }
+                state.subscriptions.extend(body.subscription_set);
             }
             request::POP_LITE_MESSAGE => {
                 asked(&["bname", "clientId", "consumerGroup", "topic", "maxMsgNum", "invisibleTime"]);
@@ -499,6 +509,55 @@ fn a_broker_behind_a_new_connection_gets_the_lite_topics_of_a_client_again() {
         sent = received();
     }
     assert_eq!(sent, again("x,y"));
+}
+
+#[test]
+fn an_addition_is_not_undone_by_lite_topics_that_are_repeated_meanwhile() {
+    let fixture = Fixture::new("T", true);
+    fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    fixture.sync(Action::CompleteAdd, "T", &["w"]).unwrap();
+    fixture.brokers.state().holds_additions = true;
+    let received = ReceiveMessageRequest {
+        group: Some(Resource::named("g")),
+        message_queue: Some(MessageQueue {
+            topic: Some(Resource::named("T")),
+            broker: Some(Broker { name: "b".to_owned(), ..Default::default() }),
+            ..Default::default()
+        }),
+        auto_renew: true,
+        ..Default::default()
+    };
+    fixture.run(async {
+        let receives = async {
+            while fixture.brokers.state().additions.len() < 2 {
+                tokio::task::yield_now().await;
+            }
+            let receiving = async { receive(fixture.call(), received).await.collect::<Vec<_>>().await };
+            let mut receiving = std::pin::pin!(receiving);
+            // A receive that does not wait for the addition ends in this time, on most machines.
+            let early = tokio::time::timeout(std::time::Duration::from_millis(500), &mut receiving).await;
+            for (peer, head) in std::mem::take(&mut fixture.brokers.state().additions) {
+                assert!(peer.push(|out| head.write(out, b"")).is_ok());
+            }
+            if early.is_err() {
+                let end = std::time::Duration::from_secs(120);
+                tokio::time::timeout(end, &mut receiving).await.expect("the receive goes on");
+            }
+        };
+        let request = SyncLiteSubscriptionRequest {
+            action: Action::PartialAdd.into(),
+            topic: Some(Resource::named("T")),
+            group: Some(Resource::named("g")),
+            lite_topic_set: vec!["x".to_owned()],
+            ..Default::default()
+        };
+        let (added, ()) = tokio::join!(sync_lite(fixture.call(), request), receives);
+        added.unwrap();
+    });
+    let sent = std::mem::take(&mut fixture.brokers.state().subscriptions);
+    let complete = |it: &&LiteSubscription| it.action == LiteSubscriptionAction::CompleteAdd;
+    let last = sent.iter().rfind(complete).unwrap();
+    assert_eq!(last.lite_topic_set, ["w".to_owned(), "x".to_owned()].into());
 }
 
 #[test]
