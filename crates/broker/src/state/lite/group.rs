@@ -232,7 +232,8 @@ impl Group {
         let subscribers = self.subscribers(name);
         let count = subscribers.len();
         let compared_max = if self.rules.wildcard { COMPARED_MAX } else { count };
-        let (mut best, mut chosen): (Option<(u8, &Arc<str>)>, Option<(u8, &Arc<str>)>) = (None, None);
+        let mut best: Option<(u8, &Arc<str>)> = None;
+        let mut chosen: Option<(u8, &Arc<str>)> = None;
         for index in 0..count {
             if index >= compared_max && chosen.is_some() {
                 break;
