@@ -21,7 +21,7 @@ wire::settings! {
         "authenticationStrategy" Restart authentication_strategy: String = String::new(), "class; both of RocketMQ are accepted, and every request is verified";
         "authenticationWhitelist" Restart authentication_whitelist: String = String::new(), "request codes and gRPC messages that need no signature, separated by commas";
         "authenticationSealedUsers" Restart sealed_users: String = String::new(), "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)";
-        "authenticationHidesPasswords" Restart hides_passwords: String = "false".to_owned(), "answers 3004 and 3005 to super users have passwords only if the request is sealed, as those of Vostok's own callers are; mqadmin copyUser and proxies of RocketMQ need the passwords";
+        "authenticationHidesPasswords" Restart hides_passwords: String = "false".to_owned(), "whether answers 3004 and 3005 leave out passwords for requests without a seal; mqadmin copyUser and RocketMQ's proxies need the passwords";
         "initAuthenticationUser" Restart first_user: String = String::new(), [Hidden(Plain)], "JSON with username and password of a super user that a start creates when it is missing";
         "innerClientAuthenticationCredentials" Restart inner_user: String = String::new(), [Hidden(Plain)], "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser";
         "authorizationEnabled" Restart authorization_enabled: String = "false".to_owned(), "users may only do what their acl allows; needs authenticationEnabled";
