@@ -162,7 +162,9 @@ fn rebuilt(logs: &[BrokerLog], gone: &[i64]) -> Result<ReplicasInfo, String> {
         not_in_sync_replicas: others.map(BrokerLog::identity).collect(),
         // A Java master ignores a set whose epoch is not larger than its own, which it does not tell
         // (`ReplicasManager.changeSyncStateSet`).
-        sync_state_set_epoch: set_epoch.max(master_epoch.saturating_mul(SET_CHANGES_MAX)).saturating_add(1),
+        sync_state_set_epoch: set_epoch
+            .max(master_epoch.saturating_mul(SET_CHANGES_MAX).min(i32::MAX - SET_CHANGES_MAX))
+            .saturating_add(1),
     })
 }
 
@@ -270,6 +272,16 @@ mod tests {
             assert!(info.sync_state_set_epoch > 5 * 65_536, "larger than that of a Java master");
             let ids = |list: &[ReplicaIdentity]| list.iter().map(|it| it.broker_id).collect::<Vec<_>>();
             assert_eq!((ids(&info.in_sync_replicas), ids(&info.not_in_sync_replicas)), (vec![1], vec![2, 3]));
+        }
+    }
+
+    #[test]
+    fn a_set_can_change_after_a_rebuild_whatever_its_epochs_are() {
+        for epoch in [32_766, 32_767, 40_000, i32::MAX - 1] {
+            let info = rebuilt(&[log(1, &[epoch], 100)], &[]).unwrap();
+            let (master, set) = (info.master_epoch, info.sync_state_set_epoch);
+            assert_eq!(master, epoch + 1);
+            assert!(set > 1 << 30 && set <= i32::MAX - SET_CHANGES_MAX + 1, "{epoch}: {set}");
         }
     }
 

@@ -18,10 +18,10 @@ const RATCHET: [(&str, usize); 17] = [
     ("namesrv", 2473),
     ("net", 2781),
     ("proxy", 6667),
-    ("replica", 4160),
+    ("replica", 4167),
     ("sim", 3403),
     ("store", 17_089),
-    ("vostok", 3373),
+    ("vostok", 3375),
     ("wire", 5614),
 ];
 

@@ -3,7 +3,7 @@
 //! controllers reject a member that is not alive, so the role never goes to a lost broker.
 //!
 //! A message that is acknowledged after the choice of the heir may be missing there. So until the controllers have
-//! decided, a send also waits for the heir ([`Agent::heirs`]). A request without a response may still be performed,
+//! decided, a send also waits for the heir ([`Agent::heirs`]). A request without a rejection may still be performed,
 //! for as long as a proposal of the in-sync set.
 //!
 //! Two slow disks must not pass the role back and forth: after each success the broker doubles the pause before the next
@@ -22,6 +22,16 @@ const PAUSE_FACTOR: u64 = 2;
 /// Longest pause between two resignations. After a longer time with the role the pause starts again at the first value.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 
+/// Whether a response excludes the requested election. A controller that stops leading answers
+/// `CONTROLLER_NOT_LEADER` while its proposal may still be committed, and Java's controllers answer `SYSTEM_ERROR`. After
+/// `CONTROLLER_MASTER_STILL_EXIST` the named member is master already.
+fn is_rejection(code: i32) -> bool {
+    matches!(
+        code,
+        response::CONTROLLER_ELECT_MASTER_FAILED | response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    )
+}
+
 /// Resignations of a broker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resignation {
@@ -31,7 +41,7 @@ pub(super) struct Resignation {
     heir: Option<BrokerId>,
     /// Members of requests that the controllers may still perform.
     heirs: BTreeSet<BrokerId>,
-    /// Time of the last response that was lost, or that named a new master.
+    /// Time of the last response that was lost, left the election open, or named a new master.
     open_since_ms: Option<u64>,
     pause_ms: u64,
     next_ms: u64,
@@ -95,8 +105,9 @@ impl Agent {
         self.resignation.call = None;
         // Asks for the master at once, also without an answer.
         self.next_step_ms = self.next_step_ms.min(now_ms);
-        let is_done = answer.as_ref().is_some_and(|answer| answer.code == response::SUCCESS);
-        if answer.is_none() || is_done {
+        let code = answer.map(|answer| answer.code);
+        let is_done = code == Some(response::SUCCESS);
+        if !code.is_some_and(is_rejection) {
             self.resignation.open_since_ms = Some(now_ms);
         } else if self.resignation.open_since_ms.is_none() {
             self.resignation.decided();

@@ -138,6 +138,11 @@ fn an_heir_counts_until_the_controllers_cannot_elect_it_any_more() {
     assert_eq!(after(back), [2], "master again before the request is out of date");
     let lost = "@4001 answer 3 lost\n";
     assert_eq!(after(lost), [2], "the request may still be performed");
+    for open in ["2007", "1", "2011"] {
+        let open = format!("@4001 answer 3 {open}\n");
+        assert_eq!(after(&open), [2], "the election may have happened");
+        assert_eq!(after(&format!("{open}@34001 timer")), [0; 0]);
+    }
     let two = format!("{lost}@8000 stalled 7000 2,3\n");
     assert_eq!(after(&two), [2, 3]);
     assert_eq!(after(&format!("{two}@8001 answer 5 2012")), [2, 3]);
