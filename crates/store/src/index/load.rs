@@ -114,8 +114,12 @@ impl KeyIndex {
         let mut pending = lock(&self.pending);
         pending.entries.clear();
         (pending.from, pending.end) = (to, to);
-        self.indexed.fetch_min(to, Ordering::AcqRel);
+        drop(pending);
+        // Until the files are loaded again, no message is certain to be found.
+        self.indexed.store(0, Ordering::Release);
         self.settled.fetch_min(to, Ordering::Relaxed);
+        self.idle.store(false, Ordering::Relaxed);
+        self.wake.wake();
         Ok(())
     }
 
@@ -273,6 +277,7 @@ impl KeyIndex {
         let mut filling = lock(&self.filling);
         filling.damaged = Some(name.to_owned());
         filling.stage = Stage::Unloaded;
+        self.indexed.store(0, Ordering::Release);
         drop(filling);
         self.idle.store(false, Ordering::Relaxed);
         self.wake.wake();

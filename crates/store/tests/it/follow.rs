@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{
     AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, FollowError, KeyKind, KeyQuery, Message,
     Store, Unit, WaitOutcome,
@@ -450,6 +450,26 @@ fn a_truncation_is_refused_where_no_record_begins() {
         slave.follow(LogOffset::new(to), &log[usize::try_from(to).unwrap()..]).unwrap();
         assert_eq!(content(&slave), before, "{to}");
     }
+}
+
+#[test]
+fn after_a_truncation_no_message_counts_as_indexed_before_the_index_is_loaded_again() {
+    let (master, bounds) = master(&[simple(0, 10), simple(0, 20), simple(1, 3000), simple(1, 900)]);
+    let log = log_of(&master, master.appended().get());
+    let (disk, start) = (FakeDisk::new(512), Instant::now());
+    let slave = Store::open_without_threads(config(FlushMode::Sync), Arc::new(disk), start).unwrap();
+    slave.start_following().unwrap();
+    slave.follow(LogOffset::ZERO, &log).unwrap();
+    let mut now = start;
+    while slave.indexed() < slave.appended() {
+        now = slave.run_due(now).unwrap().max(now);
+    }
+    slave.truncate(LogOffset::new(bounds[3])).unwrap();
+    assert_eq!(slave.indexed(), LogOffset::ZERO);
+    while slave.indexed() < slave.appended() {
+        now = slave.run_due(now).unwrap().max(now);
+    }
+    assert_eq!(content(&slave), content_up_to(&master, bounds[3]));
 }
 
 #[test]
