@@ -1,5 +1,5 @@
 //! Deterministic simulation of a group of replicating brokers, with the controllers that elect their master.
-//! It has one thread, virtual time, a network, disks and processes that fail, model clients, and checks of
+//! A simulation has one thread, virtual time, a network, disks and processes that fail, model clients, and checks of
 //! Vostok's promises. P1, P2 and so on are the checks that `ARCHITECTURE.md` of this crate lists. Not shipped.
 //!
 //! Everything below the shells is production code: the store without threads, on a disk that loses unsynced data, and
