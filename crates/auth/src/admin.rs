@@ -84,7 +84,6 @@ impl Auth {
     }
 
     /// Returns the users whose name contains `filter`, by name (request 3005). Only super users see passwords.
-    #[must_use]
     pub fn users(&self, caller: &Identity, filter: &str) -> Vec<UserInfo> {
         let is_super = self.is_super(caller);
         let accounts = self.accounts();
@@ -151,7 +150,6 @@ impl Auth {
 
     /// Returns the acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by
     /// name (request 3010). Acls without such an entry are left out.
-    #[must_use]
     pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
         let accounts = self.accounts();
         let found = accounts.values().filter(|account| account.subject().contains(subject));

@@ -172,7 +172,6 @@ impl Auth {
     }
 
     /// The settings.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -299,14 +298,12 @@ impl Auth {
 
     /// Signs a response with the secret of a user, so that the user can distinguish this broker from an impostor.
     /// Returns `None` for an unknown or disabled user.
-    #[must_use]
     pub fn prove(&self, user: &str, parts: &[&[u8]]) -> Option<String> {
         self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
     /// Decides whether a caller may send a request that needs all of `needed`. Changes since the caller was verified
     /// count: a user that was removed or disabled meanwhile is refused.
-    #[must_use]
     pub fn decide(
         &self,
         identity: &Identity,
@@ -342,7 +339,6 @@ impl Auth {
     }
 
     /// Whether a caller may change super users and see passwords: a super user, or any caller while authentication is off.
-    #[must_use]
     pub fn is_super(&self, identity: &Identity) -> bool {
         let Identity::User(name) = identity else {
             return *identity == Identity::Off && self.settings.authentication == Switch::Off;
@@ -351,7 +347,6 @@ impl Auth {
     }
 
     /// A name for the present state of users and acls. Equal names are equal states; a new start has new names.
-    #[must_use]
     pub fn version(&self) -> String {
         format!("{:x}-{}", self.version.0, self.version.1.load(Ordering::Acquire))
     }
@@ -426,7 +421,6 @@ impl Ruling {
     }
 
     /// Whether the request is served.
-    #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.refusal.is_none()
     }

@@ -69,7 +69,6 @@ struct Address {
 
 impl Failures {
     /// The mark of a connection on which this user was verified.
-    #[must_use]
     pub fn mark(&self, user: &str) -> Mark {
         self.names.hash_one(user).max(1)
     }

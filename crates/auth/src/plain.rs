@@ -72,13 +72,11 @@ impl PlainAcl {
     }
 
     /// The main file, whether or not it exists.
-    #[must_use]
     pub fn main_file(&self) -> &Path {
         &self.files.file
     }
 
     /// The files with their versions (request 52).
-    #[must_use]
     pub fn versions(&self) -> Vec<(PathBuf, PlainVersion)> {
         self.rules().versions.clone()
     }

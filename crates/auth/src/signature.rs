@@ -138,7 +138,6 @@ pub(crate) struct GrpcCredentials<'a> {
 
 impl<'a> Metadata<'a> {
     /// Returns the name of the user in the request. Empty if it is unreadable.
-    #[must_use]
     pub fn user(&self) -> &'a str {
         self.credentials().map(|credentials| credentials.user).unwrap_or_default()
     }

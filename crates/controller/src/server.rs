@@ -129,7 +129,6 @@ impl Controller {
     }
 
     /// Address on which the controller listens, with the assigned port if the configuration has 0.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }

@@ -81,7 +81,6 @@ pub struct PlainIdentity(pub(crate) Option<Arc<Account>>);
 
 impl PlainIdentity {
     /// The account; `None` for a caller on a white list.
-    #[must_use]
     pub fn access_key(&self) -> Option<&str> {
         self.0.as_deref().map(|account| account.written.access_key.as_str())
     }

@@ -18,7 +18,6 @@ impl Row {
     }
 
     /// Returns the row as a line of JSON.
-    #[must_use]
     pub fn to_json(&self) -> String {
         Value::Object(self.0.clone()).to_string()
     }

@@ -103,14 +103,12 @@ pub struct Verified {
 
 impl Verified {
     /// Whether no defect was found.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.lost.is_empty()
     }
 
     /// Whether a lost message's record was damaged and a repair overwrote it, so that no further repair is
     /// possible.
-    #[must_use]
     pub fn is_filled(&self, lost: &Lost) -> bool {
         let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));
         lost.log_offset.is_some_and(within)

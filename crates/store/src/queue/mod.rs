@@ -167,20 +167,17 @@ impl Queue {
     }
 
     /// The topic's name.
-    #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
     /// The queue id within the topic.
-    #[must_use]
     pub fn queue_id(&self) -> i32 {
         self.queue_id
     }
 
     /// Whether this is a batch consume queue (`queue.type=BatchCQ`), in which one record may hold many messages. Their units
     /// are equal.
-    #[must_use]
     pub fn is_batched(&self) -> bool {
         self.batches.is_some()
     }
@@ -199,13 +196,11 @@ impl Queue {
     }
 
     /// Queue offset of the first message that is still in the log; equals [`Self::max`] when there is none.
-    #[must_use]
     pub fn min(&self) -> QueueOffset {
         QueueOffset::new(self.min.load(Ordering::Acquire))
     }
 
     /// Queue offset that the next message will get.
-    #[must_use]
     pub fn max(&self) -> QueueOffset {
         QueueOffset::new(self.max.load(Ordering::Acquire))
     }

@@ -58,19 +58,16 @@ pub struct SpaceView {
 
 impl SpaceView {
     /// Used percentage of the log's disk. With several disks, the percentage of the disk with the most space.
-    #[must_use]
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
     }
 
     /// Percentage in use of the queues' disk.
-    #[must_use]
     pub fn queue_percent(&self) -> u64 {
         self.queues.as_ref().map_or(0, percent)
     }
 
     /// Bytes that can be written before appends are refused.
-    #[must_use]
     pub fn room(&self, settings: &RetentionSettings) -> u64 {
         let log = self.log.iter().map(|(_, usage)| settings.refuse_at.room(usage)).max().unwrap_or(0);
         log.min(self.queues.map_or(u64::MAX, |usage| settings.refuse_at.room(&usage)))

@@ -72,7 +72,6 @@ impl Store {
     }
 
     /// Number of damaged messages found since the store was opened, at most 4,096.
-    #[must_use]
     pub fn damaged(&self) -> u64 {
         self.parts.damaged.count()
     }
@@ -118,13 +117,11 @@ impl Store {
     }
 
     /// Whether the log at this position was read ahead for readers far behind its end.
-    #[must_use]
     pub fn is_read_ahead(&self, at: LogOffset) -> bool {
         self.parts.read_ahead.has(at)
     }
 
     /// Log position up to which the key index is complete.
-    #[must_use]
     pub fn indexed(&self) -> LogOffset {
         LogOffset::new(self.parts.index.indexed())
     }

@@ -19,7 +19,6 @@ impl Store {
     }
 
     /// Disk usage as [`Self::watch_space`] last measured it.
-    #[must_use]
     pub fn space(&self) -> SpaceView {
         lock(&self.parts.space.view).clone()
     }
@@ -42,7 +41,6 @@ impl Store {
     }
 
     /// Number of deleted log files whose space is not freed yet.
-    #[must_use]
     pub fn files_to_give_back(&self) -> u32 {
         u32::try_from(self.parts.state.log.uncut_files()).unwrap_or(u32::MAX)
     }

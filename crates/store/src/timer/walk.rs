@@ -99,7 +99,6 @@ pub(super) fn chain(
 }
 
 /// Reads the chain that a [`Load`] requests, up to a unit that the disk cannot read: chains lead back in time.
-#[must_use]
 pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
     let mut found = BTreeMap::new();
     let mut loaded = Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };
