@@ -3,8 +3,10 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
@@ -352,15 +354,15 @@ impl Auth {
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     pub(crate) fn accounts(&self) -> Arc<Accounts> {
-        self.accounts.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.accounts.read().clone()
     }
 
     pub(crate) fn replace(&self, accounts: Accounts) {
-        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
+        *self.accounts.write() = Arc::new(accounts);
         // A reader of a version and then the table gets a table that is not older than the version.
         self.version.1.fetch_add(1, Ordering::Release);
     }

@@ -8,11 +8,12 @@ mod rules;
 mod yaml;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
+use parking_lot::{Mutex, RwLock};
 pub use rules::PlainIdentity;
 pub(crate) use rules::Rules;
 use yaml::{Node, found_or_added};
@@ -53,7 +54,7 @@ impl PlainAcl {
     /// # Errors
     /// Errors of [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
     pub fn reload(&self) -> Result<bool, PlainError> {
-        self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+        self.read_again(&mut self.seen.lock())
     }
 
     fn read_again(&self, seen: &mut Contents) -> Result<bool, PlainError> {
@@ -67,7 +68,7 @@ impl PlainAcl {
             return Ok(false);
         }
         let rules = Rules::parse(&seen.files)?;
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        *self.rules.write() = Arc::new(rules);
         Ok(true)
     }
 
@@ -133,7 +134,7 @@ impl PlainAcl {
 
     /// Changes one file: the new rules are checked as a whole before the file is replaced, and count at once.
     fn change(&self, path: &Path, now_ms: i64, change: impl FnOnce(&mut Node)) -> Result<(), PlainError> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let mut found = self.files.read()?.files;
         let bad = |reason| PlainError::Content { path: path.to_owned(), reason };
         let (_, content) =
@@ -157,7 +158,7 @@ impl PlainAcl {
     }
 
     fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules.read().clone()
     }
 }
 

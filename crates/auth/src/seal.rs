@@ -1,8 +1,8 @@
 //! Checks of seals ([`wire::seal`]): code and receiver of the signed request, time, and single use.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use wire::seal::{SEAL, Seal};
 
 use crate::error::AuthError;
@@ -75,7 +75,7 @@ impl Seals {
     }
 
     fn take(&self, now_ms: i64, seal: &Seal<'_>) -> Result<(), AuthError> {
-        let mut served = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.0.lock();
         while served.seals.first().is_some_and(|(time_ms, _)| *time_ms < now_ms.saturating_sub(WINDOW_MS)) {
             served.seals.pop_first();
         }

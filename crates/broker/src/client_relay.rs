@@ -4,8 +4,9 @@
 //! connection stays usable meanwhile.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
 use wire::codes::response;
 use wire::id::OffsetId;
@@ -119,7 +120,7 @@ struct MemberAnswers {
 
 impl Drop for MemberAnswers {
     fn drop(&mut self) {
-        let consumer_table = std::mem::take(self.table.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let consumer_table = std::mem::take(self.table.get_mut());
         let body = ConsumerStatus { consumer_table, ..ConsumerStatus::default() };
         if let Some(answered) = self.answered.take() {
             answered(ClientAnswer { body: json::to_vec(&body), ..ClientAnswer::default() });
@@ -153,7 +154,7 @@ pub(crate) fn status(
         let then = move |answer: Result<ClientAnswer, AskError>| {
             let answer = answer.ok().filter(|answer| answer.code == response::SUCCESS);
             let status = answer.and_then(|answer| json::from_slice::<ConsumerStatus>(&answer.body).ok());
-            let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = answers.table.lock();
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out, like a member that does not answer.

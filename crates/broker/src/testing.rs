@@ -1,11 +1,12 @@
 //! A broker on a temporary directory and without connections, for tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use net::ConnectionHandle;
+use parking_lot::Mutex;
 use store::{Disk, Message, RealDisk, Store};
 use tempfile::TempDir;
 use wire::body::SubscriptionGroupConfig;
@@ -155,7 +156,7 @@ impl Fixture {
     pub(crate) fn stop_disk_pool(&self) {
         self.broker.runtime.supervisor.stop();
         self.broker.runtime.disk_pool.close();
-        self.disk_pool.lock().unwrap().drain(..).for_each(|thread| thread.join().unwrap());
+        self.disk_pool.lock().drain(..).for_each(|thread| thread.join().unwrap());
     }
 
     /// Path of a file in the directory `config`.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{AnswerTime, Denied};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
+use parking_lot::Mutex;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
@@ -155,14 +156,10 @@ struct NameServerService {
 }
 
 impl NameServerService {
-    fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionHandle>>> {
-        self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes connections on which brokers registered.
     fn close(&self, connections: &[u64]) {
         for connection in connections {
-            let peer = self.brokers().get(connection).cloned();
+            let peer = self.brokers.lock().get(connection).cloned();
             if let Some(peer) = peer {
                 peer.close();
             }
@@ -228,7 +225,7 @@ impl Service for NameServerService {
             return;
         }
         if command.code == request::REGISTER_BROKER {
-            self.brokers().insert(peer.id(), peer.clone());
+            self.brokers.lock().insert(peer.id(), peer.clone());
         }
         if RequestHandler::takes_long(command.code) {
             self.writer.add(peer, &command);
@@ -244,7 +241,7 @@ impl Service for NameServerService {
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
-        if self.brokers().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
+        if self.brokers.lock().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
             self.writer.settle();
         }
     }

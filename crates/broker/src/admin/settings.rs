@@ -27,7 +27,7 @@ pub(crate) fn update_config(
     then: impl FnOnce(&[String]) + Send + 'static,
 ) -> Result<(), Refusal> {
     // Held to the end, so that the file gets the changes in the order in which they take effect.
-    let _changing = runtime.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _changing = runtime.settings_changing.lock();
     let not_changed = |error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),

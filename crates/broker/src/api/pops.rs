@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::units::LogOffset;
 
@@ -48,13 +49,13 @@ struct Events {
 
 impl Events {
     fn push(&self, event: Event) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.queue.lock().push_back(event);
         self.changed.notify_one();
     }
 
     async fn next(&self) -> Event {
         loop {
-            let event = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let event = self.queue.lock().pop_front();
             match event {
                 Some(event) => return event,
                 None => self.changed.notified().await,
@@ -181,11 +182,11 @@ impl Api {
         let later = || -> Arc<dyn PopSink> {
             let events = Arc::<Events>::default();
             let sink = Sink { id, cancelled: cancelled.clone(), events: Arc::downgrade(&events) };
-            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
+            *waiting.lock() = Some(events);
             Arc::new(sink)
         };
         self.until_stored(|| pop(&self.broker.pops, &mut held.answer, &later)).await?;
-        held.events = waiting.into_inner().unwrap_or_default();
+        held.events = waiting.into_inner();
         Ok(held)
     }
 

@@ -1,9 +1,9 @@
 //! Sends, recalls, messages given back, decisions about transactions.
 
 use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use auth::{Action, Actions};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::codes::response;
 use wire::units::{LogOffset, QueueOffset};
@@ -110,7 +110,7 @@ impl Sends {
     pub async fn send(&self, request: &SendRequest<'_>, first: impl Fn()) -> Result<Sent, Refusal> {
         let stage = || {
             let (sender, receiver) = oneshot::channel();
-            let Staging { sends, answers, is_due } = &mut *self.staging();
+            let Staging { sends, answers, is_due } = &mut *self.staged.lock();
             send::stage(&self.api.broker.sends, sends, request, Cell::new(Some(sender)), answers)?;
             if !std::mem::replace(is_due, true) {
                 first();
@@ -123,14 +123,10 @@ impl Sends {
 
     /// Stores the sends since the last commit, and wakes their callers.
     pub fn commit(&self) {
-        let Staging { sends, answers, is_due } = &mut *self.staging();
+        let Staging { sends, answers, is_due } = &mut *self.staged.lock();
         *is_due = false;
         send::commit(&self.api.broker.sends, sends, answers);
         send::wake(&self.api.broker.delivery, sends);
-    }
-
-    fn staging(&self) -> MutexGuard<'_, Staging> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

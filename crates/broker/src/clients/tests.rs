@@ -275,7 +275,7 @@ fn unregistering_removes_the_client_from_the_groups_it_names() {
     assert!(fixture.clients.producers("pg").is_none());
     unregister(&fixture.context(), 1, Some("pg"), Some("g"));
     assert!(told(&second).is_empty(), "it had left already");
-    assert!(!fixture.clients.read().joined.contains_key(&1));
+    assert!(!fixture.clients.tables.read().joined.contains_key(&1));
 }
 
 #[test]

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
 
-use super::{Offsets, lock};
+use super::Offsets;
 use crate::names::is_light;
 use crate::persist;
 
@@ -28,7 +27,7 @@ impl Offsets {
     /// After a power cut, an offset beyond the end of its queue would skip the messages stored there next. An offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<bool, persist::Error> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.book.lock();
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(true);
         }
@@ -57,22 +56,18 @@ impl Offsets {
     /// offset 0 for them. After a crash during the removal a group then gets messages again. An older offset would skip
     /// the first messages of a new queue of that name.
     pub(crate) fn begin_removal<'a>(&self, topics: impl Iterator<Item = &'a str>) {
-        self.leaving().extend(topics.map(Box::from));
+        self.leaving.lock().extend(topics.map(Box::from));
         self.changed.store(true, Ordering::Release);
     }
 
     /// Ends the removal of queues. The next save writes the offsets of topics that stayed.
     pub(crate) fn end_removal(&self) {
-        *self.leaving() = HashSet::new();
+        *self.leaving.lock() = HashSet::new();
         self.changed.store(true, Ordering::Release);
     }
 
-    fn leaving(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn clear_leaving(&self, table: &mut Table) {
-        let leaving = self.leaving();
+        let leaving = self.leaving.lock();
         if leaving.is_empty() {
             return;
         }
@@ -96,7 +91,7 @@ impl Offsets {
         self.each_part(None, |group, part| {
             for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
-                let entry = lock(queues);
+                let entry = queues.lock();
                 let committed: BTreeMap<i32, i64> =
                     entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
                 let pulled: BTreeMap<i32, i64> =
@@ -125,8 +120,8 @@ impl Offsets {
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         self.fill_table(committed(&mut file), |position, offset| position.committed = Some(offset));
         self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = file.data_version;
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.version.lock() = file.data_version;
+        let mut book = self.book.lock();
         book.extra = file.extra;
         book.extra.remove(TOPICS_BY_GROUP);
     }

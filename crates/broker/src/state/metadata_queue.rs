@@ -1,8 +1,9 @@
 //! The requests that wait until the metadata writer has stored a change of topics or groups.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use wire::codes::response;
 
 use crate::Refusal;
@@ -71,7 +72,7 @@ impl MetadataQueue {
     pub(crate) fn add(&self, later: Later, request: Box<dyn Postponed>) -> Result<(), Refusal> {
         let Later { change, then } = later;
         let waiting = Waiting { change, then, request };
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.abandoned {
             return Err(abandoned());
         }
@@ -91,21 +92,21 @@ impl MetadataQueue {
 
     /// Takes all requests that wait.
     pub(crate) fn take(&self) -> Vec<Waiting> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.bytes = 0;
         std::mem::take(&mut queue.waiting)
     }
 
     /// Takes all waiting requests, and refuses later requests because the broker stops.
     pub(crate) fn close(&self) -> Vec<Waiting> {
-        self.queue().stopped = true;
+        self.queue.lock().stopped = true;
         self.take()
     }
 
     /// Takes all waiting requests, and refuses later requests because the metadata writer has ended, unless the
     /// broker stops.
     pub(crate) fn abandon(&self) -> Vec<Waiting> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.abandoned = !queue.stopped;
         drop(queue);
         self.take()
@@ -114,10 +115,6 @@ impl MetadataQueue {
     /// Wakes the metadata writer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
