@@ -9,7 +9,6 @@ mod yaml;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
@@ -21,7 +20,7 @@ use yaml::{Node, found_or_added};
 use crate::file;
 
 /// Interval of checks of the files (`AclFileWatchService`).
-pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+pub const RELOAD_INTERVAL_MS: u64 = 5000;
 
 /// The rules of ACL 1.0 with their files. All methods may be called from any thread.
 pub struct PlainAcl {
@@ -49,7 +48,7 @@ impl PlainAcl {
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
-    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL`].
+    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL_MS`].
     ///
     /// # Errors
     /// Errors of [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.

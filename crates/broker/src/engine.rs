@@ -101,6 +101,18 @@ impl Wakeup {
     }
 }
 
+/// An engine that does `work` at regular intervals, first an interval after its first round.
+pub(crate) fn every<P: Send>(parts: P, interval_ms: fn(&P) -> u64, work: fn(&P, i64)) -> impl Engine {
+    let mut every = Every::default();
+    move |now_ms: i64| {
+        let interval_ms = i64::try_from(interval_ms(&parts)).unwrap_or(i64::MAX);
+        if every.is_due(now_ms, interval_ms) {
+            work(&parts, now_ms);
+        }
+        every.next(interval_ms)
+    }
+}
+
 /// Work that is due at regular intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Every {
