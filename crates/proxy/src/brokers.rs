@@ -110,28 +110,27 @@ impl Brokers {
         Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, users, config)))
     }
 
+    /// The broker of this process; `None` in cluster mode.
+    fn api(&self) -> Option<&Api> {
+        match self {
+            Self::Local(Local { api, .. }) => Some(api),
+            Self::Cluster(_) => None,
+        }
+    }
+
     /// The wall clock, milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> i64 {
-        match self {
-            Self::Local(Local { api, .. }) => api.now_ms(),
-            Self::Cluster(_) => client::now_ms(),
-        }
+        self.api().map_or_else(client::now_ms, Api::now_ms)
     }
 
     /// The name of the broker of this process; `None` in cluster mode.
     pub(crate) fn own(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.name()),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(Api::name)
     }
 
     /// The host with which the broker of this process registers at name servers; `None` in cluster mode.
     pub(crate) fn own_host(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.host()),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(Api::host)
     }
 
     /// The name of the only broker that requests can go to; `None` if the broker has name servers.
@@ -149,10 +148,7 @@ impl Brokers {
 
     /// The name of the broker of this process while it is the master of its group.
     pub(crate) fn own_master(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.name()).filter(|_| !api.is_slave()),
-            Self::Cluster(_) => None,
-        }
+        self.api().filter(|api| !api.is_slave()).map(Api::name)
     }
 
     /// Returns the access to the master of the group with this name, for requests that only a master takes.
@@ -226,10 +222,7 @@ impl Brokers {
 
     /// Returns the sends of a thread, which are stored together.
     pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(Arc::new(api.sends())),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(|api| Arc::new(api.sends()))
     }
 
     /// Returns a topic, or `None` if it does not exist. In local mode the call waits for name servers, as
