@@ -6,7 +6,7 @@ use super::{DiskSpace, RetentionSettings, Unconsumed};
 use crate::append::DiskFull;
 use crate::checkpoint::Checkpointer;
 use crate::disk::Usage;
-use crate::error::ReadError;
+use crate::error::{ReadError, Result};
 use crate::heal_list::LostQueues;
 use crate::index::Indexer;
 use crate::log::Segment;
@@ -116,7 +116,7 @@ impl Retention<'_> {
         queue: &Queue,
         before_ms: i64,
         at_most: QueueOffset,
-    ) -> Result<QueueOffset, ReadError> {
+    ) -> Result<QueueOffset> {
         let first = self.reader.store_time(queue, queue.min())?;
         if first.is_none_or(|stored| stored < before_ms) {
             let target = self.reader.offset_by_time(queue, before_ms, Boundary::Lower)?;
@@ -273,7 +273,7 @@ impl Retention<'_> {
 
     /// Applies `change` to every queue and returns the first error at the end. A bad queue must not keep the other
     /// queues from freeing space.
-    fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<(), ReadError>) -> io::Result<()> {
+    fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<()>) -> io::Result<()> {
         let mut failure = None;
         for queue in self.state.queues.all() {
             if let Err(error) = change(&queue) {

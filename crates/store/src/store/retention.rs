@@ -1,7 +1,7 @@
 //! Deleting old messages, and watching the disks.
 
 use super::Store;
-use crate::error::ReadError;
+use crate::error::Result;
 use crate::log::GaveBack;
 use crate::queue::Queue;
 use crate::retention::{Level, Retained, RetentionSettings, Round, SpaceView};
@@ -51,12 +51,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.
-    pub fn expire_queue(
-        &self,
-        queue: &Queue,
-        before_ms: i64,
-        at_most: QueueOffset,
-    ) -> Result<QueueOffset, ReadError> {
+    pub fn expire_queue(&self, queue: &Queue, before_ms: i64, at_most: QueueOffset) -> Result<QueueOffset> {
         self.parts.retention().expire_queue(queue, before_ms, at_most)
     }
 }
