@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_547),
-    ("auth", 2623),
-    ("broker", 32_378),
+    ("auth", 2608),
+    ("broker", 32_226),
     ("client", 4781),
     ("console", 7746),
-    ("controller", 1409),
+    ("controller", 1405),
     ("grpc", 974),
     ("host", 266),
     ("lab", 20_865),
-    ("namesrv", 2473),
+    ("namesrv", 2449),
     ("net", 2778),
-    ("proxy", 6667),
+    ("proxy", 6614),
     ("replica", 4104),
     ("sim", 3368),
-    ("store", 16_982),
+    ("store", 16_914),
     ("vostok", 3375),
-    ("wire", 5535),
+    ("wire", 5481),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
-use crate::error::{AuthError, shown};
+use crate::error::{AuthError, Result, shown};
 use crate::failures::{AnswerTime, Failures, Mark};
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
@@ -31,7 +31,7 @@ pub enum Identity {
 }
 
 /// Result of verifying a request: its sender, or the reason of the refusal.
-type Verdict = Result<Identity, AuthError>;
+type Verdict = Result<Identity>;
 
 /// Request to verify.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::NoCredentials`], [`AuthError::UnknownUser`], [`AuthError::DisabledUser`], [`AuthError::Signature`], and
     /// [`AuthError::NoAuthenticationProvider`] for every request while the provider is missing.
-    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity, AuthError> {
+    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity> {
         self.identify(Request::Code(signed.code), || {
             let user = signed.access_key().ok_or(AuthError::NoCredentials)?;
             self.check(user, signed.signature(), signed.parts(Older::ByVersion))
@@ -195,7 +195,7 @@ impl Auth {
     /// # Errors
     /// Errors of [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
     /// [`AuthError::Credential`] and [`AuthError::Context`] for invalid credentials.
-    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
+    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity> {
         self.identify(Request::Message(metadata.message), || {
             let GrpcCredentials { user, signature, content } = metadata.credentials()?;
             self.check(user, signature, [content.as_bytes()].into_iter())
@@ -212,7 +212,7 @@ impl Auth {
     pub fn in_turn(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
+        verify: impl FnOnce() -> Result<Identity>,
     ) -> Result<Identity, Denied> {
         let Attempt { now_ms, address, request, user, mark } = attempt;
         let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
@@ -272,11 +272,7 @@ impl Auth {
     }
 
     /// Returns an enabled user. `missing` makes the error for an unknown user.
-    pub(crate) fn enabled(
-        &self,
-        user: &str,
-        missing: fn(String) -> AuthError,
-    ) -> Result<Arc<Account>, AuthError> {
+    pub(crate) fn enabled(&self, user: &str, missing: fn(String) -> AuthError) -> Result<Arc<Account>> {
         let account = self.accounts().get(user).cloned().ok_or_else(|| missing(shown(user)))?;
         match account.status {
             UserStatus::Enable => Ok(account),
@@ -288,12 +284,7 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub fn check_seal(
-        &self,
-        identity: &Identity,
-        signed: &Signed<'_>,
-        arrival: Arrival<'_>,
-    ) -> Result<(), AuthError> {
+    pub fn check_seal(&self, identity: &Identity, signed: &Signed<'_>, arrival: Arrival<'_>) -> Result<()> {
         let Identity::User(name) = identity else { return Ok(()) };
         self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
     }

@@ -2,6 +2,9 @@
 
 use wire::codes::response;
 
+/// Outcome of a check that may refuse a request.
+pub(crate) type Result<T, E = AuthError> = std::result::Result<T, E>;
+
 /// Reason why a request is refused. The text is RocketMQ's. [`AuthError::code`] is the response code of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {

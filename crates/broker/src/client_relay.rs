@@ -12,11 +12,11 @@ use wire::codes::response;
 use wire::id::OffsetId;
 use wire::json;
 
-use crate::Refusal;
 use crate::client_calls::ask;
 use crate::client_link::{AskError, ClientAnswer, Notice, Question};
 use crate::clients::Member;
 use crate::parts::{OperatorParts, Sessions};
+use crate::{Refusal, Result};
 
 /// `V3_1_8_SNAPSHOT`: clients of older versions do not know the requests that are forwarded.
 const RELAYED_SINCE: i32 = 62;
@@ -42,7 +42,7 @@ pub(crate) fn running_info(
     consumer: &Consumer<'_>,
     fields: Vec<(String, String)>,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     relay(sessions, consumer, Question::RunningInfo { fields }, answered)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn consume(
     (id, topic): (&str, Option<&str>),
     mut fields: Vec<(String, String)>,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let unknown =
         || Refusal::error(format!("no message has the id {id}, expected the offset id of one in this log"));
     let place = OffsetId::parse(id).ok_or_else(unknown)?;
@@ -81,7 +81,7 @@ fn relay(
     consumer: &Consumer<'_>,
     question: Question,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let &Consumer { group, client_id: client } = consumer;
     let member = sessions
         .clients
@@ -138,7 +138,7 @@ pub(crate) fn status(
     (topic, group): (&str, &str),
     client_id: &str,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     let chosen = |member: &Member| client_id.is_empty() || member.client_id == client_id;
     let members: Vec<Member> = members.into_iter().filter(chosen).collect();
@@ -174,7 +174,7 @@ pub(crate) fn push_reset(
     timestamp_ms: i64,
     targets: &ResetOffsetBody,
     for_cpp: bool,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     if members.is_empty() {
         let remark = format!(
@@ -190,7 +190,7 @@ pub(crate) fn push_reset(
     Ok(())
 }
 
-fn refuse_old(members: &[Member]) -> Result<(), Refusal> {
+fn refuse_old(members: &[Member]) -> Result<()> {
     match members.iter().find(|member| member.version < OFFSETS_SINCE) {
         Some(old) => {
             let remark = format!("the client does not support this feature. version={}", old.version);

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::refused::{Cause, Refused};
 use crate::reply_sink::{PullSink, ReplySink};
+use crate::{Refusal, Result};
 
 /// Most waiting jobs of each kind. Further jobs are refused as busy.
 const WAITING_MAX: usize = 4096;
@@ -147,7 +147,7 @@ impl DiskPool {
     ///
     /// # Errors
     /// `SYSTEM_BUSY` when too many jobs wait, or the broker stops.
-    pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation, Refusal> {
+    pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation> {
         let pool = match kind {
             Kind::Consumers => &self.consumers,
             Kind::Requests => &self.requests,

@@ -20,7 +20,7 @@ use crate::change_log::ChangeLog;
 use crate::names::is_light;
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found, page, put_group};
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
@@ -171,7 +171,7 @@ impl Groups {
         &self,
         name: &str,
         auto_create: bool,
-    ) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
+    ) -> Result<Option<Arc<SubscriptionGroupConfig>>> {
         match self.find(name) {
             Some(found) => Ok(Some(found)),
             None if self.may_create(name, auto_create) => {

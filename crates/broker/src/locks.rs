@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use wire::body::{LockBatchBody, MessageQueue};
 
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 /// Milliseconds after which a lock that was not renewed is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 const LIFE_MS: i64 = 60_000;
@@ -187,7 +187,7 @@ impl Table {
 
 /// Locks queues for a client, or renews its locks, and returns the queues that it holds now. Refuses names that no
 /// client has.
-pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>, Refusal> {
+pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>> {
     names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
     names::check_length("group name", &body.consumer_group, names::DERIVED_TOPIC_LENGTH_MAX)?;
     for queue in &body.mq_set {

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// The work of a supervised thread or task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,7 +167,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// `SERVICE_NOT_AVAILABLE` with the name of the thread.
-    pub(crate) fn demand(&self, work: SupervisedWork) -> Result<(), Refusal> {
+    pub(crate) fn demand(&self, work: SupervisedWork) -> Result<()> {
         match self.stopped.lock().get(&work) {
             None => Ok(()),
             Some(thread) => {

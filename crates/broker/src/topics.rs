@@ -23,7 +23,7 @@ use crate::change_log::ChangeLog;
 use crate::long_polling::{SuspendedPulls, Waiters};
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
-use crate::{FAQ, Refusal, names};
+use crate::{FAQ, Refusal, Result, names};
 pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
 
 /// Most queues of a topic; a larger number is refused as a mistake.
@@ -381,7 +381,7 @@ impl Topics {
 
     /// The topic of a send. An unknown topic is created from the template when that allows it; the send then waits until the
     /// topic is stored (`TopicConfigManager.createTopicInSendMessageMethod`).
-    pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }

@@ -23,7 +23,7 @@ use wire::codes::response;
 use wire::record::RecordView;
 
 use crate::convert;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::subscribed::Subscribed;
 use crate::transaction_id::TransactionId;
 
@@ -97,7 +97,7 @@ impl Registry {
     /// # Errors
     /// `UNAUTHORIZED` when the id is that of another user, `TOO_MANY_REQUESTS` when as many clients as the settings allow are
     /// connected.
-    pub fn enter(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Arc<Client>, Failure> {
+    pub fn enter(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Arc<Client>> {
         let mut clients = self.clients.lock();
         if let Some(client) = clients.get(id) {
             client.check_user(&caller.user)?;
@@ -184,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     /// `UNAUTHORIZED` when another user sent the first settings.
-    pub fn check_user(&self, user: &Identity) -> Result<(), Failure> {
+    pub fn check_user(&self, user: &Identity) -> Result<()> {
         if self.user == *user {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::receipt::Receipt;
 use crate::registry::Client;
 
@@ -217,7 +217,7 @@ impl Renewals {
     }
 
     /// Takes the outcome of a change: the new handle, or why there is none.
-    pub fn done(&self, change: &Change, outcome: Result<String, Failure>, now_ms: i64) {
+    pub fn done(&self, change: &Change, outcome: Result<String>, now_ms: i64) {
         let mut table = self.table.lock();
         let Some(entry) = table.entries.get_mut(&change.id) else { return };
         entry.is_under_way = false;

@@ -7,7 +7,7 @@ use wire::frame::{Command, Encoding, frame_length};
 use wire::json;
 
 use super::*;
-use crate::Refusal;
+use crate::Result;
 use crate::groups::Groups;
 use crate::remoting::Answer;
 use crate::testing::settled;
@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     /// Sends a heartbeat with this JSON; returns `IS_SUB_CHANGE`.
-    fn heartbeat(&mut self, body: &str, peer: &Arc<ConnectionHandle>) -> Result<bool, Refusal> {
+    fn heartbeat(&mut self, body: &str, peer: &Arc<ConnectionHandle>) -> Result<bool> {
         let mut retry_topics = Vec::new();
         let mut is_sub_change = false;
         let served = settled(&self.groups, self.now_ms, || {
@@ -91,7 +91,7 @@ impl Fixture {
         self.heartbeat(&body, peer).unwrap()
     }
 
-    fn list(&self, group: &str) -> Result<Vec<String>, Refusal> {
+    fn list(&self, group: &str) -> Result<Vec<String>> {
         let body = consumer_list(&self.clients, group)?;
         Ok(json::from_slice::<ConsumerListByGroup>(&body).unwrap().consumer_id_list)
     }

@@ -11,7 +11,7 @@ use wire::json::{self, Dialect};
 use super::attributes::altered;
 use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::change::GroupChange;
-use crate::refusal::{Refusal, refuse_all};
+use crate::refusal::{Result, refuse_all};
 use crate::{Refusal, persist};
 
 /// The result of changes that are not written yet.
@@ -60,7 +60,7 @@ struct File<'a> {
 impl Groups {
     /// Applies changes with one write of the file. The changes of an inner list are applied together or not at all,
     /// and a refused list does not affect the other lists. No change is visible before the file is on disk.
-    pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
+    pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<()>> {
         let _writing = self.writing.lock();
         let mut staged = Staged::default();
         let mut outcomes: Vec<_> =
@@ -124,7 +124,7 @@ impl Groups {
         self.adopt(table)
     }
 
-    fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
+    fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<()> {
         let mut next = Staged::default();
         for change in list {
             let name = change.name().to_owned();
@@ -162,7 +162,7 @@ impl Groups {
         Ok(())
     }
 
-    fn check_room(&self, more: usize) -> Result<(), Refusal> {
+    fn check_room(&self, more: usize) -> Result<()> {
         if self.lookup.read().groups.len() + more <= GROUPS_MAX {
             return Ok(());
         }

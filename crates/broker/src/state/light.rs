@@ -13,9 +13,9 @@ use parking_lot::{Mutex, RwLock};
 use store::Store;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 
-use crate::Refusal;
 use crate::names::is_light;
 use crate::topics::Topic;
+use crate::{Refusal, Result};
 
 /// Response code of a broker at its limit of light queues (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
 const LMQ_QUOTA_EXCEEDED: i32 = 2017;
@@ -85,7 +85,7 @@ impl Light {
     ///
     /// # Errors
     /// `LMQ_QUOTA_EXCEEDED` when the store has `queues_max` light queues.
-    pub(crate) fn admit(&self, name: &str, store: &Store, queues_max: usize) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, name: &str, store: &Store, queues_max: usize) -> Result<()> {
         if store.find_queue(name, 0).is_some() {
             return Ok(());
         }

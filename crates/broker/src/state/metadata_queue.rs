@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::change::{Change, Later, Then};
 use crate::engine::Wakeup;
 use crate::refused::Cause;
+use crate::{Refusal, Result};
 
 /// Most requests that wait for the metadata writer. Further requests are refused as busy.
 const WAITING_MAX: usize = 100_000;
@@ -23,7 +23,7 @@ pub(crate) trait Postponed: Send {
 
     /// Continues the request when the change is on disk, or failed. Must not wait for the disk, because the calling
     /// thread writes the next changes.
-    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>);
+    fn go_on(self: Box<Self>, outcome: Result<Then>);
 
     /// Returns the function that runs the queued work for the connection of the request.
     #[cfg(test)]
@@ -41,7 +41,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Continues the request after its change is on disk or failed.
-    pub(crate) fn go_on(self, outcome: Result<(), Refusal>) {
+    pub(crate) fn go_on(self, outcome: Result<()>) {
         self.request.go_on(outcome.map(|()| self.then));
     }
 }
@@ -69,7 +69,7 @@ impl MetadataQueue {
     ///
     /// # Errors
     /// `SYSTEM_BUSY` when too many requests wait, `SERVICE_NOT_AVAILABLE` when the metadata writer has ended.
-    pub(crate) fn add(&self, later: Later, request: Box<dyn Postponed>) -> Result<(), Refusal> {
+    pub(crate) fn add(&self, later: Later, request: Box<dyn Postponed>) -> Result<()> {
         let Later { change, then } = later;
         let waiting = Waiting { change, then, request };
         let mut queue = self.queue.lock();

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::body::{MessageQueue, QueryAssignmentBody, QueryAssignmentResponseBody};
 use wire::codes::response;
 
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Milliseconds for which the answer of a name server is used (`loadBalancePollNameServerInterval`).
 const KEPT_MS: i64 = 30_000;
@@ -75,7 +75,7 @@ impl Routes {
     }
 
     /// Queues a request that is answered after a query of a name server.
-    pub(crate) fn ask(&self, question: Question) -> Result<(), Refusal> {
+    pub(crate) fn ask(&self, question: Question) -> Result<()> {
         self.questions.try_send(question).map_err(|_| {
             let remark =
                 "[OVERLOAD]system busy, start flow control for a while: too many clients ask for queues";

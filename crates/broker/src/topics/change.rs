@@ -13,7 +13,7 @@ use super::attributes::ATTRIBUTES;
 use super::{Topic, Topics};
 use crate::attributes::altered;
 use crate::change::TopicChange;
-use crate::refusal::{Refusal, refuse_all};
+use crate::refusal::{Result, refuse_all};
 use crate::{Refusal, persist};
 
 /// Changed topics by name. `None` for removed topics.
@@ -33,7 +33,7 @@ impl Topics {
     /// Applies changes with one write of the file, and returns the outcome of each list. The changes of a list are
     /// applied together or not at all, and a refused list does not affect the other lists. No change is visible
     /// before the file is on disk.
-    pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
+    pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<()>> {
         let writing = self.writing.lock();
         let mut staged = Staged::new();
         let mut outcomes: Vec<_> =
@@ -103,7 +103,7 @@ impl Topics {
     }
 
     /// Finds a topic, or creates it with `queues` queues. Waits for the disk.
-    pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }
@@ -124,7 +124,7 @@ impl Topics {
         }
     }
 
-    fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<(), Refusal> {
+    fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<()> {
         let mut next = Vec::with_capacity(list.len());
         for change in list {
             let name = change.name().to_owned();
@@ -172,7 +172,7 @@ impl Topics {
 
 /// Returns the topic after a change: `None` if nothing changes, `Some(None)` if the topic is removed.
 #[expect(clippy::option_option, reason = "the outer one says whether there is something to write")]
-fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>, Refusal> {
+fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>> {
     let config = match change {
         TopicChange::Ensure(_) if now.is_some() => return Ok(None),
         TopicChange::Ensure(config) => config,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Age at which a value is fetched again (`topicRouteServiceCacheRefreshSeconds`).
 const REFRESH_MS: i64 = 20_000;
@@ -26,7 +26,7 @@ const ATTEMPT_MS: i64 = 3000;
 const VALUES_MAX: usize = 20_000;
 
 /// The value of a name; `None` when the servers have none of that name.
-pub type Lookup<T> = Result<Option<Arc<T>>, Failure>;
+pub type Lookup<T> = Result<Option<Arc<T>>>;
 
 /// Values by name. An old value is served while it is fetched again.
 pub struct Cache<T> {
@@ -65,7 +65,7 @@ impl<T> Cache<T> {
     pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Lookup<T>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let old = match self.known(name, client::now_ms()) {
             CacheState::Fresh(value) => return Ok(value),
@@ -84,7 +84,7 @@ impl<T> Cache<T> {
     pub fn peek<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Option<Arc<T>>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let now_ms = client::now_ms();
         let old = match self.known(name, now_ms) {
@@ -110,7 +110,7 @@ impl<T> Cache<T> {
     ) -> Option<Arc<T>>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         if let Some(value) = self.peek(name, fetch) {
             return Some(value);
@@ -128,7 +128,7 @@ impl<T> Cache<T> {
     fn begin<F>(self: &Arc<Self>, name: &str, fetch: F, now_ms: i64)
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let (sender, pending) = watch::channel(());
         self.insert(
@@ -155,7 +155,7 @@ impl<T> Cache<T> {
     async fn fetched(
         self: Arc<Self>,
         name: String,
-        fetch: impl Future<Output = Result<Option<T>, Failure>>,
+        fetch: impl Future<Output = Result<Option<T>>>,
         old: Option<Arc<T>>,
     ) -> Lookup<T> {
         match (fetch.await, old) {

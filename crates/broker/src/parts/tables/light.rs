@@ -6,7 +6,7 @@ use store::Batch;
 use wire::properties::{self, key};
 
 use super::Tables;
-use crate::Refusal;
+use crate::Result;
 use crate::config::Config;
 use crate::names::{self, is_light};
 use crate::topics::{Queue, Topic};
@@ -22,7 +22,7 @@ impl Tables {
     }
 
     /// Creates the light queues that a message names; refuses the message when there would be more than `maxLmqConsumeQueueNum`.
-    pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<()> {
         if !self.light.is_served() || !config.light.quota {
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Tables {
     }
 
     /// Creates a light queue; refuses that when there would be more than `maxLmqConsumeQueueNum`.
-    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<()> {
         if !config.light.quota {
             return Ok(());
         }
