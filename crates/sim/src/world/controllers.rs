@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Passes an event about a controller to a broker.
+    /// Passes an answer or a notice of a controller to its broker, unless the link between the two is cut.
     pub(super) fn hear(&mut self, event: Event) {
         let is_cut = |world: &Self, from: NodeId, to: NodeId| world.network.is_cut(world.now_ms, from, to);
         match event {
