@@ -26,7 +26,8 @@ pub enum Event {
     Timer,
 }
 
-/// Action for the shell of a controller, in this order.
+/// Action for the shell of a controller. The shell performs the actions in the order in which [`Machine::step`] appends
+/// them.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make these records durable behind the earlier records.
