@@ -104,7 +104,7 @@ pub enum LeaderAction {
     Propose(ProposalId, Vec<Change>),
     /// Notify the broker at this address of the current master (request 1008).
     Notify(BrokerId, String, Mastership),
-    /// Log that an election outside the in-sync set loses messages, and which.
+    /// Log this text: an election outside the in-sync set loses the acknowledged messages behind the winner's log end.
     Lost(String),
     /// Send [`LeaderEvent::Timer`] at this time.
     WakeAt(u64),
