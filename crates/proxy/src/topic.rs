@@ -82,7 +82,7 @@ impl Topic {
         Some(Arc::new(Self { queues, message_type }))
     }
 
-    /// The topic on a broker with this id.
+    /// Returns the topic with the broker id `id` for all queues. Used for a broker of this process that is a slave.
     pub fn with_id(&self, id: i32) -> Arc<Self> {
         let queues = self.queues.iter().map(|queues| QueuesOf { ids: vec![id], ..queues.clone() });
         Arc::new(Self { queues: queues.collect(), message_type: self.message_type.clone() })
