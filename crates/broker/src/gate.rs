@@ -222,7 +222,8 @@ impl Gate {
         account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
     }
 
-    /// Checks the seal of a request whose sender is known. ACL 1.0 has no seals.
+    /// Checks the seal of a request whose sender is known. A seal ([`wire::seal`]) puts code, receiver and time of the
+    /// request under its signature, so that the signature cannot be used again. ACL 1.0 has no seals.
     ///
     /// # Errors
     /// [`AuthError::Seal`], with an audit line.

@@ -289,7 +289,7 @@ impl Topics {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The generation, and its changes.
+    /// Returns a receiver that has the generation of the table and is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

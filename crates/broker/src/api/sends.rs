@@ -135,7 +135,7 @@ impl Sends {
 }
 
 impl Api {
-    /// Returns the sends of a thread.
+    /// Makes the send queue of a thread.
     pub fn sends(&self) -> Sends {
         let sends = StagedSends::new(self.broker.store.batch());
         Sends {

@@ -171,8 +171,9 @@ enum Order {
     FromLast,
 }
 
-/// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). A pop
-/// returns messages of a single retry topic only.
+/// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). `dice`
+/// is a number from 0 to 99 that differs from pop to pop. It decides which of two retry topics comes first, because a pop
+/// returns messages of a single retry topic.
 fn retry_kinds(runtime: &Runtime, dice: i32) -> &'static [Kind] {
     let settings = &runtime.config.pop;
     match (settings.retry_v2, settings.retry_v1_too) {

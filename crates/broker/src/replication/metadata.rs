@@ -18,8 +18,8 @@ use crate::register::Silent;
 use crate::state::TableVersions;
 use crate::table_changes::NOT_MASTER;
 
-/// Interval of copying offsets from a RocketMQ master. If that master is lost, later commits are lost too, and their
-/// messages are delivered again.
+/// Shortest and longest interval of copying offsets from a RocketMQ master, see [`offsets_interval`]. If that master is
+/// lost, later commits are lost too, and their messages are delivered again.
 const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
 /// Bytes of offsets that are taken per millisecond from a master of RocketMQ: the table of many groups comes less often.

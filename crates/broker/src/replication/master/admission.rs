@@ -70,7 +70,7 @@ impl Admission {
         Self { proposal, newcomers, uncounted, is_counted: false, wanted, until: now + PATIENCE }
     }
 
-    /// Whether the proposal continues.
+    /// Returns the next step of the proposal: to wait, to count the newcomers, to propose the set, or to give up.
     pub(super) fn look(&self, replication: &Replication, runtime: &Runtime, machine: &Master) -> Verdict {
         let now = runtime.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;

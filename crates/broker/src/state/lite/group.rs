@@ -56,7 +56,7 @@ pub(crate) struct FullDispatch {
     /// Whether an event found no room since the last full dispatch began. Another full dispatch must follow, because
     /// the last may have passed the lite queue.
     pub overflows: bool,
-    /// Whether a full dispatch waits for room in the middle.
+    /// Whether a full dispatch stopped before its last lite queue, because the event sets were full.
     pub is_stopped: bool,
     /// Whether a full dispatch is queued.
     pub is_due: bool,
@@ -143,8 +143,9 @@ pub(crate) struct Group {
     pub(super) listeners: Vec<Arc<str>>,
     /// Clients whose pops were suspended, in this order. Some of them no longer wait.
     pub(super) waiting: VecDeque<Arc<str>>,
-    /// Whether no listener had room for the last event. Ends as soon as an event leaves a set: [`Self::has_room`] with
-    /// this flag would run full dispatches without end.
+    /// Whether no listener had room for the last event, so that no listener is compared for the next events. Cleared as
+    /// soon as an event leaves a set. A full dispatch waits for [`Self::has_room`] instead, because with this flag a full
+    /// dispatch would begin after each event.
     pub(super) is_full: bool,
     /// Full dispatch of a wildcard group.
     pub(super) dispatch: FullDispatch,
