@@ -66,8 +66,9 @@ pub struct Machine {
     consensus: Consensus,
     leader: Leader,
     leads: bool,
-    /// Times in ms at which consensus and leader want to be woken.
+    /// Time at which consensus wants to be woken.
     consensus_at_ms: Option<u64>,
+    /// Time at which the leader machine wants to be woken.
     leader_at_ms: Option<u64>,
 }
 
