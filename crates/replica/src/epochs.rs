@@ -83,7 +83,8 @@ impl EpochList {
         self.entries.last().copied()
     }
 
-    /// Adds an entry if it lies behind the last entry (`appendEntry`). It replaces an entry without bytes.
+    /// Adds an entry if it lies behind the last entry (`appendEntry`). It replaces an entry without bytes. Returns whether
+    /// the entry was added.
     pub fn append(&mut self, entry: EpochStart) -> bool {
         let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start <= entry.start);
         if is_behind {

@@ -334,7 +334,6 @@ impl InSync {
         self.committed.members.union(&self.proposed).copied().collect()
     }
 
-    /// The committed set.
     pub(crate) fn committed(&self) -> &CommittedSet {
         &self.committed
     }
