@@ -350,7 +350,7 @@ impl Brokers {
         }
     }
 
-    /// Cancels a timed message; the unique key of that message.
+    /// Cancels a timed message, and returns the unique key of that message.
     pub(crate) async fn recall(
         &self,
         caller: &broker::api::Caller,

@@ -11,7 +11,7 @@ use crate::transaction_id::TransactionId;
 use grpc::messages::*;
 
 /// Checks that bytes are a valid request or an error, and that encoding a valid request and decoding it again
-/// gives the same request.
+/// gives the same request. Returns the request, or `None` for an error.
 fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {
     let message = M::decode(data).ok()?;
     let bytes = message.encode_to_vec();

@@ -47,7 +47,7 @@ impl Cluster {
         })
     }
 
-    /// Cancels a timed message (370); the unique key of that message.
+    /// Cancels a timed message (370), and returns the unique key of that message.
     pub(crate) async fn recall(
         self: &Arc<Self>,
         broker: &str,
