@@ -107,7 +107,7 @@ pub(crate) struct ConsumerView {
 pub(crate) struct Beat {
     /// Hash of the client's subscriptions; 0 from clients that send none.
     pub fingerprint: i32,
-    /// The client left its subscriptions out because the broker has them.
+    /// Whether the client left its subscriptions out because the broker has them.
     pub without_subscriptions: bool,
 }
 

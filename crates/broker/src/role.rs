@@ -96,7 +96,7 @@ impl Role {
         self.is_consistent.store(true, Ordering::Release);
     }
 
-    /// Counts the changes of the role.
+    /// Returns a receiver that is notified of changes of the role.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

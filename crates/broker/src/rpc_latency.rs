@@ -48,7 +48,7 @@ impl Written {
 pub(crate) struct Answered {
     pub request: i32,
     pub response: i32,
-    /// The request waited for a message.
+    /// Whether the request waited for a message.
     pub is_long_polling: bool,
     pub written: Written,
 }

@@ -228,7 +228,7 @@ pub(super) fn checked<'a>(tables: &Tables, message: &PoppedMessage<'a>) -> Resul
 }
 
 /// Changes the invisible time of a message of a lite topic. With `suspend` all messages of the pop stay invisible, and
-/// their delivery does not count.
+/// their delivery does not count. Returns `None` if the message is acknowledged already.
 pub(super) fn change_invisible_time(
     delivery: &Delivery,
     runtime: &Runtime,

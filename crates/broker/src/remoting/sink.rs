@@ -46,7 +46,7 @@ pub(crate) struct Call {
     opaque: i32,
     encoding: Encoding,
     form: Form,
-    /// The client takes no answer.
+    /// Whether the client expects no response.
     pub(super) is_one_way: bool,
     pub(super) measured: Measured,
 }

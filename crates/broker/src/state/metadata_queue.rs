@@ -112,7 +112,7 @@ impl MetadataQueue {
         self.take()
     }
 
-    /// Wakes the metadata writer.
+    /// Returns the wake-up of the metadata writer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -81,7 +81,6 @@ impl Tables {
         self.groups.get(group)?.clients.get(client)
     }
 
-    /// A client of a group.
     #[cfg(test)]
     pub(crate) fn client_mut(&mut self, group: &str, client: &str) -> Option<&mut Client> {
         self.groups.get_mut(group)?.clients.get_mut(client)
