@@ -309,7 +309,8 @@ impl Brokers {
         }
     }
 
-    /// Sends the topics of a producer to other brokers, before a broker asks the producer for a decision.
+    /// Wakes the task that sends heartbeats, after a producer stated its topics. The brokers of the cluster then know the producer
+    /// before they ask it to decide about a transaction. Does nothing without a name server.
     pub(crate) fn producer_stated(&self) {
         if let Some(cluster) = self.cluster() {
             cluster.producers_changed.notify_one();

@@ -20,7 +20,8 @@ fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {
     Some(message)
 }
 
-/// Requests of all methods; messages to send become properties that can be read.
+/// Decodes requests and encodes them again. Converts the messages of a `SendMessageRequest`, and checks that the converted
+/// properties hold the message id.
 pub fn messages(data: &[u8]) {
     same::<QueryRouteRequest>(data);
     same::<QueryAssignmentRequest>(data);

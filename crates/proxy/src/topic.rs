@@ -30,7 +30,7 @@ pub struct QueuesOf {
 }
 
 impl QueuesOf {
-    /// The address of a port at the host, which is the same port each time.
+    /// The address of a port at the host. The first call fixes the result, so every call must pass the same port.
     pub fn address(&self, port: u16) -> &str {
         self.address.get_or_init(|| match self.host.contains(':') {
             true => format!("[{}]:{port}", self.host),
