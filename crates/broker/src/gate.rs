@@ -331,7 +331,8 @@ impl Gate {
     }
 }
 
-/// Which requests of the broker itself are refused by servers that ask for users, because they have no signature.
+/// Returns the text of a warning: which requests of this broker are refused by servers that ask for users, because the requests
+/// have no signature.
 fn refused_calls(config: &Config) -> String {
     let named = |codes: &[i32]| {
         let name = |code: &i32| format!("{} {code}", request::name(*code).unwrap_or_default());

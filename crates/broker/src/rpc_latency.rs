@@ -58,7 +58,7 @@ pub(crate) struct Answered {
 pub(crate) struct Latencies {
     /// Requests by how long they took, in the ranges of [`BOUNDS_MS`].
     counts: [u64; BOUNDS_MS.len() + 1],
-    /// The sum of the times of all, in milliseconds.
+    /// Sum of the durations of all requests, in milliseconds.
     pub ms: u64,
 }
 

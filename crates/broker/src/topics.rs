@@ -209,7 +209,7 @@ impl Topic {
     }
 }
 
-/// Topics that are read while the table is locked.
+/// Most topics that are read under one lock of the table.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
 
 struct Book {

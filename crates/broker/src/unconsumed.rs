@@ -11,11 +11,11 @@ use wire::units::QueueOffset;
 use crate::clients::Subscription;
 use crate::parts::Sessions;
 
-/// Index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
+/// Most index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
 const UNITS_MAX: u64 = 4096;
 /// Store time if unknown.
 const UNKNOWN: i64 = -1;
-/// Index units that are read at a time.
+/// Most index units that are read at a time.
 const UNITS_AT_ONCE: usize = 256;
 
 /// The position of a message that a group has not consumed.

@@ -20,7 +20,7 @@ use crate::gate::Need;
 pub(super) struct BodyContext<'a> {
     heartbeat: &'a ParsedHeartbeat,
     actions: Actions,
-    /// Whether the retry topic of another group counts, which RocketMQ leaves out: with `authorizationStrict`.
+    /// Whether a retry topic needs a permission for its group (`authorizationStrict`). RocketMQ checks no retry topics here.
     is_strict: bool,
 }
 

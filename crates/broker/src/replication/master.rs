@@ -136,7 +136,7 @@ pub(super) async fn bind(
     }
 }
 
-/// Runs until `stopped`. An elected master has controllers to speak with.
+/// Runs until `stopped`. `controllers` is `None` for a master that no controllers elected.
 pub(super) async fn run(
     parts: Arc<GroupParts>,
     listener: std::net::TcpListener,

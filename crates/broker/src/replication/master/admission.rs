@@ -97,7 +97,8 @@ impl Admission {
     }
 }
 
-/// Waits until a slave reports its versions, or for a moment. Waits for ever without a waiting proposal.
+/// Waits until a slave reports its versions, at most for [`LOOK_AGAIN`]. Waits for ever if no proposal waits (`is_awaited` is
+/// false).
 pub(super) async fn news(copies: &mut watch::Receiver<Copies>, is_awaited: bool) {
     if !is_awaited {
         return std::future::pending().await;

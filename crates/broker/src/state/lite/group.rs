@@ -10,10 +10,11 @@ use crate::client_link::ClientLink;
 use crate::groups::attributes as names;
 use crate::long_polling::Waiters;
 
-/// Listeners of a wildcard group that are compared for an event if no listener waits.
+/// Number of listeners of a wildcard group that are compared for an event if no listener waits. More are compared until one has
+/// room.
 const COMPARED_MAX: usize = 16;
 
-/// Events of a client that are looked at for subscribers that wait.
+/// Most events of a client that are searched at a time for events that another subscriber waits for.
 const AWAITED_MAX: usize = 64;
 
 /// Attributes of a lite group (`SubscriptionGroupAttributes`).
@@ -178,7 +179,8 @@ impl Group {
         clients.any(|client| client.events.len() <= self.rules.events_max / 2)
     }
 
-    /// Adds an event to the set of a subscriber with room, beginning with number `dice`. Returns the client.
+    /// Adds an event to the set of a subscriber with room, and returns the client. `dice` is a number that differs from
+    /// event to event. Modulo the number of subscribers, it is the index of the subscriber that is compared first.
     pub(super) fn offer(&mut self, name: &Arc<str>, dice: usize) -> Option<&Client> {
         let max = self.rules.events_max;
         if self.rules.wildcard
@@ -227,8 +229,8 @@ impl Group {
         false
     }
 
-    /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. Not all
-    /// listeners of a large wildcard group are compared.
+    /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. `dice` tells which
+    /// subscriber is compared first, see [`offer`](Self::offer). Not all listeners of a large wildcard group are compared.
     fn choose(&self, name: &str, dice: usize) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let subscribers = self.subscribers(name);
         let count = subscribers.len();
