@@ -41,7 +41,7 @@ pub struct RunningRoles {
     is_local: bool,
 }
 
-/// Contents of the configuration files of a start, beside the broker's settings.
+/// Configuration files that a start has read, split by the roles that take them. The broker's settings are not in here.
 struct Files {
     /// The file of -c, without the keys that `security` and `controls` are made of.
     text: Vec<u8>,
@@ -226,7 +226,8 @@ fn refused(path: &Path, key: Option<&str>, error: impl Display) -> Error {
     Error::new(format!("the configuration file {}{line}", path.display()), error)
 }
 
-/// A file that was written while the roles ran; empty when none was.
+/// Reads a file of settings that were changed while a role ran without a configuration file; empty if no setting was
+/// changed.
 fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),

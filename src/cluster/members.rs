@@ -202,7 +202,7 @@ fn pairs<const N: usize>(given: [(&str, String); N]) -> impl Iterator<Item = (St
     given.into_iter().map(|(key, value)| (key.to_owned(), value))
 }
 
-/// Whether a setting names a place that members cannot share.
+/// Whether a setting names a path, a port or an address, which members cannot share.
 fn is_place(key: &str) -> bool {
     key.starts_with("storePath")
         || matches!(key, "readOnlyCommitLogStorePaths" | "haMasterAddress" | "fastListenPort")
@@ -213,13 +213,14 @@ fn is_shared(key: &str) -> bool {
         || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
 }
 
-/// The given settings about connections, which all members get.
+/// The given settings that all members get: TLS, the bound address, trusted PROXY addresses and the memory of
+/// connections.
 pub fn shared(given: &BTreeMap<String, String>) -> impl Iterator<Item = (String, String)> {
     given.iter().filter(|(key, _)| is_shared(key)).map(owned)
 }
 
-/// The name server's process, with the controller where there is one. Of the given settings it gets what is about
-/// connections.
+/// The name server's process, with the controller where there is one. Of the given settings the process gets those of
+/// [`shared`].
 fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<String, String>) -> Member {
     let host = hosts.name_server();
     let mut own: BTreeMap<_, _> = shared(given).collect();
@@ -237,7 +238,8 @@ fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<Stri
     Member { name: "namesrv".to_owned(), roles, host, port: ports.namesrv, settings: own }
 }
 
-/// Settings of a broker where none are given: what is acknowledged as replicated is on two brokers.
+/// Settings of a broker that the operator did not give: its address, and that a send to a synchronous master is
+/// acknowledged when two brokers have the message.
 fn defaults(kind: Kind, host: &str, role: &str) -> BTreeMap<String, String> {
     let mut own: BTreeMap<_, _> =
         pairs([("brokerIP1", host.to_owned()), ("brokerIP2", host.to_owned())]).collect();

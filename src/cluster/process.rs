@@ -80,7 +80,7 @@ impl Process {
         !self.has_ended
     }
 
-    /// Returns once how the process ended.
+    /// Returns the exit status at the first call after the process has ended; `None` before and afterwards.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.has_ended {
             return None;
