@@ -115,21 +115,22 @@ pub(crate) fn own_path(text: &str) -> Option<&str> {
     (is_own && !text.contains('\\') && !text.contains(char::is_control)).then_some(text)
 }
 
-/// Makes the tokens without which nothing is changed: each belongs to one cookie.
+/// Key of the CSRF tokens. A token is the HMAC of the visitor's cookie, and every request that changes something must
+/// carry the token.
 pub(crate) struct Tokens(hmac::Key);
 
 impl Tokens {
-    /// Creates tokens that are signed with a secret of this process.
+    /// Creates the key of this process from random bytes.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The token of a cookie.
+    /// The token that belongs to a cookie.
     pub fn of(&self, cookie: &str) -> String {
         hex(hmac::sign(&self.0, cookie.as_bytes()).as_ref())
     }
 
-    /// Refuses a token that is not the cookie's.
+    /// Refuses a token that does not belong to the cookie.
     pub fn check(&self, lang: Lang, cookie: &str, token: &str) -> Result<(), Refusal> {
         let bytes: Option<Vec<u8>> = (0..token.len() / 2)
             .map(|at| u8::from_str_radix(token.get(2 * at..2 * at + 2)?, 16).ok())

@@ -122,7 +122,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Asks the run to end; it takes its cluster with it.
+    /// Sends SIGTERM to the run, which then stops its cluster and ends. Does nothing when no run goes on.
     pub fn stop(&self) {
         if let Some(run) = self.last().as_mut().filter(|run| run.outcome.is_none()) {
             // A process that has ended is not signalled: its number is free only when its outcome was taken.
@@ -199,7 +199,7 @@ fn last_words(log: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
-/// A process group of its own: Ctrl-C ends the console first, which ends the run.
+/// Starts `vostok lab` in a process group of its own: Ctrl-C ends the console first, which ends the run.
 fn spawn(directory: &Path, arguments: &[String]) -> io::Result<Child> {
     fs::create_dir_all(directory)?;
     let log = File::create_new(directory.join(LOG))?;

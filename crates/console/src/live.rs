@@ -41,7 +41,8 @@ struct State {
     topics: BTreeMap<String, (i64, f64)>,
     /// The last topic that was asked for in this round.
     cursor: Option<String>,
-    /// The messages of the topics behind the cursor when they were looked at, and when that was.
+    /// Messages ever stored in each topic of the page after the cursor, from the first of two looks, and the time of
+    /// that look in ms since the epoch.
     counts: Option<(i64, HashMap<String, i64>)>,
     doctor: Option<Arc<Diagnosis>>,
 }
@@ -158,7 +159,7 @@ impl Live {
         self.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the doctor is wanted since the last call.
+    /// Returns whether a visitor has asked for a verdict since the last call, and resets that.
     pub fn take_wish(&self) -> bool {
         self.is_wanted.swap(false, Ordering::Relaxed)
     }
@@ -191,8 +192,9 @@ impl Live {
         state.sample = sample;
     }
 
-    /// Takes over a page of topics behind the cursor. Brokers of Vostok tell how many messages were ever stored in each, and two
-    /// looks at a page give the rates of its topics. Of others some topics are left whose rates are to be asked for.
+    /// Takes over the page of topics after the cursor, each with the number of messages ever stored, which brokers of
+    /// Vostok tell. The growth between two looks at a page gives the rates of its topics. Of brokers without these
+    /// numbers, returns the topics whose rates the caller must ask for.
     pub fn next_topics(&self, now_ms: i64, page: &[(String, Option<i64>)]) -> Vec<String> {
         let mut state = self.state.lock().expect("short section");
         let name = |row: &(String, Option<i64>)| row.0.clone();
@@ -218,7 +220,8 @@ impl Live {
         Vec::new()
     }
 
-    /// Behind which name the next topics are to be asked for. Retry topics and dead letters come before all of them.
+    /// Name after which the next page of topics begins. A round begins after `&`, because the names of retry topics and
+    /// dead letter topics begin with `%`, which sorts before all other names.
     pub fn cursor(&self) -> String {
         self.state.lock().expect("short section").cursor.clone().unwrap_or_else(|| "&".to_owned())
     }

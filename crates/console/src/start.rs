@@ -111,7 +111,7 @@ impl RunningConsole {
         self.scheme
     }
 
-    /// Stops it.
+    /// Stops the console and waits for its thread.
     pub fn stop(self) {
         // Fails only when the thread has ended.
         let _ = self.stop.send(());

@@ -173,7 +173,7 @@ impl Sessions {
         self.0.insert(cookie, (user.to_owned(), now_ms));
     }
 
-    /// Whose session it is.
+    /// Name of the user of a session; `None` for an unknown cookie and for a session that is over.
     pub fn user(&self, cookie: &str, now_ms: i64) -> Option<&str> {
         let (user, since_ms) = self.0.get(cookie)?;
         (now_ms - since_ms < SESSION_MS).then_some(user)

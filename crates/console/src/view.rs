@@ -237,7 +237,7 @@ pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
     if counts.is_empty() { word.to_owned() } else { format!("{word}: {}", counts.join(", ")) }
 }
 
-/// The hidden member of forms without which nothing is changed.
+/// Hidden field of a form with the CSRF token.
 pub(crate) fn token(who: &Visitor) -> Markup {
     html! { input type="hidden" name="_token" value=(who.token); }
 }

@@ -220,7 +220,7 @@ pub(super) fn argument(
     }
 }
 
-/// Name and meaning of a field, the meaning as the operator's task has it.
+/// Label of a field: name of the argument, its help or the zone of its time, and whether it is required.
 fn title(lang: Lang, argument: &Argument, zone: Option<&Zone>) -> Markup {
     let note = if argument.is_required() { lang.say("required") } else { lang.say("optional") };
     html! {

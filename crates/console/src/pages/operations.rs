@@ -103,7 +103,7 @@ pub(super) async fn form(
     Ok(Page::new(title(operation), data, body))
 }
 
-/// An answer; a list has no member that says what is missing of it.
+/// An answer. If it is a list, the failures of servers stand above it; an object contains them itself.
 fn looked_at(lang: Lang, done: &Done) -> Markup {
     html! {
         @if done.answer.is_array() { (shown_failures(&done.failures)) }

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files of a run that can be opened: pages that need no other file.
 const PAGES: [(&str, &str); 2] = [("report.html", "Open the report"), ("compare.html", "Comparison")];
 
-/// A directory of a run that is named as one of the entries of the directory of runs.
+/// Directory of the run `id`, which must be an entry of the directory of runs, so that a request reaches no other path.
 fn directory(app: &App, id: &str) -> Result<PathBuf, Refusal> {
     let missing = || Refusal::missing(format!("there is no run {id}"));
     directories(&app.config.runs).into_iter().find(|run| name(run) == id).ok_or_else(missing)

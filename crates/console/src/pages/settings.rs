@@ -85,7 +85,7 @@ pub(super) struct Item {
     is_planned: bool,
     entry: Option<Entry>,
     /// Whether the setting has an effect.
-    counts: bool,
+    has_effect: bool,
 }
 
 impl Item {
@@ -114,8 +114,8 @@ impl Item {
     /// Whether the value is not the default.
     pub fn is_changed(&self) -> bool {
         match self.default {
-            Some(default) => default != self.value && self.counts,
-            None => self.source.as_deref().is_some_and(|source| source != "default") && self.counts,
+            Some(default) => default != self.value && self.has_effect,
+            None => self.source.as_deref().is_some_and(|source| source != "default") && self.has_effect,
         }
     }
 }
@@ -137,7 +137,7 @@ pub(super) fn items(lang: Lang, settings: &[Setting]) -> Vec<Item> {
             source: row.source.clone(),
             is_planned: row.counts.is_some(),
             entry,
-            counts: !is_vostok || entry.is_some(),
+            has_effect: !is_vostok || entry.is_some(),
         }
     };
     settings.iter().filter(|row| row.key != wire::settings::AFTER_RESTART).map(item).collect()
@@ -160,11 +160,11 @@ pub(super) async fn settings(app: &App, who: &Visitor, fields: &Fields) -> Resul
     };
     let found: Vec<Item> = items(lang, &settings.rows).into_iter().filter(has_text).collect();
     let changed: Vec<Item> = found.iter().filter(|item| item.is_changed()).cloned().collect();
-    let without_effect: Vec<Item> = found.iter().filter(|item| !item.counts).cloned().collect();
+    let without_effect: Vec<Item> = found.iter().filter(|item| !item.has_effect).cloned().collect();
     let titles = GROUPS.iter().map(|(title, _)| *title).chain([OTHER]);
     let groups: Vec<(&str, Vec<Item>)> = titles
         .map(|title| {
-            (title, found.iter().filter(|it| it.counts && group_of(&it.key) == title).cloned().collect())
+            (title, found.iter().filter(|it| it.has_effect && group_of(&it.key) == title).cloned().collect())
         })
         .filter(|(_, items): &(_, Vec<Item>)| !items.is_empty())
         .collect();
