@@ -36,7 +36,7 @@ pub struct BrokerRow {
     pub id: i64,
     /// Address of the broker.
     pub address: String,
-    /// Empty for a broker that does not answer.
+    /// Version of the broker; empty if the broker does not answer.
     pub version: String,
     /// Messages stored per second.
     pub in_tps: f64,

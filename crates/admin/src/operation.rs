@@ -37,7 +37,7 @@ pub struct Operation {
     pub about: &'static str,
     /// Arguments of the operation; arguments without a flag in their order.
     pub arguments: &'static [Argument],
-    /// Performs it.
+    /// Function that performs the operation.
     pub(crate) call: for<'a> fn(&'a Session, &'a Arguments) -> Call<'a>,
 }
 

@@ -49,7 +49,7 @@ pub struct Session {
     pub(crate) now_ms: i64,
     /// Requests that a dry run did not send; `None` when they are sent.
     planned: Option<Mutex<Vec<Planned>>>,
-    /// The failures of servers without which there is an answer all the same.
+    /// Failures of servers whose part is missing in an answer of this session.
     failures: Mutex<Vec<Error>>,
     /// Index of the name server that answered last, which is asked first.
     last_answered: Arc<AtomicUsize>,
@@ -88,14 +88,15 @@ impl Session {
         texts(&self.failures.lock().expect("short section"))
     }
 
-    /// Keeps failures of servers without which there is an answer all the same, and returns their texts.
+    /// Records failures of servers whose part is missing in an answer, and returns their texts.
     pub(crate) fn note(&self, failures: Vec<Error>) -> Vec<String> {
         let noted = texts(&failures);
         self.failures.lock().expect("short section").extend(failures);
         noted
     }
 
-    /// The answers of servers that are asked in turn. Failures are collected and reported after the answers.
+    /// Returns the answers of servers that were asked in turn. Failures are recorded, so that they are reported after
+    /// the answer.
     ///
     /// # Errors
     /// The first failure when no server answered.
@@ -258,7 +259,8 @@ impl Session {
         Ok(members.into_iter().filter(|member| member.id == MASTER).map(|member| member.address).collect())
     }
 
-    /// The broker that the arguments name, as a master without a name; or all brokers of the cluster that they name.
+    /// The brokers that the arguments name: one broker, or all brokers of a cluster. A broker that is named by its
+    /// address counts as a master and has no name.
     pub(crate) async fn targets(&self, arguments: &Arguments) -> Result<Vec<Member>, Error> {
         match (arguments.get("broker"), arguments.get("cluster")) {
             (Some(broker), _) => {

@@ -36,7 +36,7 @@ pub struct Setting {
     pub key: String,
     /// Value of the setting.
     pub value: String,
-    /// When the value counts, if not at present.
+    /// `after restart` if the broker uses the value only after its next start; absent if it uses the value now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'static str>,
     /// Source of the value: `file`, `command-line`, `environment`, `run-time` or `default`; absent if the server does not tell.
@@ -138,13 +138,14 @@ fn values(address: &str, reply: &Reply) -> Result<BTreeMap<String, String>, Erro
     })
 }
 
-/// The settings whose values count after the next start of their broker.
+/// Names of the settings whose values a broker uses only after its next start.
 fn after_restart(values: &BTreeMap<String, String>) -> BTreeSet<String> {
     let names = values.get(AFTER_RESTART).map(|names| names.split(';').map(str::to_owned));
     names.into_iter().flatten().collect()
 }
 
-/// The settings of one broker; a value that does not count yet says so.
+/// Reads the settings of one broker. `(set, counts after restart)` is appended to a value that the broker uses only
+/// after its next start.
 pub(crate) async fn told(session: &Session, address: &str) -> Result<BTreeMap<String, String>, Error> {
     let mut values = read(session, address).await?;
     let later = after_restart(&values);
@@ -201,8 +202,8 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     Ok(Changed { brokers, key, value, remarks })
 }
 
-/// Changes a setting of name servers or controllers. The answer has their addresses under the name `member`; `kind` is the word of
-/// `mqadmin`. The requests read and change the settings.
+/// Changes a setting of name servers or controllers, and reads it again. `member` is the member of the answer with the
+/// addresses of the servers, `kind` is their name in the text of `mqadmin`. `read` and `change` are the request codes.
 pub(crate) async fn set_on(
     session: &Session,
     arguments: &Arguments,

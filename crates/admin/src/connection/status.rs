@@ -67,7 +67,7 @@ fn value(client: &str, info: &ConsumerRunningInfo) -> Value {
     })
 }
 
-/// A row: what it is about, and the members of a state.
+/// A row with the members of both objects: `about` names the queue or topic, `state` has its figures.
 fn row(mut about: Value, state: &Value) -> Value {
     if let (Value::Object(row), Value::Object(state)) = (&mut about, state) {
         row.extend(state.clone());

@@ -72,9 +72,9 @@ pub(crate) fn ip(address: &str) -> Option<IpAddr> {
 #[serde(default)]
 pub(crate) struct NameServer {
     pub address: String,
-    /// Why it was not asked further; absent when it answered.
+    /// Error of the first request, after which the name server was asked nothing more; absent when it answered.
     pub error: Option<String>,
-    /// The response code of its refusal, of an error that is one.
+    /// Response code if `error` is a refusal.
     pub error_code: Option<i32>,
     pub sets: Vec<BrokerSet>,
     /// Brokers that are registered while another address has their name and id; absent when the name server does not tell, as
@@ -141,9 +141,9 @@ pub(crate) struct Broker {
     pub name: String,
     pub id: i64,
     pub address: String,
-    /// Why it does not answer, or what it refused; absent when it told its figures.
+    /// Error of the request for the runtime information; absent when the broker answered.
     pub error: Option<String>,
-    /// The response code of its refusal, of an error that is one.
+    /// Response code if `error` is a refusal.
     pub error_code: Option<i32>,
     /// When the runtime information arrived, ms since the epoch.
     pub asked_at_ms: i64,
@@ -387,7 +387,7 @@ pub(crate) struct Connection {
 #[serde(default)]
 pub(crate) struct Member {
     pub client_id: String,
-    /// Why it said nothing; absent when it answered.
+    /// Error of the request for the member's status; absent when the member answered.
     pub error: Option<String>,
     /// Filter expression by topic.
     pub subscriptions: BTreeMap<String, String>,

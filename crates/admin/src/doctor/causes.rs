@@ -150,8 +150,8 @@ pub(super) fn arrange(findings: Vec<Finding>) -> Vec<Finding> {
     in_order(findings, &parents)
 }
 
-/// The cause of a finding, or the finding itself. Invariant: a finding gets a cause only while it has none, and never itself, so
-/// that each way ends.
+/// The first cause of a finding: follows the causes to a finding without a cause. Invariant: a finding gets a cause
+/// only while it has none, and never itself, so the causes form no circle.
 fn root(parents: &[Option<usize>], mut at: usize) -> usize {
     while let Some(parent) = parents[at] {
         at = parent;
@@ -159,7 +159,8 @@ fn root(parents: &[Option<usize>], mut at: usize) -> usize {
     at
 }
 
-/// The name by which findings of one check are one fault: of several queues or members of a group, or several times at a server.
+/// Group of a finding, otherwise its address. Several findings of one check with the same name (queues or members of a
+/// group, faults of a server) count as one fault.
 fn same_fault(finding: &Finding) -> Option<&str> {
     finding.things.group.as_deref().or(finding.things.address.as_deref())
 }

@@ -16,7 +16,8 @@ const SERVERS_MAX: usize = 10_000;
 /// Servers that earlier looks found.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Servers by kind, name and address, each with the time of the look since which the server has been there.
+    /// Servers by whether it is a proxy, name and address; each with the time of the look since which the server has
+    /// been there.
     servers: BTreeMap<(bool, String, String), (i64, Departed)>,
     /// Time of the last look.
     looked_ms: i64,

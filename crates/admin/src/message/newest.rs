@@ -51,7 +51,7 @@ struct Tail {
     queue: MessageQueue,
     /// First offset that may be read.
     first: i64,
-    /// Offset before which nothing was read.
+    /// Offset from which on everything was read. Reading goes from the end of the queue to its beginning.
     end: i64,
     /// First and last store time that is wanted.
     times: (i64, i64),

@@ -43,7 +43,7 @@ pub(super) struct Look {
     pub errors: Vec<String>,
 }
 
-/// Whose turn it is among those that are asked one by one.
+/// Last topic and last group that were asked, so that the next look asks the names after them.
 #[derive(Default)]
 pub(super) struct Turns {
     topic: String,
@@ -129,7 +129,8 @@ impl Look {
     }
 }
 
-/// The names whose turn it is: those behind `last`, from the first one on again after the last one.
+/// The next `count` names after `last`; after the last name the first one follows. Sets `last` to the last returned
+/// name.
 fn next<'a>(last: &mut String, names: impl Iterator<Item = &'a String> + Clone, count: usize) -> Vec<String> {
     let behind = names.clone().filter(|name| *name > last);
     let before = names.filter(|name| *name <= last);

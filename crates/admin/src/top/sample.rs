@@ -64,7 +64,7 @@ impl Sample {
 pub(super) struct TopicRow {
     pub topic: String,
     pub queues: usize,
-    /// Sum of the ends of its queues; none while they were not told.
+    /// Sum of the maximum offsets of the queues; `None` until the queues were asked.
     pub end: Option<i64>,
     pub in_tps: Option<f64>,
     /// Rate of consumption of all groups.
@@ -72,7 +72,7 @@ pub(super) struct TopicRow {
     pub groups: usize,
     /// Messages that the groups have not consumed, all together.
     pub lag: i64,
-    /// Lag of the group furthest behind; none when it has consumed nothing yet.
+    /// Lag in time of the group that is furthest behind; unknown if it is unknown for any queue.
     #[serde(flatten)]
     pub time_behind: Lag,
 }
@@ -185,7 +185,8 @@ impl History {
         rows.into_iter().map(|(topic, queues)| self.topic(topic, &queues)).collect()
     }
 
-    /// A topic, by what groups consume of it, or else by what it told when it was asked.
+    /// A topic. Its queues come from the groups that consume it; a topic without groups has the queues of its last
+    /// answer.
     fn topic(&mut self, topic: &str, queues: &[&QueueRow]) -> TopicRow {
         let topic = topic.to_owned();
         if queues.is_empty() {

@@ -33,7 +33,7 @@ pub(super) struct View {
     pub marked: usize,
     pub input: Option<Input>,
     pub is_help: bool,
-    /// New samples are not shown.
+    /// Whether new samples are not shown.
     pub is_paused: bool,
     /// Error of the last command; empty without one.
     pub notice: String,

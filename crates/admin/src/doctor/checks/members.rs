@@ -327,7 +327,8 @@ fn lock_held_idle(bundle: &Bundle) -> Look {
     })
 }
 
-/// Why the holder of a lock does not consume the queue, of which it says `owned`; `None` when it does.
+/// Why the holder of a lock does not consume the queue; `None` if it does. `owned` is what the holder reports about the
+/// queue; `None` if it does not report the queue.
 fn idle_reason(bundle: &Bundle, owned: Option<&Owned>) -> Option<Text> {
     let Some(owned) = owned else {
         return Some(text!("which does not have the queue"));

@@ -79,8 +79,8 @@ impl Watch {
         unknown.collect()
     }
 
-    /// Adds to the bundle the brokers that were seen, are not in it, and answer under that name and id. Of the others one stopped a
-    /// moment ago, or came back at another address. `clock` tells the time in ms since the epoch.
+    /// Asks the brokers that were seen and are not in the bundle. Adds a broker if it answers under the name and id
+    /// under which it was seen; others have stopped or moved. `clock` tells the time in ms since the epoch.
     pub async fn finish(self, session: &Session, bundle: &mut Bundle, clock: fn() -> i64) {
         for broker in self.unknown(bundle) {
             let broker = super::broker(session, broker, clock).await;
