@@ -34,7 +34,7 @@ pub(crate) struct Endpoint {
     address: String,
     security: Security,
     credentials: Option<Credentials>,
-    /// Client ids are this and a number.
+    /// Beginning of the client ids; `#` and the number of the client follow.
     client_id: String,
 }
 

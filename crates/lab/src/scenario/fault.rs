@@ -29,7 +29,7 @@ pub enum Fault {
     Partition,
     /// The controller is asked to make another broker master.
     Switch,
-    /// Commands do and undo it.
+    /// A command makes the fault, and a second command ends it.
     Commands {
         /// Command that makes the fault.
         inject: String,

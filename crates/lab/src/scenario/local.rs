@@ -245,7 +245,7 @@ impl LocalCluster {
         ip(&["-n", &links, "link", "set", name, state]).map_err(|why| broken(&why))
     }
 
-    /// Starts a broker that was killed, as the cluster's own process says that it is done.
+    /// Starts a killed broker again as a child of this process, with the data and the settings file that it had.
     ///
     /// # Errors
     /// Errors of [`Self::kill`].
