@@ -9,7 +9,6 @@ use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Milliseconds of an hour.
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// The operations on clusters.

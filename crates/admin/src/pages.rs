@@ -29,7 +29,7 @@ pub(crate) struct Page<'a> {
 #[derive(Deserialize)]
 struct Rows<R> {
     rows: Vec<R>,
-    /// The name behind which the broker has not searched yet.
+    /// The name after which the broker has not searched yet.
     next: Option<String>,
 }
 

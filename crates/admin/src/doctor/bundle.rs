@@ -444,7 +444,7 @@ pub(crate) struct Progress {
     pub last_ms: i64,
     /// Store time of the first unconsumed message, ms since the epoch; absent if the time is unknown.
     pub first_ms: Option<i64>,
-    /// Whether the group's filter selects none of the messages behind the committed offset.
+    /// Whether the group's filter selects none of the messages from the committed offset on.
     pub is_done: bool,
     /// The committed offset some seconds later; absent without a second look.
     pub later: Option<Later>,

@@ -1,4 +1,4 @@
-//! Findings of one cause: the cause first, its consequences behind it.
+//! Findings of one cause: the cause first, then its consequences.
 
 use super::finding::{Finding, Things};
 use std::cmp::Reverse;
@@ -195,7 +195,7 @@ mod tests {
     use crate::doctor::bundle::Bundle;
     use std::collections::BTreeSet;
 
-    /// Findings of a fault, each as severity and code, behind its cause.
+    /// Findings of a fault, each as severity and code, after its cause.
     fn arranged(fault: impl FnOnce(&mut Bundle)) -> Vec<String> {
         let mut bundle = healthy();
         fault(&mut bundle);

@@ -103,7 +103,7 @@ impl Look {
                 None => self.topics.insert(name),
             };
         }
-        // The retry topic of popped messages has the name of their topic behind that of the group.
+        // The retry topic of popped messages has the name of their topic after that of the group.
         let is_group = |name: &&String| {
             let mut parts = name.match_indices(['_', '+']).map(|(at, _)| (&name[..at], &name[at + 1..]));
             !parts.any(|(group, topic)| retried.contains(group) && self.topics.contains(topic))

@@ -117,7 +117,7 @@ impl Screen {
         }
     }
 
-    /// The column by which rows are sorted at first: what is busiest or furthest behind comes first.
+    /// The column by which rows are sorted at first: the busiest row, or the row that is furthest behind, comes first.
     pub fn first_sort(self) -> usize {
         let title = match self {
             Self::Overview | Self::Clients => return 0,

@@ -62,7 +62,6 @@ fn is_clustering(group: &Group) -> bool {
     group.model == "CLUSTERING" && group.consume_type == "CONSUME_PASSIVELY"
 }
 
-/// A member of a group.
 fn member_title(client: &str, group: &str) -> Text {
     text!("{client} of {group}", client, group)
 }

@@ -142,7 +142,7 @@ pub(super) fn is_bridge(ip: IpAddr) -> bool {
 
 fn address_bridge(bundle: &Bundle) -> Look {
     let has_bridge = |server: &NameServer| ip(&server.address).is_some_and(is_bridge);
-    // Whoever reached a name server through the bridge is inside it, as its clients may be.
+    // If a name server is asked through the bridge, this machine is inside the bridge, and its clients may be too.
     let is_inside = bundle.name_servers.iter().any(has_bridge);
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_bridge(ip(&broker.address)?) && !is_inside;
