@@ -241,7 +241,7 @@ impl Generator {
     fn keep_connected(&mut self, index: usize, to: Destination, connection: Arc<Connection<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
-            // The workers stop only when the run is over, so there is nobody to report to.
+            // The workers stop only when the run is over, so no caller waits for the result.
             let _ = keep_connected(&workers, index, to, connection).await;
         });
     }

@@ -59,7 +59,7 @@ impl Endpoint {
         workload.grpc.clone().map(|address| Self { address, security, credentials, client_id })
     }
 
-    /// The queues of the wanted topics that messages are sent to, or received from when `is_read`, all behind this server.
+    /// The queues of the wanted topics that messages are sent to, or received from when `is_read`, all through this server.
     ///
     /// # Errors
     /// [`Error::Broken`] when the server does not speak gRPC, or does not have a topic.

@@ -163,7 +163,7 @@ impl Receiver {
         workers.spawn(worker, move || async move {
             let own = Arc::new(self);
             tokio::select! {
-                // Without a sender there is nobody left to count for.
+                // Without a sender no consumer counts any more.
                 _ = stopped.wait_for(|stopped| *stopped) => {}
                 () = own.keep_connected() => {}
             }

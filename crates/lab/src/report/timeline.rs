@@ -196,12 +196,10 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// Name of an event kind.
 fn event_text(kind: &str) -> Text {
     Text::of((kind, name_zh(kind)))
 }
 
-/// Name of a phase.
 fn phase_text(name: &str) -> Text {
     match name {
         "warmup" => both!("timeline.warm-up"),

@@ -69,7 +69,6 @@ pub struct LocalCluster {
     links: Option<String>,
 }
 
-/// A member of the cluster.
 #[derive(Debug)]
 struct Member {
     name: String,

@@ -105,7 +105,6 @@ struct Injected {
     injected_ms: u64,
 }
 
-/// A running repeat.
 struct RunningRepeat<'a> {
     bench: &'a Bench,
     /// This machine's share of the load.
@@ -280,7 +279,7 @@ impl<'a> RunningRepeat<'a> {
         if let Err(error) = self.heal().await {
             self.bench.line(&format!("the fault could not be ended: {error}"));
         }
-        // Whoever was not heard until now counts as silent to the end.
+        // A connection without an acknowledgement until now counts as silent to the end.
         self.generator.stop_producers();
         let offsets = match &self.offsets {
             Some(offsets) => offsets.found().await,
