@@ -194,7 +194,7 @@ fn decay(ms: i64) -> f32 {
 struct Ring {
     /// Begin of each step, seconds since the epoch.
     at_s: VecDeque<u32>,
-    /// Values of all steps one behind the other.
+    /// Values of all steps, one step after the other.
     values: VecDeque<f32>,
     /// The step that is not over: its begin, sums of known values, and the number of known values.
     open_s: u32,

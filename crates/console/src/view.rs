@@ -102,7 +102,6 @@ const PARTS: [(&str, &str); 7] = [
     ("/run", "/runs"),
 ];
 
-/// The links of the navigation.
 fn links(lang: Lang, path: &str) -> Markup {
     let here = PARTS.iter().find(|(part, _)| *part == path).map_or(path, |(_, page)| page);
     html! {

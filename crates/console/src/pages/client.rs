@@ -152,7 +152,6 @@ fn settings(lang: Lang, properties: &Value) -> Markup {
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The client tells no settings")))
 }
 
-/// Work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     /// The thread runs a listener.

@@ -211,7 +211,6 @@ fn say(lang: Lang, text: &'static str) -> &'static str {
     lang.say(text)
 }
 
-/// The figures of a reason.
 fn figure(lang: Lang, cause: &LagCause) -> String {
     let LagCause { count, of, .. } = cause;
     match cause.cause {

@@ -17,7 +17,6 @@ use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The list of groups.
 const GROUPS: List<GroupName> =
     List { operation: ("group", "names"), name: |row| &row.group, figure: "lag", path: "/groups" };
 /// Order of the page unless the visitor wants another order.

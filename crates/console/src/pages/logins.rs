@@ -106,7 +106,7 @@ pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
     app.note(who, &format!("console user {name} {}", role.name()), "begun")?;
     let password = users.set(name, role, form.get("bodies").is_some()).map_err(failed)?;
     *app.users.lock().expect("short section") = users;
-    // A new password is given because somebody else may know the one before.
+    // A new password is given because another person may know the old one.
     app.sessions.lock().expect("short section").end_all_of(name);
     logins(app, who, Some((name, password)))
 }

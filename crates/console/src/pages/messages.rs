@@ -34,7 +34,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let given = in_utc(who, fields);
     let by = match (fields.text("by"), fields.get("value")) {
         (by @ ("key" | "id"), _) => by,
-        // Whoever gives a key looks for it.
+        // A visitor who gives a key looks for that key.
         (_, Some(_)) => "key",
         _ => "newest",
     };

@@ -219,7 +219,6 @@ fn offsets(lang: Lang, rows: &[Value]) -> Markup {
     }
 }
 
-/// The first argument that is given.
 fn first_given<'a>(operation: &Operation, arguments: &'a Arguments) -> Option<&'a str> {
     operation.arguments.iter().find_map(|argument| arguments.get(argument.name))
 }

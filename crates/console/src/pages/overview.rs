@@ -89,7 +89,6 @@ fn behind(app: &App, lang: Lang) -> Markup {
     )
 }
 
-/// The disk that is fullest.
 fn fullest(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     let known = brokers.iter().filter(|row| row.error.is_none());
     let Some(row) = known.max_by(|one, other| one.disk_ratio.total_cmp(&other.disk_ratio)) else {

@@ -18,7 +18,7 @@ const PRODUCER: &str = "rmq-proxy-producer-client";
 /// The proxies in cluster mode that brokers know.
 pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let (lang, mut failures) = (who.lang, silent(app));
-    // Refused where nobody of the group is online, or no proxy ever made its topic.
+    // Refused if no member of the group is online, or no proxy ever made its topic.
     let consumers = app.typed::<Consumers>(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
     let mut members: Vec<Member> =
         consumers.map_or_else(|_| Vec::new(), |consumers| consumers.members.clone());

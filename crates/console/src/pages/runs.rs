@@ -195,7 +195,6 @@ fn text(lang: Lang, value: &Value) -> String {
     }
 }
 
-/// The verdict in a language.
 fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
     let lines = rows(&report["verdict"]).iter();
     lines

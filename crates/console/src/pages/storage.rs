@@ -40,7 +40,6 @@ const DAMAGE: [(&str, &str); 6] = [
     ("refusedFenced", "Refused: store fenced"),
 ];
 
-/// The space of a broker.
 #[derive(Debug, Serialize)]
 struct Space {
     broker: String,

@@ -15,7 +15,6 @@ use maud::{Markup, html};
 use serde_json::json;
 use std::cmp::Ordering;
 
-/// The list of topics.
 const TOPICS: List<TopicRow> =
     List { operation: ("topic", "list"), name: |row| &row.topic, figure: "messages", path: "/topics" };
 /// Order of the page unless the visitor wants another order.
