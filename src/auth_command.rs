@@ -144,7 +144,7 @@ pub fn run(command: &AuthCommand) -> Result<(), Error> {
 }
 
 fn print(text: &str) -> Result<(), Error> {
-    // Nobody may be reading.
+    // The output may have no reader.
     let _ = writeln!(io::stdout(), "{text}");
     Ok(())
 }

@@ -93,7 +93,7 @@ pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        // There is nobody left to tell.
+        // The reader of standard error may be gone.
         let _ = writeln!(std::io::stderr(), "vostok: {error}");
         ExitCode::from(2)
     })
@@ -111,7 +111,7 @@ impl Output {
 
     fn print(&self, answer: &impl Serialize) -> Result<(), Error> {
         let value = serde_json::to_value(answer).map_err(|error| Error::new("the answer", error))?;
-        // Nobody may be reading.
+        // The output may have no reader.
         let look = Look::stdout(self.lang);
         let _ = write!(std::io::stdout(), "{}", render_for(&value, self.output, &look));
         Ok(())
@@ -199,7 +199,6 @@ fn explain(key: &str, output: &Output) -> Result<ExitCode, Error> {
     }
 }
 
-/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {

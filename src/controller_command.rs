@@ -228,7 +228,7 @@ impl Import {
                 let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
                 let one = json::to_vec(&one);
                 call(client, &to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, (&fields, &one)).await?;
-                // Nobody may be reading.
+                // The output may have no reader.
                 let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
                 count += 1;
             }

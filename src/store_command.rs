@@ -172,7 +172,7 @@ fn verified(survey: &Survey) -> Result<Verified, String> {
         let step = if terminal { percent } else { percent / 5 * 5 };
         if shown.swap(step, Ordering::Relaxed) != step {
             let (end, mib) = (if terminal { "\r" } else { "\n" }, done >> 20);
-            // Nobody has to watch.
+            // The output may have no reader.
             let _ = write!(std::io::stderr(), "{step:3} % of the commit log read, {mib} MiB{end}");
         }
     };

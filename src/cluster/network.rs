@@ -220,7 +220,6 @@ impl Drop for Network {
     }
 }
 
-/// The words of a line.
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }

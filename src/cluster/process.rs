@@ -85,7 +85,7 @@ impl Process {
         if self.has_ended {
             return None;
         }
-        // An error would mean that somebody else has waited for the process; then it has ended, too.
+        // An error would mean that other code has waited for the process, so it has ended, too.
         let status = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
         self.has_ended = status.is_some();
         status
