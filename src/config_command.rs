@@ -1,5 +1,5 @@
-//! `vostok config list|explain|lint|diff`: what settings mean, and what is wrong with a configuration file. Exit code 0: clean or
-//! equal; 1: findings or differences; 2: cannot read.
+//! `vostok config list|explain|lint|diff`: the meaning of settings, and faults of a configuration file. Exit code 0:
+//! clean or equal; 1: findings or differences; 2: cannot read.
 
 mod search;
 
@@ -82,7 +82,7 @@ pub enum Kind {
     Controller,
 }
 
-/// Runs a command; the exit code says what was found.
+/// Runs a command. The exit code is that of the module's description.
 pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
     let done = match command {
         ConfigCommand::List { word, output } => list(word.as_deref(), &output.in_lang(lang)),
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// A default as it is printed; `*` stands for one that the machine decides.
+/// A default as it is printed; `*` stands for a default that depends on the machine.
 fn of_the_machine(default: &str, lang: Lang) -> &str {
     if default == "*" { lang.pick("(by the machine)", "（由本机决定）") } else { default }
 }

@@ -1,4 +1,4 @@
-//! `vostok controller`: what operators do with controllers beside what `mqadmin` does.
+//! `vostok controller`: commands for controllers that `mqadmin` does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;

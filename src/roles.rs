@@ -144,7 +144,8 @@ impl RunningRoles {
         proxy_role::start_alone(settings, address.as_deref(), (security, budget), bind)
     }
 
-    /// Starts the console of the cluster of this process, otherwise of that of the command line or the environment.
+    /// Starts the console. It shows the cluster of this process, otherwise the cluster of the command line or the
+    /// environment.
     fn start_console(
         &self,
         settings: &Settings,
@@ -235,8 +236,8 @@ fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Takes over what a broker's file says about the connections of the process: it counts for the name server beside it as
-/// well, before the name server's own file.
+/// Takes over the settings of the broker's file about connections. They count for the name server of the same process
+/// too, before the name server's own file.
 fn share(config: &mut namesrv::Config, broker: &broker::Config, text: &[u8]) -> Result<(), Error> {
     for (key, _) in parse_key_values(text).map_err(|error| Error::new("the configuration file", error))? {
         match key.as_str() {
@@ -289,8 +290,8 @@ fn start_name_server(
         .map_err(|error| Error::new("the name server does not start", error))
 }
 
-/// Splits what the file says into the text for the other roles and, when a controller runs in this process, the controller's:
-/// the whole file when it is alone.
+/// Splits the file of -c: the text for the other roles, and the controller's keys if a controller runs in this process.
+/// A controller that is alone gets the whole file.
 fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     let failed = |error| Error::new("the configuration file", error);
     let entries = parse_key_values(&text).map_err(failed)?;
@@ -370,7 +371,7 @@ pub fn of_environment() -> Result<Option<String>, Error> {
     given.transpose().map_err(|error| Error::new("NAMESRV_ADDR", error))
 }
 
-/// A broker and what was started with it.
+/// A broker, the proxy that was started with it, and their name servers.
 struct StartedBroker {
     broker: RunningBroker,
     proxy: Option<proxy_role::Running>,

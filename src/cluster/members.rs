@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use super::network::Subnet;
 use crate::roles::Error;
 
-/// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled`, the one above for slaves,
-/// and the third above for metrics, where they are served.
+/// Distance of the ports of two brokers. A broker also uses the port two below its own for `vipChannelEnabled`, the
+/// port above for slaves, and the third port above for metrics.
 const BROKER_PORTS: u16 = 10;
 
 /// Which brokers a local cluster has.
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether a controller decides who is master.
+    /// Whether a controller elects the masters.
     pub fn has_controller(self) -> bool {
         self == Self::SetOfThree
     }
@@ -97,14 +97,14 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// Ports from which those of all members are counted.
+/// Ports from which the ports of all members are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Port of the name server.
     pub namesrv: u16,
     /// Port of the controller.
     pub controller: u16,
-    /// Port of the first broker; every further one is ten above the one before.
+    /// Port of the first broker. The port of each further broker is ten higher.
     pub broker: u16,
 }
 
@@ -135,18 +135,19 @@ impl Member {
     }
 }
 
-/// The members of a cluster, in groups of which each is started when all members of the one before serve.
+/// The members of a cluster in stages. A stage is started when all members of the stage before serve.
 #[derive(Debug)]
 pub struct Members {
-    /// The name server, then the brokers; in classic mode masters before slaves, since a slave asks for its master once it
-    /// starts and then only now and then.
+    /// The name server, then the brokers. In classic mode masters come before slaves, because a slave asks for its
+    /// master when it starts, and afterwards only now and then.
     pub stages: Vec<Vec<Member>>,
     /// Names of given settings that have no effect, because the cluster decides them.
     pub overruled: Vec<String>,
 }
 
-/// Finds the members of a cluster and their settings. `given` are the settings for all brokers; they count before the
-/// defaults of a local cluster, but not before what makes the members one cluster. In a network each broker has its own address.
+/// Returns the members of a cluster and their settings. `given` are the settings for all brokers. They override the
+/// defaults of a local cluster, but not the settings that join the members to one cluster. In a network each broker has
+/// its own address.
 ///
 /// # Errors
 /// `brokerRole=SLAVE` is given, or the ports of the brokers do not end at 65,532 or below.

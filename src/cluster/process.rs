@@ -18,7 +18,7 @@ pub struct Process {
     pub member: Member,
     /// The member's data.
     pub data: PathBuf,
-    /// Everything that the process prints, also that of earlier starts.
+    /// File with everything that the process prints, output of earlier starts included.
     pub log: PathBuf,
     child: Child,
     has_ended: bool,
