@@ -1,4 +1,5 @@
-//! Which requests of browsers are believed: names of this server, own origins, tokens; and what browsers may do with answers.
+//! Checks of browsers' requests: names of this server, own origins, CSRF tokens. Also the headers that limit the use of
+//! answers.
 
 use crate::refusal::Refusal;
 use crate::request::header_text;
@@ -48,8 +49,9 @@ fn host_of(text: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
-/// Refuses a request without exactly one valid host (RFC 9112, 3.2), and a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
-/// rebinding) sends its own name; an address cannot be such a name.
+/// Refuses a request without exactly one valid host (RFC 9112, 3.2), and a request for a host that is not this server.
+/// A page of another site whose name was made to lead here (DNS rebinding) sends the name of its site. Addresses are
+/// accepted, because they cannot be such a name.
 pub(crate) fn check_host(
     lang: Lang,
     headers: &HeaderMap,
@@ -77,8 +79,9 @@ pub(crate) fn check_host(
     Err(Refusal::forbidden(format!("{text} --console-name {host}")))
 }
 
-/// Refuses a request that a page of another site makes, except a link to a page: without logins a browser needs no cookie for it.
-/// An operation or a file that is exported may ask all brokers for all they have, so links do not lead to those.
+/// Refuses a request that a page of another site makes, because a console without logins needs no cookie for it. Links
+/// to pages are allowed. Links to operations and exported files are not, because these may ask all brokers for all they
+/// have.
 pub(crate) fn check_site(lang: Lang, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
     let header = |name| header_text(headers, HeaderName::from_static(name));
     if header("sec-fetch-site") != Some("cross-site") {

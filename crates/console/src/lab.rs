@@ -18,7 +18,7 @@ const LOG: &str = "console.log";
 /// Lines of the words of a run that are shown, and the most bytes of them.
 const LINES_MAX: usize = 8;
 const WORDS_BYTES_MAX: u64 = 16 << 10;
-/// Directory of the cluster's data, in that of the run.
+/// Directory of the cluster's data, below the directory of the run.
 const CLUSTER: &str = "cluster";
 /// Longest time that a console waits for its run when it stops.
 const END_WAIT: Duration = Duration::from_secs(10);

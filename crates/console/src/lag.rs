@@ -1,9 +1,9 @@
-//! The lag of groups, in messages and in time, when they were last looked at.
+//! The lag of groups, in messages and in time, at their last looks.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Groups that are remembered; those with the fewest messages to read are forgotten.
+/// Most groups that are remembered. The groups with the fewest unconsumed messages are forgotten.
 pub(crate) const GROUPS_MAX: usize = 500;
 
 /// Lag of a group at a time.

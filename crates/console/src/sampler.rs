@@ -1,4 +1,4 @@
-//! The tasks that keep the live figures up to date.
+//! Tasks that keep the live figures up to date.
 
 mod objects;
 

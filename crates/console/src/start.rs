@@ -1,4 +1,4 @@
-//! Starting and stopping the console: its thread, its listener, what has to be there before.
+//! Starting and stopping the console: its thread, its listener, conditions of the start.
 
 use crate::app::{App, Config};
 use crate::connections;

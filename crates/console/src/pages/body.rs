@@ -64,7 +64,8 @@ fn hex(body: &[u8]) -> String {
     })
 }
 
-/// The body of a message with links to its other forms; a sentence for those who may not see it. `fields` are those of the page.
+/// The body of a message with links to its other forms. A visitor who may not see bodies gets a sentence. `fields` are
+/// the fields of the page.
 pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Markup {
     let lang = who.lang;
     if !who.bodies {

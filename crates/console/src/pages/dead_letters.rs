@@ -145,7 +145,7 @@ fn table(
     }))
 }
 
-/// Why a group gave a message up, as far as the message and the group's settings tell: brokers store no more than the number of
+/// Why a group gave a message up, guessed from the message and the group's settings. Brokers store only the number of
 /// failures.
 fn reason(lang: Lang, letter: &MessageView, retry_max: Option<i64>) -> &'static str {
     match retry_max {

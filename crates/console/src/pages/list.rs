@@ -15,9 +15,10 @@ use std::sync::Arc;
 const PAGE: usize = 50;
 /// Time for which a list of names is not asked for again, ms.
 pub(super) const NAMES_MS: i64 = 5000;
-/// Time for which a list that was long counts as long, ms.
+/// Time for which a list counts as long after it was found to be long, ms.
 const LONG_MS: i64 = 60_000;
-/// Rows that are asked for beyond those needed, because a broker leaves out what was deleted while it gathered a page.
+/// Rows that are asked for beyond the needed ones, because a broker leaves out names that were deleted while it
+/// gathered a page.
 const SPARE: usize = 10;
 /// Names from which on a list is long.
 const MANY: usize = 1000;
@@ -196,7 +197,8 @@ impl<T> Part<T> {
         }
     }
 
-    /// The fields with the order that the rows have: that of names in a long list, whatever order is asked for.
+    /// The fields with the order of the rows. Rows of a long list are in the order of names, whatever order the visitor
+    /// asked for.
     pub fn order(&self, fields: &Fields, by_name: &str) -> Fields {
         match &self.place {
             Place::Behind { is_by_name: true, .. } => Fields::parse(&fields.with("sort", by_name)[1..]),

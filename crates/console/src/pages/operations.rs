@@ -1,5 +1,5 @@
-//! All operations of the table, each with a form: what only looks is answered below it, what changes something is previewed,
-//! and what destroys wants the name typed.
+//! All operations of the table, each with a form. An operation that only reads is answered below its form. A change is
+//! previewed, and a destruction needs the name typed.
 
 use super::command;
 use super::forms::{self, Choices, in_utc, zone_field};
@@ -310,7 +310,7 @@ impl Form<'_> {
         }
     }
 
-    /// Links that fill in what is wanted most often.
+    /// Links that fill in the most frequent values.
     fn shortcuts(&self) -> Markup {
         let lang = self.who.lang;
         let given = ["group", "topic"].map(|name| (name, self.fields.text(name)));

@@ -1,4 +1,5 @@
-//! The settings of a broker: what is changed from the default first, then groups, with description, default and source of each value.
+//! The settings of a broker: first the settings that differ from the default, then groups, with description, default
+//! and source of each value.
 
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -120,7 +121,8 @@ impl Item {
     }
 }
 
-/// The settings that a broker showed. A broker of Vostok tells the sources of its values; of others the defaults of RocketMQ count.
+/// The settings that a broker reported. A broker of Vostok reports the source of each value. For other brokers, values
+/// are compared with RocketMQ's defaults.
 pub(super) fn items(lang: Lang, settings: &[Setting]) -> Vec<Item> {
     let (catalogue, java) = (catalogue(lang), defaults_of_java());
     let is_vostok = settings.iter().any(|row| row.source.is_some());
