@@ -63,7 +63,7 @@ pub struct BrokerRow {
     /// The runtime information of the broker.
     #[serde(skip)]
     pub(crate) figures: Figures,
-    /// Reason why the broker told nothing.
+    /// Error of the request to the broker; absent if the broker answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

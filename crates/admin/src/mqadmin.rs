@@ -88,7 +88,7 @@ fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> 
     }
 }
 
-/// Says on standard error what went wrong.
+/// Prints the failure to standard error.
 fn complain(text: &str) -> Result<u8, Error> {
     use std::io::Write as _;
     // The reader of standard error may be gone.

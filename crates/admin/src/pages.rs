@@ -75,7 +75,8 @@ impl<'a> Page<'a> {
         Ok(Some(session.answers(outcomes)?.into_iter().flatten().collect()))
     }
 
-    /// The rows of one broker. It looks at a bounded number of names for each request, and tells where to search on.
+    /// Returns the rows of one broker. A broker looks at a bounded number of names for each request, and answers with
+    /// the name after which the next request continues.
     async fn ask_one<R: DeserializeOwned>(
         &self,
         session: &Session,

@@ -138,8 +138,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Sends a request that changes something to each of several servers, one after the other. Returns what they remark,
-    /// each remark once.
+    /// Sends a request that changes something to several servers, one after the other. Returns their remarks, each
+    /// remark once.
     pub(crate) async fn change_all(
         &self,
         servers: &[String],
@@ -191,8 +191,8 @@ impl Session {
         Err(failure)
     }
 
-    /// Sends a request that only reads to the first name server that answers, beginning with the one that did last: another may
-    /// let each request wait.
+    /// Sends a request that only reads to the first name server that answers. The name server that answered last is
+    /// asked first, because a lost name server would delay each request.
     pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
         let first = self.last_answered.load(Relaxed).min(self.name_servers.len());
         let (before, servers) = self.name_servers.split_at(first);
@@ -234,8 +234,8 @@ impl Session {
         }
     }
 
-    /// Address of a broker that is named by its address, or as a broker set, whose master is meant. An IP address without a port has
-    /// port 10911.
+    /// Address of a broker that is named by its address, or by its broker set, which stands for the master. An IP
+    /// address without a port has port 10911.
     pub(crate) async fn broker(&self, name: &str) -> Result<String, Error> {
         if name.contains(':') || name.parse::<Ipv4Addr>().is_ok() {
             return Ok(with_port(name, BROKER_PORT));
@@ -346,7 +346,7 @@ impl Session {
     }
 }
 
-/// Name and address of a broker of each broker set of a route, or of those of one cluster.
+/// Name and address of a broker of each broker set of a route, or of the broker sets of one cluster.
 fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)> {
     let sets = route.broker_datas.into_iter().filter(|set| cluster.is_none_or(|name| set.cluster == name));
     let chosen = sets.filter_map(|set| {

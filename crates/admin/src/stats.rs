@@ -154,7 +154,7 @@ pub(crate) fn queue_text(queue: &MessageQueue) -> String {
     format!("MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]")
 }
 
-/// A text as the name of one file: who chose the text, as a client chooses its id, does not choose the directory.
+/// A text as the name of one file. Clients choose such texts, for example their ids, and must not choose the directory.
 pub(crate) fn file_name(text: &str) -> String {
     text.replace('/', "_")
 }

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 
-/// The time zone of this process, as Java finds it: that of `TZ`, otherwise that of the machine.
+/// The time zone of this process, found as by Java: the zone of `TZ`, otherwise of the machine.
 static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
 
 /// Milliseconds since 1970 as a date and a time of day in a zone; 1970 where they are beyond all dates.

@@ -74,8 +74,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Remarks after a change of `key`: servers that show no such setting ignore the change without an error, those of
-    /// RocketMQ too.
+    /// Remarks after a change of `key`, for servers that report no such setting. Servers of Vostok and of RocketMQ
+    /// ignore an unknown setting without an error.
     pub(crate) fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
         let shows = |server: &str| self.rows.iter().any(|row| row.server == server && row.key == key);
         let remark = |server| format!("{server} shows no setting {key}, so nothing was changed there");
@@ -156,7 +156,7 @@ pub(crate) async fn told(session: &Session, address: &str) -> Result<BTreeMap<St
     Ok(values)
 }
 
-/// The line that `mqadmin` prints above what it says of one broker.
+/// The line that `mqadmin` prints above the settings of one broker.
 pub(super) fn title(broker: &Member, brokers: &[Member]) -> String {
     let Member { name, id, address, .. } = broker;
     let master = brokers.iter().find(|other| other.name == *name && other.id == MASTER);
@@ -224,10 +224,12 @@ pub(crate) async fn set_on(
     Ok(Written::new(answer, text))
 }
 
-/// Checks that a broker has a setting that the broker was asked to change. Brokers pass an unknown name over and answer with success.
+/// Checks that a broker has a setting before the setting is changed. Brokers ignore an unknown name and answer with
+/// success.
 ///
 /// # Errors
-/// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the change is made.
+/// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the
+/// change is made.
 async fn needs_setting(session: &Session, broker: &str, key: &str) -> Result<(), Error> {
     let Ok(reply) = ask(session, broker).await else { return Ok(()) };
     let Ok(shown) = values(broker, &reply) else { return Ok(()) };

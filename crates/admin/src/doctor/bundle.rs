@@ -28,7 +28,7 @@ pub struct Bundle {
     pub(crate) controllers: Vec<Controller>,
     /// The broker sets that the leading controller knows.
     pub(crate) replica_sets: Vec<ReplicaSet>,
-    /// Brokers and proxies that were there and are gone; absent if neither name servers nor a former look tell.
+    /// Brokers and proxies that are gone; absent if neither name servers nor an earlier look report any.
     pub(crate) departed: Option<Vec<Departed>>,
     /// The proxies in cluster mode that brokers know.
     pub(crate) proxies: Vec<Proxy>,
@@ -36,7 +36,7 @@ pub struct Bundle {
     pub(crate) topics: Vec<Topic>,
     /// Number of topics that the doctor left out, because there are very many.
     pub(crate) topics_left_out: usize,
-    /// The consumer groups, but for those of RocketMQ's own.
+    /// The consumer groups without RocketMQ's own groups.
     pub(crate) groups: Vec<Group>,
     /// Lite topics in which messages wait for a group; absent when no broker serves lite topics.
     pub(crate) lite: Option<Vec<LiteProgress>>,
@@ -105,7 +105,8 @@ pub(crate) struct Departed {
     pub seen_ms: i64,
 }
 
-/// A proxy in cluster mode. Proxies tell each other of their clients through a topic, and are members of a group for this purpose.
+/// A proxy in cluster mode. Proxies exchange their clients through a topic, and are members of a group for this
+/// purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Proxy {
@@ -149,7 +150,7 @@ pub(crate) struct Broker {
     pub asked_at_ms: i64,
     /// The runtime information.
     pub runtime: Option<BTreeMap<String, String>>,
-    /// The settings; those that may hold a secret only say whether they are set.
+    /// The settings. A setting that may hold a secret only has whether it is set.
     pub settings: Option<BTreeMap<String, String>>,
     /// Permission bits of its topics.
     pub topics: Option<BTreeMap<String, i32>>,
@@ -208,7 +209,7 @@ impl Broker {
         format!("{} (id {}, {})", self.name, self.id, self.address)
     }
 
-    /// A figure of the runtime information as text; `None` as well for one that Vostok answers with a constant.
+    /// A figure of the runtime information as text; `None` also for a figure that Vostok answers with a constant.
     pub fn text(&self, name: &str) -> Option<&str> {
         let runtime = self.runtime.as_ref()?;
         let is_constant = runtime.contains_key("vostokVersion") && CONSTANT_IN_VOSTOK.contains(&name);
@@ -410,7 +411,7 @@ impl Member {
 #[serde(default)]
 pub(crate) struct Standing {
     pub thread: String,
-    /// The method in which it is.
+    /// The method in which the thread stood.
     pub at: String,
     /// The nearest calling method that is not of Java's own; empty without one.
     pub called_by: String,

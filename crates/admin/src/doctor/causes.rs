@@ -28,8 +28,8 @@ impl Common {
     }
 }
 
-/// Consequences of findings: the cause, what cause and consequence have in common, checks of the consequences. Earlier rows
-/// come first, so that a finding with two possible causes goes to the deeper cause.
+/// Consequences of findings: the cause, the thing that cause and consequence have in common, the checks of the
+/// consequences. Earlier rows are deeper causes: a finding with two possible causes gets the first.
 const CAUSES: &[(&str, Common, &[&str])] = &[
     ("broker-silent", Common::Address, &["broker-lost", "replica-lost", "slave-not-connected"]),
     ("replica-lost", Common::Address, &["broker-lost"]),

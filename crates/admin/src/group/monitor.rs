@@ -1,5 +1,5 @@
-//! A round of `startMonitoring`: lag, differing subscriptions and queues that stand still, of all groups
-//! (`MonitorService`, whose findings go to a log file; these are printed).
+//! A round of `startMonitoring` over all groups: lag, differing subscriptions and queues that stand still.
+//! `MonitorService` logs its findings; this operation prints them.
 
 use crate::connection::verdict;
 use crate::operation::Written;

@@ -31,7 +31,7 @@ impl fmt::Display for Track {
     }
 }
 
-/// The groups that consume the topic of a message, and what each has done with it.
+/// Returns the groups that consume the topic of a message, and the state of the message in each group.
 pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<Track>, Error> {
     let topic = &message.queue.topic;
     let brokers = session.brokers_of(topic).await?;

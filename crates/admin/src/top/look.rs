@@ -18,7 +18,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 const TOPICS_AT_ONCE: usize = 16;
 /// Most groups whose members are asked in one look.
 const GROUPS_AT_ONCE: usize = 8;
-/// Topics, those of retries included, from which on the doctor does not look.
+/// Number of topics, retry topics included, from which on the doctor does not look.
 const DOCTOR_TOPICS_MAX: usize = 2000;
 /// Broker id of a master.
 const MASTER: i64 = 0;
@@ -29,7 +29,7 @@ pub(super) struct Look {
     /// Time of the look, ms since the epoch.
     pub at_ms: i64,
     pub brokers: Vec<BrokerRow>,
-    /// Names of all topics, without those of retries and dead letters.
+    /// Names of all topics except retry topics and dead letter topics.
     pub topics: BTreeSet<String>,
     /// Names of all groups.
     pub groups: BTreeSet<String>,
@@ -94,7 +94,7 @@ pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Option<
 }
 
 impl Look {
-    /// Takes over the names of topics, and of groups, of which each has a retry topic.
+    /// Takes over names of topics. The names of groups follow from their retry topics.
     fn take_names(&mut self, names: impl Iterator<Item = String>) {
         let mut retried = BTreeSet::new();
         for name in names.filter(|name| !name.starts_with(DLQ_PREFIX)) {
@@ -112,7 +112,8 @@ impl Look {
         self.groups = retried.iter().filter(is_group).chain(known).cloned().collect();
     }
 
-    /// Asks for what has no call for all at once: ends of topics that no group consumes, and members of groups.
+    /// Asks for figures that need a request for each object, in turn: ends of topics that no group consumes, and
+    /// members of groups.
     async fn ask_in_turn(&mut self, session: &Session, turns: &mut Turns) {
         let consumed: BTreeSet<&str> = self.progress.iter().map(|row| row.topic.as_str()).collect();
         let others = self.topics.iter().filter(|topic| !consumed.contains(topic.as_str()));

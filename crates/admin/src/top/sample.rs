@@ -148,7 +148,8 @@ impl History {
         sample
     }
 
-    /// A broker with the rates since the last look, otherwise those of the broker, which are means of ten seconds.
+    /// A broker with the rates since the last look. At the first look it has the broker's own rates, which are means of
+    /// ten seconds.
     fn broker(&mut self, at_ms: i64, mut found: BrokerRow) -> BrokerRow {
         let mut rate = |key: fn(String) -> Key, count| match found.error {
             None => self.rates.take(key(found.address.clone()), at_ms, count),

@@ -81,7 +81,7 @@ fn members_fix(group: &Group) -> Fix {
     Fix::new("client", "consumers", &[("group", &group.name)])
 }
 
-/// The operation that shows what a member does.
+/// The operation that shows the status of a member.
 fn status_fix(group: &Group, client: &str) -> Fix {
     Fix::new("client", "status", &[("group", &group.name), ("client", client)])
 }

@@ -60,7 +60,7 @@ fn not_connected(bundle: &Bundle) -> Look {
     })
 }
 
-/// Masters that tell slaves elsewhere an address of their own machine.
+/// Masters that announce to slaves on other machines an address of their own machine.
 fn unreachable_address(bundle: &Bundle) -> Look {
     Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |master| {
         let configured = master.setting("brokerIP2").filter(|configured| !configured.is_empty())?;

@@ -142,7 +142,7 @@ fn holder_text(holder: &str) -> Text {
     }
 }
 
-/// Brokers whose fullest disk is over a level and not over the next one.
+/// Brokers whose fullest disk is above a level and not above the next level.
 fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, means: Phrase) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let disks = ["commitLogDiskRatio", "consumeQueueDiskRatio"];
@@ -244,7 +244,8 @@ fn halves_given_up(bundle: &Bundle) -> Look {
     })
 }
 
-/// Undecided half messages are stored again each time their producer is asked, so their age is that of the producer's clock.
+/// Brokers with old undecided half messages. The age is that of the producer's clock, because a half message is stored
+/// again each time its producer is asked.
 fn halves_undecided(bundle: &Bundle) -> Look {
     let all = bundle.brokers.iter().filter_map(|broker| Some((broker, broker.halves.as_ref()?)));
     Look::each(all, |(broker, heads)| {

@@ -1,5 +1,5 @@
-//! Gathers what waits in the own queues of a master: half messages, and the records of popped messages. How far the broker is with them
-//! are the offsets of groups of its own.
+//! Gathers waiting messages in the own queues of a master: half messages, and records of popped messages. Offsets of
+//! the broker's own groups show its progress.
 
 use super::groups::first_message;
 use crate::Session;
