@@ -99,7 +99,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Does what [`Generator::start`] does before it starts consumers and producers.
+    /// Finds or creates the topics as [`Generator::start`] does, without starting consumers and producers.
     ///
     /// # Errors
     /// Errors of [`Generator::start`].
@@ -377,7 +377,7 @@ impl Generator {
         &self.checks
     }
 
-    /// Waits until every connection did what it was to do.
+    /// Waits until the work of every connection is done.
     pub(crate) async fn ended(&mut self) {
         while self.keepers.join_next().await.is_some() {}
     }

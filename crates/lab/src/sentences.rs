@@ -24,7 +24,7 @@ pub use stability::name_zh;
 
 use crate::judge::{RecordedVerdict, Text};
 
-/// A verdict that can be told to people.
+/// A verdict in words.
 pub trait Sentence {
     /// The verdict in both languages.
     fn sentence(&self) -> Text;

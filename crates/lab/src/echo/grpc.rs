@@ -48,7 +48,7 @@ pub(super) fn serve(stream: TcpStream, queues: u32) -> io::Result<()> {
     })
 }
 
-/// Answers what a producer calls: sends with a receipt for each message, and the route, heartbeats and telemetry around them.
+/// Answers the calls of a producer: sends with a receipt for each message, routes, heartbeats and telemetry.
 async fn answered(request: Request<Incoming>, queues: u32) -> Response<Body> {
     match request.uri().path().strip_prefix(SERVICE) {
         Some("SendMessage") => unary(request, sent).await,

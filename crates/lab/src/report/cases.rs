@@ -115,7 +115,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// The probes of a search, folded: the rate of each, and what it showed.
+/// The probes of a search, folded: the rate and the result of each.
 fn probes(run: &Conclusion<'_>) -> Markup {
     let probes: Vec<&Case<'_>> = run.cells.iter().filter(|case| case.is_probe()).collect();
     html! {

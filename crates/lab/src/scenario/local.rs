@@ -32,7 +32,7 @@ pub struct LocalOptions {
     pub kind: String,
     /// File with the settings of all brokers.
     pub config: Option<PathBuf>,
-    /// Settings of all brokers beside those of the file.
+    /// Settings of all brokers in addition to the file.
     pub settings: BTreeMap<String, String>,
     /// Whether each broker is behind a network link that can be cut.
     pub links: bool,
@@ -81,7 +81,7 @@ struct Member {
     is_paused: bool,
 }
 
-/// Ports from which those of the members are counted.
+/// Ports from which the ports of the members are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ports {
     namesrv: u16,

@@ -300,7 +300,8 @@ impl<'a> RunningRepeat<'a> {
         })
     }
 
-    /// Stops the producers and records the last answers, so that the sum of the rows is what the brokers acknowledged.
+    /// Stops the producers and records the last answers, so that the sum of the rows equals the acknowledgements of the
+    /// brokers.
     async fn end(mut self) {
         let last = self.last_answers().await;
         let written = last.and_then(|last| self.files.load(&last));
@@ -310,7 +311,7 @@ impl<'a> RunningRepeat<'a> {
         self.generator.stop().await;
     }
 
-    /// The figures of what was answered since the last second. Requests in flight have their own time limit.
+    /// The figures of the answers since the last second. Requests in flight have their own time limit.
     async fn last_answers(&mut self) -> Result<IntervalSample, Error> {
         if self.sending {
             self.fleet.stop().await?;
