@@ -19,13 +19,13 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Queue and the offset at which reading continues.
 type Position = (MessageQueue, i64);
 
-/// The result of a pull request at a queue and offset.
-type PullResult = (Position, Result<Pulled, Error>);
+/// The reply to a pull request, with the queue and offset of the request.
+type PullReply = (Position, Result<Pulled, Error>);
 
 /// Pull requests that wait at brokers, also between two calls of the application, with their queues and offsets.
 #[derive(Default)]
-struct WaitingPulls {
-    pulls: JoinSet<PullResult>,
+struct Waiting {
+    pulls: JoinSet<PullReply>,
     places: BTreeSet<Position>,
 }
 
@@ -43,7 +43,7 @@ pub struct PullConsumer {
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Counter for taking queues in turn.
     turn: Mutex<usize>,
-    held: tokio::sync::Mutex<WaitingPulls>,
+    held: tokio::sync::Mutex<Waiting>,
 }
 
 impl PullConsumer {
@@ -192,7 +192,7 @@ impl PullConsumer {
     }
 
     /// Sends a pull request to every queue without a waiting request.
-    fn ask(&self, held: &mut WaitingPulls) {
+    fn ask(&self, held: &mut Waiting) {
         let places = self.positions().clone();
         for place in places {
             if held.places.insert(place.clone()) {
@@ -209,11 +209,7 @@ impl PullConsumer {
     }
 
     /// The messages of a finished pull request.
-    fn take(
-        &self,
-        held: &mut WaitingPulls,
-        joined: Result<PullResult, JoinError>,
-    ) -> Result<Vec<Received>, Error> {
+    fn take(&self, held: &mut Waiting, joined: Result<PullReply, JoinError>) -> Result<Vec<Received>, Error> {
         let Ok((place, pulled)) = joined else {
             // A request that was cancelled with its runtime does not say which queue it was for, so all queues are
             // pulled again.
