@@ -57,7 +57,7 @@ impl TimerState {
         self.checkpoint.lock()
     }
 
-    /// Wakes the timer.
+    /// Returns the wake-up of the timer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }
