@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6614),
     ("replica", 4104),
     ("sim", 3368),
-    ("store", 16_914),
+    ("store", 16_920),
     ("vostok", 3375),
     ("wire", 5481),
 ];

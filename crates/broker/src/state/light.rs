@@ -119,6 +119,6 @@ impl Light {
     /// Number of light queues that were pulled from.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.topics.read().unwrap().len()
+        self.topics.read().len()
     }
 }
