@@ -1,7 +1,8 @@
 //! The answers of sends: their codes and remarks, and when they are sent.
 
+use std::sync::{Mutex, MutexGuard};
+
 use net::{ConnectionHandle, Service as _};
-use parking_lot::{Mutex, MutexGuard};
 use store::{AppendError, FakeDisk, FlushMode};
 use wire::batch;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
@@ -65,7 +66,7 @@ impl Hanging {
     /// Makes the disk hang until the returned guard is dropped.
     fn hang(&self) -> MutexGuard<'_, ()> {
         self.disk.faults(|faults| faults.syncs_wait_for = Some(self.lock.clone()));
-        self.lock.lock()
+        self.lock.lock().unwrap()
     }
 }
 

@@ -1,9 +1,8 @@
 //! Which answers leave before, after and without a flush.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use store::{FakeDisk, FlushMode, Message};
 use wire::codes::{request, response};
 use wire::frame::{Encoding, Head};
@@ -107,7 +106,7 @@ impl Slow {
     /// Makes the disk hang until the returned guard is dropped.
     fn hang(&self) -> MutexGuard<'_, ()> {
         self.disk.faults(|faults| faults.syncs_wait_for = Some(self.hanging.clone()));
-        self.hanging.lock()
+        self.hanging.lock().unwrap()
     }
 
     /// Serves a request as the thread of a connection does.
