@@ -1,9 +1,9 @@
 //! Compares the key index with the records of the log.
 
 use super::dump::Wanted;
+use super::result::Verified;
 use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
-use super::verify::Verified;
 use crate::disk::DiskFile;
 use crate::index::layout::{HEADER_BYTES, Header, ITEM_BYTES, Item};
 use std::io;

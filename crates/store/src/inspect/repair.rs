@@ -18,9 +18,8 @@
 //!
 //! Before anything is overwritten, the old bytes are copied to a directory beside the store.
 
+use super::result::{Damage, Verified};
 use super::survey::{Survey, SurveyError};
-use super::verify::Damage;
-use super::verify::Verified;
 use crate::digest::Digests;
 use crate::recover::FILLER_TOPIC;
 use std::io;

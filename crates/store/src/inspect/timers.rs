@@ -1,9 +1,9 @@
 //! Checks timer log and wheel: valid units, and slots that refer to units of their time.
 
 use super::dump::Wanted;
+use super::result::Verified;
 use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
-use super::verify::Verified;
 use crate::disk::DiskFile;
 use crate::timer::slot::{SLOT_BYTES, Slot};
 use crate::timer::unit::{BLANK_BYTES, TimerContent, TimerUnit, UNIT_BYTES, look};
