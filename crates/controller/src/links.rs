@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use net::{ConnectionHandle, Service, Workers};
+use net::{ConnectionHandle, Silent, Workers};
 use parking_lot::Mutex;
 use replica::consensus::NodeId;
 use replica::roster::Mastership;
 use wire::codes::request;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::{Encoding, FrameWriter, Head};
 
 use crate::answers;
 use crate::group::Group;
@@ -165,17 +165,6 @@ async fn notify(workers: Workers, address: String, elected: Mastership) {
 }
 
 async fn connect(workers: &Workers, address: &str) -> io::Result<Arc<ConnectionHandle>> {
-    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(IgnoreFrames)));
+    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(Silent)));
     dialing.await.unwrap_or_else(|late| Err(late.into()))
-}
-
-/// Service of a connection that this controller opened for one-way messages. Ignores all frames of the peer or broker.
-struct IgnoreFrames;
-
-impl Service for IgnoreFrames {
-    type ReadBatch = ();
-
-    fn read_batch(&self) {}
-
-    fn frame(&self, _: &mut (), _: &Arc<ConnectionHandle>, _: Command<'_>, _: &mut Vec<u8>) {}
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{AnswerTime, Denied};
 use net::tls::Security;
-use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
+use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
 use parking_lot::Mutex;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -292,7 +292,7 @@ fn send_all(workers: &Workers, notices: Vec<MinBrokerNotice>) {
 /// Sends a notice on a new connection; a broker that cannot be reached will ask by itself later.
 async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
     let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
-        let peer = workers.dial_name(&recipient, Arc::new(NoticeService)).await?;
+        let peer = workers.dial_name(&recipient, Arc::new(Silent)).await?;
         let pushed = peer.push(|out| {
             let opaque = peer.next_opaque();
             let head = Head::one_way(Encoding::Json, request::NOTIFY_MIN_BROKER_ID_CHANGE, opaque);
@@ -312,22 +312,4 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
         Err(_) => format!("no connection within {NOTICE_TIMEOUT:?}"),
     };
     tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
-}
-
-/// Service of the connection on which a notice is sent. Expects no response.
-struct NoticeService;
-
-impl Service for NoticeService {
-    type ReadBatch = ();
-
-    fn read_batch(&self) {}
-
-    fn frame(
-        &self,
-        _read_batch: &mut (),
-        _peer: &Arc<ConnectionHandle>,
-        _command: Command<'_>,
-        _out: &mut Vec<u8>,
-    ) {
-    }
 }
