@@ -14,7 +14,7 @@ use wire::codes::{request, response};
 use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
-use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes, SharedRoutes};
+use crate::{Config, Departure, KvStore, MinBrokerNotice, SharedRoutes};
 
 /// Most notices that may wait to be sent. Beyond it the oldest are dropped, as brokers also poll for this information.
 const NOTICES_MAX: usize = 10_000;
