@@ -360,6 +360,11 @@ impl InSync {
         self.lowest(self.own_end(end), &self.required())
     }
 
+    /// Whether one of these brokers may be elected.
+    pub(crate) fn may_elect(&self, brokers: &BTreeSet<BrokerId>) -> bool {
+        !brokers.is_empty() && !self.required().is_disjoint(brokers)
+    }
+
     /// Returns the position up to `reached` that those of `heirs` have that may be elected. `None` if the position of
     /// an heir is unknown.
     pub(crate) fn reached_by_heirs(
