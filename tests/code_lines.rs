@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6688),
     ("replica", 4179),
     ("sim", 3403),
-    ("store", 17_093),
+    ("store", 17_099),
     ("vostok", 3392),
     ("wire", 5629),
 ];
