@@ -9,7 +9,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_547),
     ("auth", 2654),
     ("broker", 32_380),
-    ("client", 4781),
+    ("client", 4437),
     ("console", 7746),
     ("controller", 1422),
     ("grpc", 974),
