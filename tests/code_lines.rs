@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_547),
+    ("admin", 15_452),
     ("auth", 2654),
     ("broker", 32_380),
     ("client", 4437),
