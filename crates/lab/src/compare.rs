@@ -141,19 +141,19 @@ impl Comparison {
         lines.push(both!("compare.cells-better-better-equal", better, equal, worse, open, out, unmatched));
         lines.extend(self.versus.modes.iter().map(Sentence::sentence));
         if let Some(ratio) = &self.versus.capacity {
-            let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+            let (value, times) = (ratio_text(ratio), ratio.mean);
             lines.push(both!("compare.capacity-closed-loop-geometric", times, value));
             lines.extend(reservation(&self.versus.ladders));
         }
         match &self.versus.latency {
             Some(ratio) => {
-                let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+                let (value, times) = (ratio_text(ratio), ratio.mean);
                 lines.push(both!("compare.p99-equal-rate-geometric", times, value));
             }
             None => lines.push(both!("compare.latency-equal-rate-not")),
         }
         if let Some(cpu) = self.versus.cpu {
-            lines.push(both!("compare.broker-cpu-per-message", times = numbers::short(cpu)));
+            lines.push(both!("compare.broker-cpu-per-message", times = cpu));
         }
         lines.extend(self.scale_out.iter().map(|scale| scale.says.sentence()));
         lines.extend(self.prices.iter().cloned());
@@ -194,15 +194,14 @@ fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
     let letter = if cost.first { "A" } else { "B" };
     let safe = run.safe.as_ref().map(|safe| safe.tps.mean);
     let highest = run.top.and_then(|top| run.cells[top].judged.figures()).map(|figures| figures.tps.mean);
-    let (tps, en, zh) = match (safe, highest) {
-        (Some(tps), _) => (tps, "highest safe rate", "最高安全 TPS"),
-        (None, Some(tps)) => (tps, "highest rate, which was not safe", "最高 TPS（未满足护栏）"),
+    let (rate, kind) = match (safe, highest) {
+        (Some(tps), _) => (tps, both!("compare.highest-safe-rate")),
+        (None, Some(tps)) => (tps, both!("compare.highest-rate-not-safe")),
         (None, None) => return None,
     };
-    let price = numbers::short(price_per_million(cost.per_month, tps, PLANNED));
-    let (currency, month, rate) = (&cost.currency, numbers::count(cost.per_month), numbers::count(tps));
-    let share = numbers::percent(PLANNED);
-    Some(both!("compare.letter-month-currency-month", letter, month, currency, rate, en, share, price, zh))
+    let price = price_per_million(cost.per_month, rate, PLANNED);
+    let (currency, month, share) = (&cost.currency, cost.per_month, PLANNED);
+    Some(both!("compare.letter-month-currency-month", letter, month, currency, rate, kind, share, price))
 }
 
 /// The factors of a cell in short: `60 threads, 1k, 8 queues`.
