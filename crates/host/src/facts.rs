@@ -84,7 +84,6 @@ impl Source {
 
 impl Facts {
     /// Reads the facts. The machine is not changed.
-    #[must_use]
     pub fn read(source: &Source) -> Self {
         let root = source.root.as_path();
         let at = |path: &str| root.join(path);
