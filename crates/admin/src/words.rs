@@ -177,7 +177,7 @@ fn find(english: &str, more: &Words) -> Option<String> {
         .or_else(|| english.contains('\n').then(lines)?)
 }
 
-/// Translates what `clap` prints of help and wrong arguments.
+/// Translates the output of `clap`: help, and errors about arguments.
 pub fn localize_output(output: &str, lang: Lang) -> String {
     let all = CLAP.iter().filter(|_| lang == Lang::Zh);
     let text = all.fold(output.to_owned(), |text, (english, chinese)| text.replace(english, chinese));

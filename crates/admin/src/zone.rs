@@ -58,7 +58,7 @@ impl Zone {
     /// Milliseconds since 1970 of a time of a form in the zone, with or without seconds; `None` for another text, such as a time
     /// with an offset of its own.
     pub fn read(&self, text: &str) -> Option<i64> {
-        // The parser passes over an offset or a zone behind the time.
+        // The parser passes over an offset or a zone after the time.
         let (_, clock) = text.split_once('T')?;
         let is_clock = clock.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
         let civil: DateTime = text.parse().ok().filter(|_| is_clock)?;
