@@ -1,6 +1,5 @@
 //! Applications on the Rust client: its examples, and what it writes down about messages.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use client::{
