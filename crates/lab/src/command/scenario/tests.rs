@@ -4,7 +4,7 @@ use super::*;
 use crate::archive::Archive;
 use crate::archive::RunFile;
 use crate::command::values::bytes;
-use crate::scenario::{Action, Seed, Until};
+use crate::scenario::{Action, Until, seed_cells};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -108,8 +108,8 @@ fn a_mixture_of_sizes_is_a_factor() {
 fn what_is_typed_counts_more_than_the_scale() {
     let steady = |line: &str| {
         let flags: SeedFlags = flags(line);
-        let seed = Seed::new(&flags.options(), &flags.report, flags.scale).unwrap();
-        seed.cells[0].stages.iter().map(|stage| stage.seconds).collect::<Vec<_>>()
+        let cells = seed_cells(&flags.options(), &flags.report, flags.scale).unwrap();
+        cells[0].stages.iter().map(|stage| stage.seconds).collect::<Vec<_>>()
     };
     assert_eq!(steady("000"), [0, 2, 8]);
     assert_eq!(steady("000 --warmup 0 --duration 3"), [0, 0, 3]);
