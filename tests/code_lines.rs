@@ -14,7 +14,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("controller", 1422),
     ("grpc", 974),
     ("host", 264),
-    ("lab", 20_569),
+    ("lab", 20_458),
     ("namesrv", 2473),
     ("net", 2781),
     ("proxy", 6667),

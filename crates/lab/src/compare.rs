@@ -7,7 +7,7 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::{Record, RunFile, write_whole};
+use crate::archive::{Record, RunFile, run_directory, write_whole};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
@@ -16,6 +16,7 @@ use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::output::say;
 use crate::sentences::{Sentence, joined, ratio_text, reservation, verdict};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -23,19 +24,26 @@ use std::path::{Path, PathBuf};
 const PLANNED: f64 = 0.7;
 
 /// Two runs to compare.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct CompareOptions {
-    /// Directory of the run to compare with.
+    /// Directory of the run to compare with, or a file in it such as run.json.
+    #[arg(value_name = "A", value_parser = run_directory)]
     pub first: PathBuf,
     /// Directory of the run that is compared.
+    #[arg(value_name = "B", value_parser = run_directory)]
     pub second: PathBuf,
-    /// Costs of the two systems.
+    /// Cost of one of the two systems, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
+    #[arg(long, value_name = "RUN=PRICE")]
     pub cost: Vec<Cost>,
-    /// Whether to judge also where the self-tests of the machines differ.
+    /// Compares the machines together with the servers, such as a cluster in a cloud with one of your own. Without it
+    /// nothing is judged when the self-tests of the two runs differ.
+    #[arg(long)]
     pub across_machines: bool,
-    /// File of the page; `compare.html` in the directory of the second run when absent.
+    /// File of the page [default: compare.html beside B's report].
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
+    #[arg(long, value_enum, default_value = "en")]
     pub lang: Language,
 }
 

@@ -1,6 +1,7 @@
 //! Sentences in the two languages of the reports.
 
 use super::numbers;
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
@@ -55,7 +56,7 @@ impl<'de, T> Deserialize<'de> for RecordedVerdict<T> {
 }
 
 /// The language in which a report opens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     /// The report opens in English.
     #[default]

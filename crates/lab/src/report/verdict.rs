@@ -192,9 +192,9 @@ fn confidence(run: &Conclusion<'_>) -> Text {
     // Without a valid cell there is no rate with an interval.
     let spread =
         top.map(|figures| both!("verdict.spread", spread = figures.tps.spread())).unwrap_or_default();
-    let is_unfinished = run.record.file.ended_ms.is_none();
-    let unfinished = is_unfinished.then(|| both!("verdict.unfinished")).unwrap_or_default();
-    let probed = (probes > 0).then(|| both!("verdict.probed", probes)).unwrap_or_default();
+    let is_finished = run.record.file.ended_ms.is_some();
+    let unfinished = if is_finished { Text::default() } else { both!("verdict.unfinished") };
+    let probed = if probes == 0 { Text::default() } else { both!("verdict.probed", probes) };
     both!(
         "verdict.unfinished-valid-all-measured",
         unfinished,

@@ -83,7 +83,7 @@ fn any_flag_of_a_load_can_differ_between_cells() {
     assert_eq!(found, ["4", "8"]);
     for (wrong, says) in [
         ("send=twice", "expected sync, async, oneway, transaction"),
-        ("compression=zip", "expected none, zlib, lz4 or zstd, found zip"),
+        ("compression=zip", "compression: expected none, zlib, lz4, zstd, found \"zip\""),
         ("colour=red", "expected send, consume"),
         ("topics=0", "at least 1"),
         ("consumer-threads=0", "at least 1"),
