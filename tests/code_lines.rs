@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_402),
+    ("admin", 15_334),
     ("auth", 2654),
     ("broker", 32_380),
     ("client", 4401),
     ("console", 7746),
     ("controller", 1422),
     ("grpc", 974),
-    ("host", 264),
+    ("host", 250),
     ("lab", 20_458),
     ("namesrv", 2473),
     ("net", 2781),
