@@ -9,7 +9,7 @@ mod target;
 
 pub use arithmetic::{Basis, Plan, plan};
 pub use page::chapter;
-pub use target::{PlanOptions, Target};
+pub use target::PlanOptions;
 
 use crate::Error;
 use crate::archive::{Record, write_whole};
