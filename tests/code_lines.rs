@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_547),
+    ("admin", 15_334),
     ("auth", 2654),
     ("broker", 32_480),
-    ("client", 4781),
+    ("client", 4401),
     ("console", 7746),
     ("controller", 1425),
     ("grpc", 974),
-    ("host", 266),
-    ("lab", 20_865),
+    ("host", 250),
+    ("lab", 20_458),
     ("namesrv", 2473),
     ("net", 2781),
     ("proxy", 6688),
