@@ -97,10 +97,13 @@ impl Offsets {
             for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
                 let entry = lock(queues);
-                let committed: BTreeMap<i32, i64> =
-                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
+                let committed: BTreeMap<i32, i64> = entry
+                    .queues
+                    .iter()
+                    .filter_map(|(queue, it)| Some((*queue, it.committed.get()?)))
+                    .collect();
                 let pulled: BTreeMap<i32, i64> =
-                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled.get()?))).collect();
                 drop(entry);
                 if !committed.is_empty() {
                     topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_string());
@@ -123,8 +126,8 @@ impl Offsets {
 
     /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
-        self.fill_table(committed(&mut file), |position, offset| position.committed = Some(offset));
-        self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
+        self.fill_table(committed(&mut file), |position, offset| _ = position.committed.replace(offset));
+        self.fill_table(file.pull_offset_table, |position, offset| _ = position.pulled.replace(offset));
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = file.data_version;
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.extra = file.extra;

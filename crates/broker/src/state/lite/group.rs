@@ -133,12 +133,48 @@ impl Client {
     }
 }
 
+/// Clients of a lite queue. Most lite queues have one client, which takes no allocation of its own.
+pub(super) enum Subscribers {
+    One([Arc<str>; 1]),
+    Many(Box<Vec<Arc<str>>>),
+}
+
+impl Subscribers {
+    fn all(&self) -> &[Arc<str>] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+
+    pub(super) fn push(&mut self, client: Arc<str>) {
+        match self {
+            Self::One([first]) => *self = Self::Many(Box::new(vec![first.clone(), client])),
+            Self::Many(many) => many.push(client),
+        }
+    }
+
+    /// Removes a client. Returns false if no client is left.
+    pub(super) fn remove(&mut self, client: &str) -> bool {
+        match self {
+            Self::One([first]) => **first != *client,
+            Self::Many(many) => {
+                many.retain(|it| **it != *client);
+                if let [last] = &many[..] {
+                    *self = Self::One([last.clone()]);
+                }
+                true
+            }
+        }
+    }
+}
+
 /// Clients of a group.
 pub(crate) struct Group {
     pub(super) rules: GroupRules,
     pub(super) clients: HashMap<Arc<str>, Client>,
     /// Clients of each lite queue.
-    pub(super) queues: HashMap<Arc<str>, Vec<Arc<str>>>,
+    pub(super) queues: HashMap<Arc<str>, Subscribers>,
     /// Clients of a wildcard group.
     pub(super) listeners: Vec<Arc<str>>,
     /// Clients whose pops were suspended, in this order. Some of them no longer wait.
@@ -168,7 +204,7 @@ impl Group {
         if self.rules.wildcard {
             return &self.listeners;
         }
-        self.queues.get(name).map(Vec::as_slice).unwrap_or_default()
+        self.queues.get(name).map(Subscribers::all).unwrap_or_default()
     }
 
     /// Whether a listener of a wildcard group has room for many events.

@@ -5,7 +5,7 @@ mod full_dispatch;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::group::{Client, Group, GroupRules};
+use super::group::{Client, Group, GroupRules, Subscribers};
 use crate::client_link::ClientLink;
 use crate::long_polling::Waiters;
 use crate::names::lite_parts;
@@ -458,8 +458,10 @@ impl Group {
         }
         let name = self.queues.get_key_value(name).map_or(name, |(name, _)| name).clone();
         entry.queues.insert(name.clone());
-        // Most lite queues have one client.
-        self.queues.entry(name).or_insert_with(|| Vec::with_capacity(1)).push(client.clone());
+        let clients = self.queues.entry(name);
+        clients
+            .and_modify(|all| all.push(client.clone()))
+            .or_insert_with(|| Subscribers::One([client.clone()]));
         true
     }
 
@@ -470,11 +472,8 @@ impl Group {
             return false;
         }
         entry.events.remove(name);
-        if let Some(clients) = self.queues.get_mut(name) {
-            clients.retain(|it| **it != *client);
-            if clients.is_empty() {
-                self.queues.remove(name);
-            }
+        if self.queues.get_mut(name).is_some_and(|clients| !clients.remove(client)) {
+            self.queues.remove(name);
         }
         true
     }
