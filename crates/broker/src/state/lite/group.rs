@@ -16,6 +16,9 @@ const COMPARED_MAX: usize = 16;
 /// Events of a client that are looked at for subscribers that wait.
 const AWAITED_MAX: usize = 64;
 
+/// Events of a wildcard group that wait for room in the set of a listener. A full dispatch finds further lite queues.
+const WAITING_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
+
 /// Attributes of a lite group (`SubscriptionGroupAttributes`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRules {
@@ -182,6 +185,8 @@ pub(crate) struct Group {
     /// Whether no listener had room for the last event. Ends as soon as an event leaves a set: [`Self::has_room`] with
     /// this flag would run full dispatches without end.
     pub(super) is_full: bool,
+    /// Events of a wildcard group for which no listener had room.
+    pub(super) waiting_events: Events,
     /// Full dispatch of a wildcard group.
     pub(super) dispatch: FullDispatch,
 }
@@ -195,6 +200,7 @@ impl Group {
             listeners: Vec::new(),
             waiting: VecDeque::new(),
             is_full: false,
+            waiting_events: Events::default(),
             dispatch: FullDispatch::default(),
         }
     }
@@ -228,11 +234,29 @@ impl Group {
             return Some(client);
         }
         if self.rules.wildcard {
-            (self.is_full, self.dispatch.overflows) = (true, true);
+            self.is_full = true;
         } else if let Some(client) = best.and_then(|id| self.clients.get_mut(&id)) {
             client.dispatch.overflows = true;
         }
         None
+    }
+
+    /// Records an event of a wildcard group for which no listener has room. The next listener with room gets it: a full
+    /// dispatch would look at all lite queues of the parent before.
+    pub(super) fn wait_for_room(&mut self, name: &Arc<str>) {
+        if self.rules.wildcard && !self.waiting_events.offer(name, WAITING_EVENTS_MAX) {
+            self.dispatch.overflows = true;
+        }
+    }
+
+    /// Fills the set of a listener with the events that wait for room.
+    pub(super) fn refill(&mut self, client: &str) {
+        let Some(client) = self.clients.get_mut(client).filter(|client| client.listens) else { return };
+        while client.events.len() < self.rules.events_max
+            && let Some(name) = self.waiting_events.take()
+        {
+            client.events.offer(&name, self.rules.events_max);
+        }
     }
 
     /// Gives an event to the listener of a wildcard group that has waited longest.
