@@ -206,6 +206,21 @@ impl Offsets {
         self.forgotten(removed.into_iter());
     }
 
+    /// Returns the groups of a topic to offset 0, because its queues begin again.
+    pub(crate) fn restart_topic(&self, topic: &str) {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups: Vec<String> = groups
+            .iter()
+            .filter(|(_, topics)| topics.get(topic).is_some())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for group in groups {
+            for queue_id in self.places(&group, topic).into_keys() {
+                self.change(&group, topic, queue_id, |position| _ = position.committed.replace(0));
+            }
+        }
+    }
+
     fn forgotten(&self, topics: impl Iterator<Item = Entry>) {
         for topic in topics {
             // A commit that looked up the entry just before changes a copy that is no longer read.
