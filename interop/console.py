@@ -492,6 +492,8 @@ def silent(report, browser, address, kind, console):
         await_true(browser, f"{REFRESHED} && document.querySelector('.uplot canvas') !== null")
         console.stop()
         await_true(browser, "document.querySelector('main.stale') && /does not answer.*s old/.test(document.getElementById('age').textContent)")
+        # The page goes on asking the console that is gone; its errors are not those of the next page.
+        browser.open("about:blank")
 
     case(report, browser, f"{kind}: an open page turns grey when the console is gone", perform)
 

@@ -42,7 +42,8 @@ pub fn reached_at(listens: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listens.port())
 }
 
-/// Text to paste into a client, and the next three commands.
+/// Text for the user of a new server: the line that configures a client, and commands that send messages, print them
+/// and run the doctor.
 pub fn snippet(name_server: SocketAddr) -> String {
     format!(
         "Clients:  producer.setNamesrvAddr(\"{name_server}\");   // Java, Go and others: the name server's address

@@ -87,8 +87,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Lends `ask` a client that signs with these keys, and uses TLS as the environment says. `server` is one of the
-    /// servers to ask.
+    /// Calls `ask` with a client that signs with these keys and uses TLS as the environment says. `server` is any of
+    /// the servers that `ask` calls: it takes the place of a name server in the client's configuration.
     ///
     /// # Errors
     /// One of the two keys is missing; settings of TLS cannot be used; the client cannot be started; otherwise that of
@@ -144,7 +144,7 @@ pub fn run(command: &AuthCommand) -> Result<(), Error> {
 }
 
 fn print(text: &str) -> Result<(), Error> {
-    // Nobody may be reading.
+    // The output may have no reader.
     let _ = writeln!(io::stdout(), "{text}");
     Ok(())
 }

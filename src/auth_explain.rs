@@ -17,7 +17,8 @@ use crate::roles::Error;
 /// Cluster of a broker whose file names none.
 const CLUSTER: &str = "DefaultCluster";
 
-/// Settings that switch everything on, for files of users without a configuration file; strict as such a start is.
+/// Settings for users and acls without a configuration file: authentication, authorization and the strict check are on,
+/// as in a start without a file.
 const BOTH: [(&str, &str); 5] = [
     ("authorizationStrict", "true"),
     ("authenticationEnabled", "true"),
@@ -106,7 +107,8 @@ impl Explain {
         Ok(text)
     }
 
-    /// Refuses to explain a request without the topic or group that it names, which would seem to need nothing.
+    /// Refuses to explain a request whose topic or group is not given. `found` is the number of permissions that the
+    /// request needs as given. If it needs more with a topic or group, the explanation would leave them out.
     fn check_is_named(&self, named: Named<'_>, is_strict: bool, found: usize) -> Result<(), Error> {
         let needs_more = |named| needs_of_code(self.request, named, is_strict).len() > found;
         let without_topic = named.topic.is_none() && needs_more(Named { topic: Some("any"), ..named });

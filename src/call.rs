@@ -15,10 +15,11 @@ pub fn broker(text: &str) -> Result<String, Infallible> {
     Ok(with_port(text, BROKER_PORT))
 }
 
-/// A client that encrypts and signs as it is told, for servers that every call names; `server` is one of them.
+/// Starts a client for calls that name their server. `security` and `credentials` apply to all of its connections.
+/// `server` is any of the called servers: it takes the place of a name server in the configuration.
 ///
 /// # Errors
-/// Its threads cannot be started.
+/// The threads of the client cannot be started.
 pub fn client(server: &str, security: Security, credentials: Option<Credentials>) -> Result<Client, Error> {
     let config = Config { security, credentials, ..Config::new(server) };
     Client::start(config).map_err(|error| Error::new(server, error))
@@ -41,10 +42,10 @@ pub async fn call(
     answer.await.map_err(|error| Error::new(address, error))
 }
 
-/// The JSON of an answer that `address` gave.
+/// Parses the JSON body of an answer from the server `address`.
 ///
 /// # Errors
-/// It is not what was asked for.
+/// The body is not JSON of type `T`.
 pub fn parse<'a, T: serde::Deserialize<'a>>(address: &str, body: &'a [u8]) -> Result<T, Error> {
     json::from_slice(body).map_err(|error| Error::new(format!("the answer of {address}"), error))
 }

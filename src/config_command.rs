@@ -1,5 +1,5 @@
-//! `vostok config list|explain|lint|diff`: what settings mean, and what is wrong with a configuration file. Exit code 0: clean or
-//! equal; 1: findings or differences; 2: cannot read.
+//! `vostok config list|explain|lint|diff`: the meaning of settings, and faults of a configuration file. Exit code 0:
+//! clean or equal; 1: findings or differences; 2: cannot read.
 
 mod search;
 
@@ -82,7 +82,7 @@ pub enum Kind {
     Controller,
 }
 
-/// Runs a command; the exit code says what was found.
+/// Runs a command. The exit code is that of the module's description.
 pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
     let done = match command {
         ConfigCommand::List { word, output } => list(word.as_deref(), &output.in_lang(lang)),
@@ -93,7 +93,7 @@ pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        // There is nobody left to tell.
+        // The reader of standard error may be gone.
         let _ = writeln!(std::io::stderr(), "vostok: {error}");
         ExitCode::from(2)
     })
@@ -111,7 +111,7 @@ impl Output {
 
     fn print(&self, answer: &impl Serialize) -> Result<(), Error> {
         let value = serde_json::to_value(answer).map_err(|error| Error::new("the answer", error))?;
-        // Nobody may be reading.
+        // The output may have no reader.
         let look = Look::stdout(self.lang);
         let _ = write!(std::io::stdout(), "{}", render_for(&value, self.output, &look));
         Ok(())
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// A default as it is printed; `*` stands for one that the machine decides.
+/// A default as it is printed; `*` stands for a default that depends on the machine.
 fn of_the_machine(default: &str, lang: Lang) -> &str {
     if default == "*" { lang.pick("(by the machine)", "（由本机决定）") } else { default }
 }
@@ -199,7 +199,6 @@ fn explain(key: &str, output: &Output) -> Result<ExitCode, Error> {
     }
 }
 
-/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {

@@ -12,9 +12,9 @@ use net::tls::{KeyPair, Security, ServerTls, TlsError, TlsMode, TlsSettings};
 
 use crate::roles::Error;
 
-/// Port of the console, that of RocketMQ's dashboard.
+/// Port of the console: the port of RocketMQ's dashboard.
 const PORT: u16 = 8082;
-/// Name server of a console that is told of none: that of `vostok serve` on the same machine.
+/// Default name server: `vostok serve` on the same machine.
 const LOCAL: &str = "127.0.0.1:9876";
 
 /// Arguments of the command line about the console.
@@ -67,7 +67,8 @@ impl Settings {
         all.chain(names).chain(given).flat_map(|(flag, value)| [flag.into(), value]).collect()
     }
 
-    /// TLS with browsers, apart from that of the cluster: a browser wants a certificate that it trusts.
+    /// TLS with browsers. It is separate from the TLS of the cluster, because a browser wants a certificate that it
+    /// trusts.
     fn tls(&self) -> Result<Option<Arc<ServerTls>>, TlsError> {
         let (Some(certificate), Some(key)) = (self.certificate.clone(), self.key.clone()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! `vostok controller`: what operators do with controllers beside what `mqadmin` does.
+//! `vostok controller`: commands for controllers that `mqadmin` does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -17,7 +17,8 @@ use crate::auth_command::Access;
 use crate::call::{self, call, parse};
 use crate::roles::Error;
 
-/// Changes of an in-sync set per election that a rebuilt set leaves room for.
+/// Factor from the master epoch to the epoch of a rebuilt in-sync set. The set epoch must exceed that of a Java master,
+/// which does not tell it; a set rarely changes this often within one master epoch.
 const SET_CHANGES_MAX: i32 = 1 << 16;
 
 /// Longest wait for an answer.
@@ -227,7 +228,7 @@ impl Import {
                 let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
                 let one = json::to_vec(&one);
                 call(client, &to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, (&fields, &one)).await?;
-                // Nobody may be reading.
+                // The output may have no reader.
                 let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
                 count += 1;
             }
@@ -237,7 +238,7 @@ impl Import {
     }
 }
 
-/// The leading controller of the group of this one.
+/// Asks a controller for the address of the leading controller of its group.
 async fn leader(client: &Client, address: &str) -> Result<String, Error> {
     let code = request::CONTROLLER_GET_METADATA_INFO;
     let answer = call(client, address, PATIENCE, code, (&[], &[])).await?;

@@ -38,7 +38,7 @@ pub fn is_local(home: &Path, has_file: bool, is_open: bool) -> Result<bool, Erro
     Ok(!is_open && mark.exists())
 }
 
-/// Says once what a broker without authentication leaves open.
+/// Logs once the access that a broker without authentication leaves open.
 pub fn warn_of_open(config: &broker::Config) {
     let is_on = |key| config.auth.get(key).eq_ignore_ascii_case("true");
     if is_on("authenticationEnabled") || is_on("aclEnable") || config.bind_address.is_loopback() {

@@ -195,6 +195,6 @@ fn mqadmin(words: &[String]) -> ExitCode {
 
 /// Prints the reason why a command ended to standard error.
 fn complain(why: &dyn std::fmt::Display) {
-    // There is nobody left to tell.
+    // The reader of standard error may be gone.
     let _ = writeln!(std::io::stderr(), "vostok: {why}");
 }

@@ -1,5 +1,6 @@
-//! A start next to a running broker of the same name and id. Name servers know one address for each name and id, so the two
-//! would take each other's clients away, and what clients sent to one, consumers of the other would not find.
+//! Refusal of a start next to a running broker of the same name and id. Name servers know one address for each name and
+//! id. So the two brokers would take each other's clients away, and consumers of one would not find messages that were
+//! sent to the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,8 +65,8 @@ async fn running(client: &Client, name_server: &str, name: &str, id: i64) -> Opt
     is_named_so(&settings, name, id).then(|| address.clone())
 }
 
-/// Whether a broker that shows these settings may run under a name and id. A value that counts after its next start does not say
-/// what the broker is at present; then the word of the name server counts.
+/// Whether a broker with these settings may run under a name and id. A value that counts after the next start does not
+/// tell the present name. In this case the answer of the name server counts.
 fn is_named_so(settings: &BTreeMap<String, String>, name: &str, id: i64) -> bool {
     let is = |key: &str, expected: &str| {
         counts_after_restart(settings, key) || settings.get(key).is_some_and(|found| found == expected)

@@ -1,4 +1,4 @@
-//! Tells systemd what the process is about (`sd_notify`), where it was started with `Type=notify`.
+//! Notifies systemd of the state of the process (`sd_notify`), if it was started with `Type=notify`.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

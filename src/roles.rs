@@ -41,7 +41,7 @@ pub struct RunningRoles {
     is_local: bool,
 }
 
-/// Contents of the configuration files of a start, beside the broker's settings.
+/// Configuration files that a start has read, split by the roles that take them. The broker's settings are not in here.
 struct Files {
     /// The file of -c, without the keys that `security` and `controls` are made of.
     text: Vec<u8>,
@@ -144,7 +144,8 @@ impl RunningRoles {
         proxy_role::start_alone(settings, address.as_deref(), (security, budget), bind)
     }
 
-    /// Starts the console of the cluster of this process, otherwise of that of the command line or the environment.
+    /// Starts the console. It shows the cluster of this process, otherwise the cluster of the command line or the
+    /// environment.
     fn start_console(
         &self,
         settings: &Settings,
@@ -226,7 +227,8 @@ fn refused(path: &Path, key: Option<&str>, error: impl Display) -> Error {
     Error::new(format!("the configuration file {}{line}", path.display()), error)
 }
 
-/// A file that was written while the roles ran; empty when none was.
+/// Reads a file of settings that were changed while a role ran without a configuration file; empty if no setting was
+/// changed.
 fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -234,8 +236,8 @@ fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Takes over what a broker's file says about the connections of the process: it counts for the name server beside it as
-/// well, before the name server's own file.
+/// Takes over the settings of the broker's file about connections. They count for the name server of the same process
+/// too, before the name server's own file.
 fn share(config: &mut namesrv::Config, broker: &broker::Config, text: &[u8]) -> Result<(), Error> {
     for (key, _) in parse_key_values(text).map_err(|error| Error::new("the configuration file", error))? {
         match key.as_str() {
@@ -288,8 +290,8 @@ fn start_name_server(
         .map_err(|error| Error::new("the name server does not start", error))
 }
 
-/// Splits what the file says into the text for the other roles and, when a controller runs in this process, the controller's:
-/// the whole file when it is alone.
+/// Splits the file of -c: the text for the other roles, and the controller's keys if a controller runs in this process.
+/// A controller that is alone gets the whole file.
 fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
     let failed = |error| Error::new("the configuration file", error);
     let entries = parse_key_values(&text).map_err(failed)?;
@@ -369,7 +371,7 @@ pub fn of_environment() -> Result<Option<String>, Error> {
     given.transpose().map_err(|error| Error::new("NAMESRV_ADDR", error))
 }
 
-/// A broker and what was started with it.
+/// A broker, the proxy that was started with it, and their name servers.
 struct StartedBroker {
     broker: RunningBroker,
     proxy: Option<proxy_role::Running>,

@@ -66,7 +66,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             |kind| signal(kind).map_err(|error| roles::Error::new("signals cannot be received", error));
         let (mut terminate, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
         let running = RunningRoles::start(&settings).await?;
-        // Nobody may be reading; the roles run all the same.
+        // The output may have no reader; the roles run all the same.
         let _ = writeln!(std::io::stdout(), "{}", running.greeting());
         notify::notify(notify::READY);
         tokio::select! {

@@ -89,7 +89,8 @@ impl Settings {
         self.config.is_some() || self.proxy_config.is_some()
     }
 
-    /// Whether the command line asks for gRPC by more than a role.
+    /// Whether the command line asks for gRPC with a port or a file of the proxy (`--grpc-port`, `--proxy-port`,
+    /// `--proxy-config`), not only with a role.
     pub fn wants_grpc(&self) -> bool {
         self.grpc_port.is_some() || self.proxy_port.is_some() || self.proxy_config.is_some()
     }

@@ -26,7 +26,7 @@ pub enum StoreCommand {
 
 Each line names a file, a position in it, what was expected and what was found. Exit code 0: clean, 1: findings, 2: the store
 cannot be read. A store in use may show findings at its end that are none.")]
-    Verify(Place),
+    Verify(StoreLocation),
     /// Say what would mend a store, and do it with --apply.
     #[command(after_help = "Examples:
   vostok store repair --data /data/rocketmq/store            what would be done, and which messages are lost
@@ -47,9 +47,9 @@ Overwritten or removed bytes are copied to a directory beside the store first.")
     Dump(DumpFlags),
 }
 
-/// Which store.
+/// Location of a store, and the sizes of its key index files.
 #[derive(Args)]
-pub struct Place {
+pub struct StoreLocation {
     /// The store's directory: --data of vostok serve, storePathRootDir of a RocketMQ broker.
     #[arg(long = "data", alias = "root", value_name = "DIR")]
     root: PathBuf,
@@ -68,7 +68,7 @@ pub struct Place {
 #[derive(Args)]
 pub struct RepairFlags {
     #[command(flatten)]
-    place: Place,
+    place: StoreLocation,
     /// Change the files. Without it nothing is written.
     #[arg(long)]
     apply: bool,
@@ -101,7 +101,7 @@ enum What {
 #[derive(Args)]
 pub struct DumpFlags {
     #[command(flatten)]
-    place: Place,
+    place: StoreLocation,
     /// Part of the store to print.
     #[arg(default_value = "log")]
     what: What,
@@ -148,13 +148,13 @@ pub fn run(command: &StoreCommand) -> ExitCode {
     }
 }
 
-fn survey(place: &Place, disk: Arc<dyn Disk>) -> Result<Survey, String> {
+fn survey(place: &StoreLocation, disk: Arc<dyn Disk>) -> Result<Survey, String> {
     let survey = Survey::of(disk, &place.root, &place.commit_log).map_err(|error| error.to_string())?;
     Ok(survey.with_index(place.index_slots, place.index_items))
 }
 
 /// A store in use is read all the same, and said to be.
-fn warn_if_used(place: &Place) {
+fn warn_if_used(place: &StoreLocation) {
     if let Some(holder) = store::lock_holder(&place.root) {
         crate::complain(&format!(
             "the store is in use by {holder}; what is being written may look incomplete"
@@ -172,7 +172,7 @@ fn verified(survey: &Survey) -> Result<Verified, String> {
         let step = if terminal { percent } else { percent / 5 * 5 };
         if shown.swap(step, Ordering::Relaxed) != step {
             let (end, mib) = (if terminal { "\r" } else { "\n" }, done >> 20);
-            // Nobody has to watch.
+            // The output may have no reader.
             let _ = write!(std::io::stderr(), "{step:3} % of the commit log read, {mib} MiB{end}");
         }
     };
@@ -214,7 +214,7 @@ fn lines_of(verified: &Verified) -> Vec<String> {
     lines
 }
 
-fn run_verify(place: &Place) -> Result<bool, String> {
+fn run_verify(place: &StoreLocation) -> Result<bool, String> {
     warn_if_used(place);
     let survey = survey(place, Arc::new(ReadOnlyDisk))?;
     let verified = verified(&survey)?;
@@ -282,7 +282,7 @@ fn run_repair(flags: &RepairFlags) -> Result<bool, String> {
     Ok(false)
 }
 
-/// A new directory beside the store.
+/// Path beside the store, named after the time, for copies of the bytes that a repair overwrites or removes.
 fn beside(root: &Path) -> PathBuf {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut name = root.canonicalize().unwrap_or_else(|_| root.to_owned()).into_os_string();

@@ -57,7 +57,7 @@ pub fn show(error: &clap::Error, lang: Lang) -> ExitCode {
     }
     use std::io::Write as _;
     let text = localize_output(&error.render().to_string(), lang);
-    // There may be nobody left to read it.
+    // The output may have no reader.
     let _ = match error.use_stderr() {
         true => write!(std::io::stderr(), "{text}"),
         false => write!(std::io::stdout(), "{text}"),

@@ -14,7 +14,8 @@ const GRPC_PORT: u16 = 8081;
 /// Longest wait for a connection to a port of this machine.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The process, its arguments, and lines about what it serves and what it does not serve.
+/// The process, its arguments, and lines for the operator: the addresses that it serves, and the services that are
+/// missing.
 #[derive(Default)]
 pub struct Front {
     /// `None` when neither gRPC nor the console is served.

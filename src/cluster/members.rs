@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use super::network::Subnet;
 use crate::roles::Error;
 
-/// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled`, the one above for slaves,
-/// and the third above for metrics, where they are served.
+/// Distance of the ports of two brokers. A broker also uses the port two below its own for `vipChannelEnabled`, the
+/// port above for slaves, and the third port above for metrics.
 const BROKER_PORTS: u16 = 10;
 
 /// Which brokers a local cluster has.
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether a controller decides who is master.
+    /// Whether a controller elects the masters.
     pub fn has_controller(self) -> bool {
         self == Self::SetOfThree
     }
@@ -97,14 +97,14 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// Ports from which those of all members are counted.
+/// Ports from which the ports of all members are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// Port of the name server.
     pub namesrv: u16,
     /// Port of the controller.
     pub controller: u16,
-    /// Port of the first broker; every further one is ten above the one before.
+    /// Port of the first broker. The port of each further broker is ten higher.
     pub broker: u16,
 }
 
@@ -135,18 +135,19 @@ impl Member {
     }
 }
 
-/// The members of a cluster, in groups of which each is started when all members of the one before serve.
+/// The members of a cluster in stages. A stage is started when all members of the stage before serve.
 #[derive(Debug)]
 pub struct Members {
-    /// The name server, then the brokers; in classic mode masters before slaves, since a slave asks for its master once it
-    /// starts and then only now and then.
+    /// The name server, then the brokers. In classic mode masters come before slaves, because a slave asks for its
+    /// master when it starts, and afterwards only now and then.
     pub stages: Vec<Vec<Member>>,
     /// Names of given settings that have no effect, because the cluster decides them.
     pub overruled: Vec<String>,
 }
 
-/// Finds the members of a cluster and their settings. `given` are the settings for all brokers; they count before the
-/// defaults of a local cluster, but not before what makes the members one cluster. In a network each broker has its own address.
+/// Returns the members of a cluster and their settings. `given` are the settings for all brokers. They override the
+/// defaults of a local cluster, but not the settings that join the members to one cluster. In a network each broker has
+/// its own address.
 ///
 /// # Errors
 /// `brokerRole=SLAVE` is given, or the ports of the brokers do not end at 65,532 or below.
@@ -202,7 +203,7 @@ fn pairs<const N: usize>(given: [(&str, String); N]) -> impl Iterator<Item = (St
     given.into_iter().map(|(key, value)| (key.to_owned(), value))
 }
 
-/// Whether a setting names a place that members cannot share.
+/// Whether a setting names a path, a port or an address, which members cannot share.
 fn is_place(key: &str) -> bool {
     key.starts_with("storePath")
         || matches!(key, "readOnlyCommitLogStorePaths" | "haMasterAddress" | "fastListenPort")
@@ -213,13 +214,14 @@ fn is_shared(key: &str) -> bool {
         || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
 }
 
-/// The given settings about connections, which all members get.
+/// The given settings that all members get: TLS, the bound address, trusted PROXY addresses and the memory of
+/// connections.
 pub fn shared(given: &BTreeMap<String, String>) -> impl Iterator<Item = (String, String)> {
     given.iter().filter(|(key, _)| is_shared(key)).map(owned)
 }
 
-/// The name server's process, with the controller where there is one. Of the given settings it gets what is about
-/// connections.
+/// The name server's process, with the controller where there is one. Of the given settings the process gets those of
+/// [`shared`].
 fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<String, String>) -> Member {
     let host = hosts.name_server();
     let mut own: BTreeMap<_, _> = shared(given).collect();
@@ -237,7 +239,8 @@ fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<Stri
     Member { name: "namesrv".to_owned(), roles, host, port: ports.namesrv, settings: own }
 }
 
-/// Settings of a broker where none are given: what is acknowledged as replicated is on two brokers.
+/// Settings of a broker that the operator did not give: its address, and that a send to a synchronous master is
+/// acknowledged when two brokers have the message.
 fn defaults(kind: Kind, host: &str, role: &str) -> BTreeMap<String, String> {
     let mut own: BTreeMap<_, _> =
         pairs([("brokerIP1", host.to_owned()), ("brokerIP2", host.to_owned())]).collect();

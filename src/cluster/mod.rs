@@ -29,9 +29,9 @@ use network::Network;
 use process::Process;
 use signals::{Event, Signals};
 
-/// Time between two looks at what the name server knows.
+/// Time between two requests to the name server for the registered brokers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Time between two lines that say who does not serve yet.
+/// Time between two lines with the members that do not serve yet.
 const WAITING_INTERVAL: Duration = Duration::from_secs(10);
 /// Time that a member may take to stop before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl Settings<'_> {
     }
 }
 
-/// Starts a cluster, says who its members are, and stops it on SIGTERM or SIGINT.
+/// Starts a cluster, prints its members, and stops it on SIGTERM or SIGINT.
 ///
 /// # Errors
 /// A setting cannot be used, a member ends before all serve, or all members have ended. No member is left running.
@@ -200,7 +200,7 @@ impl Cluster {
         is_possible
     }
 
-    /// Names of the members that were started and do not serve yet, by what the name server knows.
+    /// Names of the members that were started and do not serve yet. `known` are the brokers that the name server knows.
     fn missing(&self, known: Option<&Registered>) -> Vec<&str> {
         let serves = |member: &Member| {
             let is_served = !self.front.is(member) || self.front.serves();
@@ -210,7 +210,7 @@ impl Cluster {
         members.filter(|member| !serves(member)).map(|member| member.name.as_str()).collect()
     }
 
-    /// Sentences about the members whose end was not noticed before.
+    /// A sentence about each member that has ended since the last call.
     fn ended(&mut self) -> Vec<String> {
         let mut sentences = Vec::new();
         for process in &mut self.processes {
@@ -243,7 +243,7 @@ impl Cluster {
         lines.join("\n")
     }
 
-    /// Says which members end, until the process is to stop.
+    /// Prints the end of each member, until the process is to stop.
     async fn watch(&mut self, signals: &mut Signals) -> Result<(), Error> {
         while signals.next(WATCH_INTERVAL).await == Event::Look {
             self.ended().iter().for_each(|sentence| say(sentence));
@@ -278,7 +278,7 @@ impl Cluster {
 /// The brokers that a name server knows: id and address by port.
 type Registered = BTreeMap<u16, (i64, String)>;
 
-/// A client that asks the name server who is registered.
+/// Starts a client that asks the name server for registered brokers.
 fn asking(name_server: &str, security: Security) -> Result<Client, Error> {
     let config = client::Config { security, ..client::Config::new(name_server) };
     Client::start(config).map_err(|error| Error::new("the name server cannot be asked", error))

@@ -82,7 +82,7 @@ impl Display for Subnet {
     }
 }
 
-/// Addresses that a route leads to: those that begin with the first `bits` of the address.
+/// Addresses that a route leads to. They agree with `address` in the first `bits` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     address: u32,
@@ -90,7 +90,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The destinations in what `ip -4 route show table all` prints; a default route leads anywhere and is left out.
+    /// The destinations in the output of `ip -4 route show table all`. A default route leads anywhere and is left out.
     fn all(routes: &str) -> Vec<Self> {
         // A destination follows the kind of a route, where it is no ordinary one.
         let of_line = |line: &str| line.split_whitespace().take(2).find_map(Self::read);
@@ -120,10 +120,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a link for each of these brokers of the cluster whose data is in `home`.
+    /// Makes a network link for each broker. `home` is the data directory of the cluster.
     ///
     /// # Errors
-    /// This machine cannot have links, or the cluster's addresses are in use. Nothing that was made is left.
+    /// This machine cannot have links, or the cluster's addresses are in use. No namespace and no interface is left.
     pub fn make(home: &Path, brokers: Vec<String>) -> Result<Self, Error> {
         let id = std::process::id();
         let routes = Range::all(&ip(&words("-4 route show table all"))?);
@@ -220,7 +220,6 @@ impl Drop for Network {
     }
 }
 
-/// The words of a line.
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }

@@ -18,7 +18,7 @@ pub struct Process {
     pub member: Member,
     /// The member's data.
     pub data: PathBuf,
-    /// Everything that the process prints, also that of earlier starts.
+    /// File with everything that the process prints, output of earlier starts included.
     pub log: PathBuf,
     child: Child,
     has_ended: bool,
@@ -80,12 +80,12 @@ impl Process {
         !self.has_ended
     }
 
-    /// Returns once how the process ended.
+    /// Returns the exit status at the first call after the process has ended; `None` before and afterwards.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.has_ended {
             return None;
         }
-        // An error would mean that somebody else has waited for the process; then it has ended, too.
+        // An error would mean that other code has waited for the process, so it has ended, too.
         let status = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
         self.has_ended = status.is_some();
         status

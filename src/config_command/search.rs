@@ -1,4 +1,4 @@
-//! Search for settings by what an operator calls their subject.
+//! Search for settings by their subject in an operator's words.
 
 use broker::{Setting, Treatment};
 

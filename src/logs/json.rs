@@ -40,7 +40,7 @@ where
 struct Members(Map<String, Value>);
 
 impl Members {
-    /// Adds a field of the event. One with the name of a member that every line has is written with an underscore behind it.
+    /// Adds a field of the event. A field with the name of a member that every line has gets an underscore at the end.
     fn set(&mut self, field: &Field, value: impl Into<Value>) {
         let mut name = field.name().to_owned();
         if self.0.contains_key(&name) {

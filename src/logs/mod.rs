@@ -156,7 +156,7 @@ impl<'a> MakeWriter<'a> for LogFiles {
     }
 }
 
-/// Line on its way to its file.
+/// Writer of one line to its log file.
 struct Line<'a>(&'a Mutex<RotatedFile>);
 
 impl Write for Line<'_> {

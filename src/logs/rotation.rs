@@ -27,7 +27,7 @@ impl RotatedFile {
         Self { path: directory.join(name), older, file: None, bytes: 0, bytes_max, compressing: None }
     }
 
-    /// Opens the file, unless it is open, to append to what is there.
+    /// Opens the file for appending, unless it is open.
     pub fn open(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
             let file = OpenOptions::new().create(true).append(true).open(&self.path)?;
@@ -54,7 +54,7 @@ impl RotatedFile {
         Ok(line.len())
     }
 
-    /// Sets the file aside, to be compressed.
+    /// Renames the full file, so that it can be compressed.
     fn rotate(&mut self) -> io::Result<()> {
         self.finish();
         fs::rename(&self.path, self.older.set_aside())?;
@@ -62,7 +62,7 @@ impl RotatedFile {
         self.compress()
     }
 
-    /// Has a thread of its own compress what was set aside.
+    /// Compresses the renamed file on a thread of its own.
     fn compress(&mut self) -> io::Result<()> {
         let older = self.older.clone();
         let thread = std::thread::Builder::new().name("log-rotation".to_owned());
@@ -76,7 +76,7 @@ impl RotatedFile {
         Ok(())
     }
 
-    /// Waits until what was set aside last is compressed.
+    /// Waits until the last renamed file is compressed.
     fn finish(&mut self) {
         if let Some(thread) = self.compressing.take() {
             // A panic was printed by the thread itself.
@@ -101,7 +101,7 @@ struct OlderFiles {
 }
 
 impl OlderFiles {
-    /// Path of the file that is to be compressed.
+    /// Path of the renamed file until it is compressed.
     fn set_aside(&self) -> String {
         format!("{}.log.tmp", self.stem)
     }
@@ -110,7 +110,7 @@ impl OlderFiles {
         format!("{}.{number}.log.gz", self.stem)
     }
 
-    /// Compresses what was set aside into number 1, after moving the others up by one; the last one goes.
+    /// Compresses the renamed file into number 1. The older files move up by one, and the last one is removed.
     fn compress(&self) -> io::Result<()> {
         let (plain, compressed) = (self.set_aside(), format!("{}.log.gz.tmp", self.stem));
         let mut encoder = GzEncoder::new(File::create(&compressed)?, Compression::default());

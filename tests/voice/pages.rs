@@ -7,13 +7,7 @@ use std::path::{Path, PathBuf};
 use super::rules::{self, Ratchet};
 
 /// Faults of each page. Pages that are not listed have none. The number of a page only falls.
-const FAULTS: [(&str, usize); 11] = [
-    ("crates/admin/ARCHITECTURE.md", 5),
-    ("crates/broker/ARCHITECTURE.md", 12),
-    ("crates/client/ARCHITECTURE.md", 4),
-    ("crates/console/ARCHITECTURE.md", 1),
-    ("crates/host/ARCHITECTURE.md", 3),
-    ("crates/lab/ARCHITECTURE.md", 6),
+const FAULTS: [(&str, usize); 5] = [
     ("docs/admin.md", 2),
     ("docs/doctor.md", 11),
     ("docs/metrics.md", 2),
@@ -22,11 +16,7 @@ const FAULTS: [(&str, usize); 11] = [
 ];
 
 /// Sentences of 26 to 35 words of each page. Pages that are not listed have none. The number of a page only falls.
-const LONG: [(&str, usize); 10] = [
-    ("crates/admin/ARCHITECTURE.md", 3),
-    ("crates/broker/ARCHITECTURE.md", 15),
-    ("crates/client/ARCHITECTURE.md", 1),
-    ("crates/lab/ARCHITECTURE.md", 2),
+const LONG: [(&str, usize); 6] = [
     ("docs/admin.md", 6),
     ("docs/doctor.md", 3),
     ("docs/metrics.md", 5),

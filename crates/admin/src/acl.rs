@@ -1,4 +1,4 @@
-//! Operations on acls (Auth 2.0): what users may do.
+//! Operations on acls (Auth 2.0): permissions of users.
 
 use crate::arguments::{BROKER, BROKERS, optional, place, required};
 use crate::copy::{Copied, change_targets};
@@ -67,7 +67,7 @@ pub struct AclEntry {
     pub resource: String,
     /// Actions on the resource.
     pub actions: Vec<String>,
-    /// Addresses for which the entry counts; `None` for all.
+    /// Addresses to which the entry applies; `None` for all.
     pub sources: Option<Vec<String>>,
     /// `ALLOW` or `DENY`.
     pub decision: String,

@@ -88,7 +88,7 @@ pub(crate) const INTERVAL: Argument =
 pub struct Arguments(BTreeMap<&'static str, String>);
 
 impl Arguments {
-    /// Sets a value. That of a switch is `true`.
+    /// Sets a value. The value of a switch is `true`.
     pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
         self.0.insert(name, value.into());
     }

@@ -9,7 +9,6 @@ use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Milliseconds of an hour.
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// The operations on clusters.
@@ -36,7 +35,7 @@ pub struct BrokerRow {
     pub id: i64,
     /// Address of the broker.
     pub address: String,
-    /// Empty for a broker that does not answer.
+    /// Version of the broker; empty if the broker does not answer.
     pub version: String,
     /// Messages stored per second.
     pub in_tps: f64,
@@ -64,7 +63,7 @@ pub struct BrokerRow {
     /// The runtime information of the broker.
     #[serde(skip)]
     pub(crate) figures: Figures,
-    /// Reason why the broker told nothing.
+    /// Error of the request to the broker; absent if the broker answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

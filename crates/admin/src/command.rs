@@ -66,7 +66,7 @@ impl AdminCommand {
         let look = Look::stdout(self.lang);
         let text = render_for(value, self.format, &look);
         if is_empty(value) && matches!(self.format, Format::Table | Format::Csv) {
-            // There is nobody left to tell.
+            // The reader of standard error may be gone.
             let _ =
                 writeln!(std::io::stderr(), "{}", self.lang.error(&format!("{noun} {verb}: nothing found")));
         }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn nothing_is_destroyed_unasked() {
         let command = parse("admin topic delete One --cluster C").unwrap();
-        // The tests' standard input is no terminal, or nobody types there.
+        // The tests' standard input is no terminal, or no user types there.
         if !std::io::stdin().is_terminal() {
             let why = command.run().unwrap_err().to_string();
             assert!(why.contains("--yes"), "{why}");

@@ -48,7 +48,7 @@ fn live(kind: &str, name_servers: Option<String>) -> Vec<String> {
     let mut names = Vec::new();
     if let Some(operation) = operation(noun, verb) {
         let access = Access { name_servers, ..Access::default() };
-        // Whoever presses the key sees no names, which says enough.
+        // The user sees no names, which says enough.
         let _ = perform(operation, &Arguments::default(), &access, None, |outcome| {
             let rows = outcome.answer.value();
             let rows = rows.as_array().into_iter().flatten();

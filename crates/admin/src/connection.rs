@@ -65,7 +65,7 @@ impl From<&ProducerRow> for Member {
     }
 }
 
-/// The members of a consumer group, and what the group wants.
+/// The members of a consumer group, and the settings of its consumption.
 #[derive(Default, Serialize)]
 pub struct Consumers {
     /// `CONSUME_ACTIVELY` for pull consumers, `CONSUME_PASSIVELY` for push consumers.

@@ -1,4 +1,4 @@
-//! Operations on controllers, and on what they decide: who is master of a broker set, and who is in its in-sync set.
+//! Operations on controllers and their decisions: master and in-sync set of each broker set.
 
 use crate::arguments::{INTERVAL, optional, place, required, switch};
 use crate::broker::{Settings, set_on};
@@ -70,7 +70,7 @@ fn one_of(arguments: &Arguments) -> Result<(Option<&str>, Option<&str>), Error> 
     }
 }
 
-/// Group of controllers, as a controller of it tells.
+/// Group of controllers, as one of its controllers reports it.
 #[derive(Serialize)]
 pub struct Metadata {
     /// Name of the group.
@@ -94,8 +94,8 @@ impl Typed for Metadata {
     }
 }
 
-/// Asks the controllers in order until one names the leader; one without contact to its group names none. When none does, the first
-/// answer counts.
+/// Asks the controllers in order until one names the leader. A controller without contact to its group names none. If
+/// no controller names a leader, returns the first answer.
 async fn metadata(session: &Session, arguments: &Arguments) -> Result<Metadata, Error> {
     let mut failure = Error::Usage("expected the address of a controller".to_owned());
     let mut without_leader = None;
@@ -133,7 +133,7 @@ async fn leader(session: &Session, arguments: &Arguments) -> Result<String, Erro
     Ok(found.leader)
 }
 
-/// The settings of controllers, which `mqadmin` prints without empty lines, other than those of name servers.
+/// The settings of controllers. `mqadmin` prints them without empty lines, unlike the settings of name servers.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct ControllerSettings(Settings);

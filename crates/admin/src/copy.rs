@@ -26,7 +26,7 @@ impl<T: Serialize + DeserializeOwned> Copied<T> {
         if reply.body.is_empty() { Ok(None) } else { body(broker, &reply).map(Some) }
     }
 
-    /// Creates on the target what the source has, or changes it; all of them unless the arguments name some.
+    /// Creates or changes users or acls on the target as the source has them: the named ones, otherwise all.
     pub async fn copy(&self, session: &Session, arguments: &Arguments) -> Result<Written, Error> {
         let (from, to) = (arguments.need("from")?, arguments.need("to")?);
         let (source, target) = (session.broker(from).await?, session.broker(to).await?);

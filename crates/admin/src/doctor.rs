@@ -1,4 +1,4 @@
-//! `vostok doctor`: what is wrong in a cluster, said from a bundle that was gathered once and can be judged anywhere.
+//! `vostok doctor`: faults of a cluster, found in a bundle that was gathered once and can be judged anywhere.
 //!
 //! `gather` asks the servers with RocketMQ's own requests and fills a [`Bundle`]. Each check is a pure function over
 //! the bundle, a row of the table [`checks`]. A check without data is skipped, and never passes.

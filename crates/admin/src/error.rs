@@ -24,7 +24,7 @@ pub enum Error {
         /// The failure.
         why: Box<Error>,
     },
-    /// The answer was shown, without the part of the servers that failed so.
+    /// The answer was shown and lacks the part of the servers with these failures.
     #[error("the answer is not complete: {}", texts(.0).join("; "))]
     Incomplete(Vec<Error>),
     /// The system refused something, for example a thread or the standard output.
@@ -32,7 +32,7 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
-/// The failure of a text that names the retry or dead letter topic of a group.
+/// Text about the group if `text` names the retry or dead letter topic of a group; `None` for other texts.
 fn missing_group(text: &str) -> Option<String> {
     let behind = |prefix| {
         let rest = text.split_once(prefix)?.1;

@@ -1,4 +1,4 @@
-//! Operations that write what a cluster is made of to files on this machine.
+//! Operations that write the parts of a cluster to files on this machine.
 
 use crate::arguments::{BROKER, MASTERS, optional, required, switch};
 use crate::operation::{Operation, Written, operations};
@@ -135,7 +135,7 @@ async fn metadata(session: &Session, arguments: &Arguments) -> Result<Written, E
     write(arguments, name, &Value::Object(content))
 }
 
-/// The settings that are exported, and the list of those of them whose values do not count yet.
+/// The exported settings, and the list of exported settings whose values do not count yet.
 fn chosen(settings: &BTreeMap<String, String>) -> BTreeMap<&String, &String> {
     let is_chosen = |key: &str| key == AFTER_RESTART || SETTINGS.split(' ').any(|it| it == key);
     settings.iter().filter(|(key, _)| is_chosen(key)).collect()

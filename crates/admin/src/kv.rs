@@ -93,8 +93,8 @@ async fn delete(session: &Session, arguments: &Arguments) -> Result<Written, Err
     Ok(changed(session, "delete kv config from namespace success.\n"))
 }
 
-/// Puts the order configuration of a topic: `queues` for each of the broker sets. That of the other broker sets is kept for a
-/// change of one broker alone (`DefaultMQAdminExtImpl.createOrUpdateOrderConf`).
+/// Writes the order configuration of a topic: `queues` for each of the broker sets. A change of one broker keeps the
+/// configuration of the other broker sets (`DefaultMQAdminExtImpl.createOrUpdateOrderConf`).
 pub(crate) async fn put_order(
     session: &Session,
     topic: &str,

@@ -10,7 +10,7 @@ use crate::Session;
 use crate::request::{Request, number};
 use crate::text::span;
 
-/// Queues of one answer for which a broker of RocketMQ is asked for the time of its first message.
+/// Most queues of one answer for which brokers of RocketMQ are asked for the time of the first unconsumed message.
 const QUEUES_ASKED_MAX: usize = 64;
 
 /// Age of the first message that a group has not consumed.
@@ -19,8 +19,8 @@ const QUEUES_ASKED_MAX: usize = 64;
 pub struct Lag {
     /// Age in seconds; 0 if no message waits, absent if the age is unknown.
     pub lag_seconds: Option<i64>,
-    /// Whether the age may be smaller. A filter may leave out the messages that wait, and brokers of RocketMQ only tell the store
-    /// time of the last message that was consumed.
+    /// Whether the age may be smaller. A filter may leave out the waiting messages. Brokers of RocketMQ only report the
+    /// store time of the last consumed message.
     pub lag_is_bound: bool,
 }
 
@@ -69,7 +69,8 @@ impl std::fmt::Display for Lag {
     }
 }
 
-/// Adds the time of the first message for queues of which a group consumed nothing, if the queue's broker is a RocketMQ broker.
+/// Adds the time of the first message for queues from which a group has consumed nothing, if the broker of the queue is
+/// a RocketMQ broker.
 pub(crate) async fn add_first_times(
     session: &Session,
     broker: &str,

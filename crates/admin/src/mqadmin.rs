@@ -88,10 +88,10 @@ fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> 
     }
 }
 
-/// Says on standard error what went wrong.
+/// Prints the failure to standard error.
 fn complain(text: &str) -> Result<u8, Error> {
     use std::io::Write as _;
-    // There is nobody left to tell.
+    // The reader of standard error may be gone.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
     Ok(1)
 }

@@ -36,7 +36,6 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "offset":
          optional("offline", ("o", "offline"), "taken for compatibility, without effect as in mqadmin")], clone;
 };
 
-/// The offset of a group in a queue.
 #[derive(Serialize)]
 struct QueueOffset {
     broker: String,

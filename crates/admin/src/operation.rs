@@ -28,8 +28,8 @@ pub struct Operation {
     pub noun: &'static str,
     /// Action on the subject, the second word on the command line.
     pub verb: &'static str,
-    /// Names of `mqadmin` for it. Of several operations with one name that one is meant whose required arguments are
-    /// all given, the first of the table if there are several.
+    /// Names of `mqadmin` for the operation. Several operations may share a name. The first operation of the table
+    /// whose required arguments are all given is performed.
     pub mqadmin: &'static [&'static str],
     /// Effect on the cluster.
     pub effect: Effect,
@@ -37,7 +37,7 @@ pub struct Operation {
     pub about: &'static str,
     /// Arguments of the operation; arguments without a flag in their order.
     pub arguments: &'static [Argument],
-    /// Performs it.
+    /// Function that performs the operation.
     pub(crate) call: for<'a> fn(&'a Session, &'a Arguments) -> Call<'a>,
 }
 
@@ -164,7 +164,7 @@ impl Typed for Written {
     }
 }
 
-/// Changes something on servers with one request each; the answer has a line for each, in which `{}` is the server.
+/// Changes servers with one request each. The answer has a line for each server, in which `{}` is the address.
 pub(crate) async fn change_each(
     session: &Session,
     servers: &[String],

@@ -29,7 +29,7 @@ pub(crate) struct Page<'a> {
 #[derive(Deserialize)]
 struct Rows<R> {
     rows: Vec<R>,
-    /// The name behind which the broker has not searched yet.
+    /// The name after which the broker has not searched yet.
     next: Option<String>,
 }
 
@@ -75,7 +75,8 @@ impl<'a> Page<'a> {
         Ok(Some(session.answers(outcomes)?.into_iter().flatten().collect()))
     }
 
-    /// The rows of one broker. It looks at a bounded number of names for each request, and tells where to search on.
+    /// Returns the rows of one broker. A broker looks at a bounded number of names for each request, and answers with
+    /// the name after which the next request continues.
     async fn ask_one<R: DeserializeOwned>(
         &self,
         session: &Session,

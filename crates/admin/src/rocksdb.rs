@@ -1,4 +1,4 @@
-//! Operations on what brokers of Apache RocketMQ keep in RocksDB. This program reads no files of RocksDB.
+//! Operations on data that brokers of Apache RocketMQ keep in RocksDB. This program reads no files of RocksDB.
 
 use crate::arguments::{BROKER, optional, place, required};
 use crate::operation::{Operation, Written, change_each, operations};

@@ -49,7 +49,7 @@ pub struct Session {
     pub(crate) now_ms: i64,
     /// Requests that a dry run did not send; `None` when they are sent.
     planned: Option<Mutex<Vec<Planned>>>,
-    /// The failures of servers without which there is an answer all the same.
+    /// Failures of servers whose part is missing in an answer of this session.
     failures: Mutex<Vec<Error>>,
     /// Index of the name server that answered last, which is asked first.
     last_answered: Arc<AtomicUsize>,
@@ -88,14 +88,15 @@ impl Session {
         texts(&self.failures.lock().expect("short section"))
     }
 
-    /// Keeps failures of servers without which there is an answer all the same, and returns their texts.
+    /// Records failures of servers whose part is missing in an answer, and returns their texts.
     pub(crate) fn note(&self, failures: Vec<Error>) -> Vec<String> {
         let noted = texts(&failures);
         self.failures.lock().expect("short section").extend(failures);
         noted
     }
 
-    /// The answers of servers that are asked in turn. Failures are collected and reported after the answers.
+    /// Returns the answers of servers that were asked in turn. Failures are recorded, so that they are reported after
+    /// the answer.
     ///
     /// # Errors
     /// The first failure when no server answered.
@@ -137,8 +138,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Sends a request that changes something to each of several servers, one after the other. Returns what they remark,
-    /// each remark once.
+    /// Sends a request that changes something to several servers, one after the other. Returns their remarks, each
+    /// remark once.
     pub(crate) async fn change_all(
         &self,
         servers: &[String],
@@ -190,8 +191,8 @@ impl Session {
         Err(failure)
     }
 
-    /// Sends a request that only reads to the first name server that answers, beginning with the one that did last: another may
-    /// let each request wait.
+    /// Sends a request that only reads to the first name server that answers. The name server that answered last is
+    /// asked first, because a lost name server would delay each request.
     pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
         let first = self.last_answered.load(Relaxed).min(self.name_servers.len());
         let (before, servers) = self.name_servers.split_at(first);
@@ -233,8 +234,8 @@ impl Session {
         }
     }
 
-    /// Address of a broker that is named by its address, or as a broker set, whose master is meant. An IP address without a port has
-    /// port 10911.
+    /// Address of a broker that is named by its address, or by its broker set, which stands for the master. An IP
+    /// address without a port has port 10911.
     pub(crate) async fn broker(&self, name: &str) -> Result<String, Error> {
         if name.contains(':') || name.parse::<Ipv4Addr>().is_ok() {
             return Ok(with_port(name, BROKER_PORT));
@@ -258,7 +259,8 @@ impl Session {
         Ok(members.into_iter().filter(|member| member.id == MASTER).map(|member| member.address).collect())
     }
 
-    /// The broker that the arguments name, as a master without a name; or all brokers of the cluster that they name.
+    /// The brokers that the arguments name: one broker, or all brokers of a cluster. A broker that is named by its
+    /// address counts as a master and has no name.
     pub(crate) async fn targets(&self, arguments: &Arguments) -> Result<Vec<Member>, Error> {
         match (arguments.get("broker"), arguments.get("cluster")) {
             (Some(broker), _) => {
@@ -344,7 +346,7 @@ impl Session {
     }
 }
 
-/// Name and address of a broker of each broker set of a route, or of those of one cluster.
+/// Name and address of a broker of each broker set of a route, or of the broker sets of one cluster.
 fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)> {
     let sets = route.broker_datas.into_iter().filter(|set| cluster.is_none_or(|name| set.cluster == name));
     let chosen = sets.filter_map(|set| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Name server when neither an option nor the environment names one: that of `vostok serve` on the same machine.
+/// Name server if neither an option nor the environment names one: `vostok serve` on the same machine.
 const LOCAL: &str = "127.0.0.1:9876";
 
 /// Access of an operation to the cluster.
@@ -154,7 +154,7 @@ pub(crate) fn lang() -> Lang {
     Lang::of_environment(|name| std::env::var(name).ok())
 }
 
-/// Reads credentials from a file like RocketMQ's `tools.yml`. Without a file given, the one of `ROCKETMQ_HOME` may be
+/// Reads credentials from a file like RocketMQ's `tools.yml`. If no file is given, the file of `ROCKETMQ_HOME` may be
 /// absent.
 fn credentials(file: Option<&Path>) -> Result<Option<Credentials>, Error> {
     let text = match (file, std::env::var_os("ROCKETMQ_HOME")) {

@@ -154,7 +154,7 @@ pub(crate) fn queue_text(queue: &MessageQueue) -> String {
     format!("MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]")
 }
 
-/// A text as the name of one file: who chose the text, as a client chooses its id, does not choose the directory.
+/// A text as the name of one file. Clients choose such texts, for example their ids, and must not choose the directory.
 pub(crate) fn file_name(text: &str) -> String {
     text.replace('/', "_")
 }
@@ -259,12 +259,12 @@ pub(crate) async fn consume_stats_of(
     Ok(stats)
 }
 
-/// The failure of what needs a broker of a topic that has none.
+/// The error for a topic that no broker has.
 pub(crate) fn no_broker(topic: &str) -> Error {
     Error::NotFound(format!("no broker has queues of the topic {topic}"))
 }
 
-/// The failure of what needs the offsets of a group that has none.
+/// The error for a group that has no offsets.
 pub(crate) fn no_offsets(group: &str) -> Error {
     Error::NotFound(format!("the group {group} has no offsets; it has consumed nothing yet"))
 }

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 
-/// The time zone of this process, as Java finds it: that of `TZ`, otherwise that of the machine.
+/// The time zone of this process, found as by Java: the zone of `TZ`, otherwise of the machine.
 static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
 
 /// Milliseconds since 1970 as a date and a time of day in a zone; 1970 where they are beyond all dates.
@@ -28,7 +28,7 @@ pub fn time(ms: i64) -> String {
     in_zone(ms, &TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-/// A local time as `UtilAll.timeMillisToHumanString2` writes it, with milliseconds behind a comma.
+/// A local time as `UtilAll.timeMillisToHumanString2` writes it, with milliseconds after a comma.
 pub(crate) fn time_to_ms(ms: i64) -> String {
     time_to_ms_in(ms, &LOCAL)
 }
@@ -94,7 +94,7 @@ fn parse_time_in(text: &str, local: &TimeZone) -> Option<i64> {
     if let Ok(ms) = text.parse() {
         return Some(ms);
     }
-    // RocketMQ's tools take milliseconds behind a colon, and print them behind a comma.
+    // RocketMQ's tools take milliseconds after a colon, and print them after a comma.
     let iso = match text.split_once('#') {
         Some((date, time)) => match time.split([':', '#', '.', ',']).collect::<Vec<_>>()[..] {
             [hour, minute, second, milli] => format!("{date}T{hour}:{minute}:{second}.{milli}"),

@@ -183,7 +183,7 @@ fn find(english: &str, more: &Words) -> Option<String> {
         .or_else(|| english.contains('\n').then(lines)?)
 }
 
-/// Translates what `clap` prints of help and wrong arguments.
+/// Translates the output of `clap`: help, and errors about arguments.
 #[must_use]
 pub fn localize_output(output: &str, lang: Lang) -> String {
     let all = CLAP.iter().filter(|_| lang == Lang::Zh);

@@ -17,7 +17,7 @@ fn write(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (index, (name, member)) in members.iter().enumerate() {
-                // The first member of an item of a list stands behind the dash.
+                // The first member of an item of a list stands after the dash.
                 let lead = if index == 0 && out.ends_with("- ") { "" } else { &indent };
                 out.push_str(&format!("{lead}{}:", scalar(&Value::String(name.clone()))));
                 behind(out, member, depth);
@@ -36,7 +36,7 @@ fn write(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// Writes the value behind the colon of a name.
+/// Writes the value after the colon of a name.
 fn behind(out: &mut String, value: &Value, depth: usize) {
     let is_block = match value {
         Value::Object(members) => !members.is_empty(),

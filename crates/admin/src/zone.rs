@@ -63,7 +63,7 @@ impl Zone {
     /// with an offset of its own.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<i64> {
-        // The parser passes over an offset or a zone behind the time.
+        // The parser passes over an offset or a zone after the time.
         let (_, clock) = text.split_once('T')?;
         let is_clock = clock.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
         let civil: DateTime = text.parse().ok().filter(|_| is_clock)?;

@@ -24,7 +24,7 @@ pub const WAIT_MAX_MS: i64 = 60_000;
 const USERS_MAX: usize = 5;
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
-/// Addresses of one generation; two generations are kept.
+/// Most addresses in a generation. The two newest generations are kept.
 const ADDRESSES_MAX: usize = 10_000;
 
 /// When an answer may leave.

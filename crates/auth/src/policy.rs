@@ -32,7 +32,6 @@ pub(crate) struct Entry {
     pub(crate) actions: Actions,
     /// The callers that the entry is about; empty means all.
     pub(crate) sources: Vec<Source>,
-    /// Decision of the entry.
     pub(crate) decision: Decision,
 }
 
@@ -58,9 +57,11 @@ impl Entry {
 /// Rank of an entry, as [`Entry::rank`] returns it.
 type Rank<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
 
-/// Kinds of names in the order in which they decide.
+/// Rank of entries for a single name, which decide first.
 const LITERAL: u8 = 0;
+/// Rank of entries for names with a prefix, which decide after literal names.
 const PREFIXED: u8 = 1;
+/// Rank of entries for all names, which decide last.
 const ANY: u8 = 2;
 
 impl fmt::Display for Entry {
@@ -86,7 +87,8 @@ pub(crate) struct EntryTexts<'a> {
     decision: Cow<'a, str>,
 }
 
-/// Text of a list.
+/// Item of a list in an entry: the name of an action, or an address. Borrowed from the file's text where it has no
+/// escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -255,7 +257,6 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// The policy of a type.
     pub(crate) fn of(&self, kind: PolicyType) -> &Policy {
         match kind {
             PolicyType::Custom => &self.custom,

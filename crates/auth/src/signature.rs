@@ -23,7 +23,6 @@ const ADDED_LATER: &str = "_UNIQUE_KEY_QUERY";
 /// release.
 const VERSION_4_9_3: i32 = VERSION_4_9_4 - 2;
 
-/// Bytes of a signature.
 pub(crate) const SIGNATURE_BYTES: usize = 20;
 
 /// A user's secret, prepared for checking signatures: two of the blocks of HMAC-SHA1 are computed once per user.

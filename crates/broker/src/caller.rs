@@ -11,6 +11,6 @@ pub struct Caller {
     pub remote: SocketAddr,
     /// RocketMQ version of the client (`MQVersion`).
     pub version: i32,
-    /// The user, as far as that was verified.
+    /// The user. [`Identity::User`] only if the signature of the request was verified.
     pub user: Identity,
 }

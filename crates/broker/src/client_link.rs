@@ -39,7 +39,7 @@ pub enum Notice<'a> {
         timestamp_ms: i64,
         /// The new offset of each queue.
         targets: &'a ResetOffsetBody,
-        /// The offsets go in the form of clients in C++; as in Java, the operator's tool decides that.
+        /// Whether the offsets are sent in the form for clients in C++. As in Java, the operator's tool decides that.
         for_cpp: bool,
     },
     /// Removes a lite topic from the client's own list: 200073 `NOTIFY_UNSUBSCRIBE_LITE`.

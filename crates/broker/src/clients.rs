@@ -87,7 +87,7 @@ struct ConsumerGroup {
     consume_from_where: ConsumeFromWhere,
     /// The subscriptions that each member stated, to find conflicts.
     stated: Stated,
-    /// Fingerprint of the last heartbeat; 0 from clients that send none.
+    /// Fingerprint of the last heartbeat of any member; 0 from clients that send none. `None` before the first heartbeat.
     fingerprint: Option<i32>,
     /// The encoded list of the members' client ids, kept after the first request for it: every member asks every 20 s.
     listed: OnceLock<Arc<[u8]>>,
@@ -102,12 +102,12 @@ pub(crate) struct ConsumerView {
     pub consume_from_where: ConsumeFromWhere,
 }
 
-/// Form in which a heartbeat carries its subscriptions.
+/// The part of a heartbeat that tells whether subscriptions changed, and whether the heartbeat contains them.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat {
     /// Hash of the client's subscriptions; 0 from clients that send none.
     pub fingerprint: i32,
-    /// The client left its subscriptions out because the broker has them.
+    /// Whether the client left its subscriptions out because the broker has them.
     pub without_subscriptions: bool,
 }
 

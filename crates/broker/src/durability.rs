@@ -172,7 +172,7 @@ impl Durability {
     }
 }
 
-/// Calls `then` once the log is on disk up to `end`, however long that takes, or never will be.
+/// Calls `then` once the log is on disk up to `end`, however long that takes, or once the store is fenced or closed.
 fn when_over(store: Arc<Store>, end: LogOffset, then: Box<dyn FnOnce() + Send>) {
     let waiting = store.clone();
     store.when_flushed(

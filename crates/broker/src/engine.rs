@@ -107,12 +107,12 @@ impl Wakeup {
 /// Work that is due at regular intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Every {
-    /// When the work was last due, in milliseconds since 1970; `None` before the first question.
+    /// When the work was last due, in milliseconds since 1970. `None` before the first call of [`Self::is_due`].
     last_ms: Option<i64>,
 }
 
 impl Every {
-    /// Work that is due with the first question already. [`Every::default`] is due only after one interval.
+    /// Work that is due at the first call of [`Self::is_due`]. [`Every::default`] is due one interval after that call.
     pub(crate) fn at_once() -> Self {
         Self { last_ms: Some(i64::MIN) }
     }

@@ -222,7 +222,8 @@ impl Gate {
         account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
     }
 
-    /// Checks the seal of a request whose sender is known. ACL 1.0 has no seals.
+    /// Checks the seal of a request whose sender is known. A seal ([`wire::seal`]) puts code, receiver and time of the
+    /// request under its signature, so that the signature cannot be used again. ACL 1.0 has no seals.
     ///
     /// # Errors
     /// [`AuthError::Seal`], with an audit line.
@@ -330,7 +331,8 @@ impl Gate {
     }
 }
 
-/// Which requests of the broker itself are refused by servers that ask for users, because they have no signature.
+/// Returns the text of a warning: which requests of this broker are refused by servers that ask for users, because the requests
+/// have no signature.
 fn refused_calls(config: &Config) -> String {
     let named = |codes: &[i32]| {
         let name = |code: &i32| format!("{} {code}", request::name(*code).unwrap_or_default());

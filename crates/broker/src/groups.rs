@@ -111,7 +111,7 @@ impl Groups {
         *self.generation.borrow()
     }
 
-    /// The generation, and its changes.
+    /// Returns a receiver that has the generation of the table and is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }

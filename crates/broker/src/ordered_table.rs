@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Most entries of a block.
 const BLOCK: usize = if cfg!(test) { 3 } else { 256 };
 
-/// Values by name. They are in it twice, so they are handles such as an [`Arc`](std::sync::Arc).
+/// Values by name. `found` and `blocks` each have a copy of a value, so values are handles such as an [`Arc`](std::sync::Arc).
 pub(crate) struct OrderedTable<V> {
     found: HashMap<Box<str>, V>,
     /// Invariant: the entries of `found` in the order of names. No block is empty.

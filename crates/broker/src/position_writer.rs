@@ -31,7 +31,7 @@ impl PositionWriter {
         (Self { jobs: sender, wakeup: Arc::default() }, PositionWrites { jobs })
     }
 
-    /// Wakes the engine.
+    /// Returns the wake-up of the engine.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -164,9 +164,9 @@ pub(crate) struct CloneOffsets<'a> {
     pub source: &'a str,
     /// The group that gets the offsets.
     pub target: &'a str,
-    /// The topic; `None` for all topics the first group committed offsets in.
+    /// The topic; `None` for all topics in which the source group committed offsets.
     pub topic: Option<&'a str>,
-    /// Whether offsets are copied even in topics that the first group no longer reads.
+    /// Whether offsets are copied even in topics that the source group no longer reads.
     pub is_offline: bool,
 }
 

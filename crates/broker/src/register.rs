@@ -293,7 +293,6 @@ async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, Regi
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
 
-/// Errors of a registration.
 #[derive(Debug, thiserror::Error)]
 enum RegisterError {
     #[error(transparent)]

@@ -221,7 +221,7 @@ impl SlaveMachines {
         slaves
     }
 
-    /// Notifies of newly known machines.
+    /// Returns a receiver that is notified of newly known machines.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -305,7 +305,7 @@ impl Replicas {
         });
     }
 
-    /// The master's addresses and their changes.
+    /// Returns a receiver that has the master's addresses and is notified of changes.
     pub(crate) fn master(&self) -> watch::Receiver<MasterAddresses> {
         self.master.subscribe()
     }
@@ -339,7 +339,7 @@ impl Replicas {
         self.notice.send_replace(epoch);
     }
 
-    /// The epochs that requests 1008 named.
+    /// Returns a receiver that has the epoch of the last request 1008 and is notified of further requests.
     pub(crate) fn notices(&self) -> watch::Receiver<Epoch> {
         self.notice.subscribe()
     }
@@ -377,7 +377,7 @@ impl Replicas {
         }
     }
 
-    /// Notifies of changes of the slaves' connections.
+    /// Returns a receiver that is notified of slaves' first reports, and of changes of [`Self::follows`].
     pub(crate) fn connections(&self) -> watch::Receiver<u64> {
         self.connections.subscribe()
     }

@@ -35,7 +35,8 @@ pub(crate) struct Deletion {
 }
 
 impl Deletion {
-    /// Checks how full the disk is, and expires messages of topics with a retention time of their own.
+    /// Makes the engine. First checks how full the disk is, and expires messages of topics with a retention time of their
+    /// own.
     pub(crate) fn new(parts: Arc<RetentionParts>) -> Self {
         watch(&parts.tables.store, &parts.runtime);
         topics::expire_when_due(&parts.sessions, &parts.delivery, &parts.runtime, parts.runtime.now_ms());

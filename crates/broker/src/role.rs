@@ -24,7 +24,8 @@ pub(crate) enum BrokerRole {
     Fenced,
 }
 
-/// The broker's role. Everything else asks here. The thread `role` of controller mode and the task `acting-master` change it.
+/// The broker's role, for every part of the broker to read. The thread `role` of controller mode and the task `acting-master`
+/// change it.
 pub(crate) struct Role {
     current: AtomicU8,
     id: AtomicI64,
@@ -35,7 +36,8 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// The role that the configuration gives; none in controller mode and in a group with acting masters.
+    /// The role that the configuration gives. In controller mode and in a group with acting masters it gives none, and the broker
+    /// begins fenced.
     pub(crate) fn new(config: &Config) -> Self {
         let role = match () {
             () if config.is_controlled() || config.waits_for_group() => BrokerRole::Fenced,
@@ -96,7 +98,7 @@ impl Role {
         self.is_consistent.store(true, Ordering::Release);
     }
 
-    /// Counts the changes of the role.
+    /// Returns a receiver that is notified of changes of the role.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

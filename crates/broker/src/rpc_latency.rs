@@ -48,7 +48,7 @@ impl Written {
 pub(crate) struct Answered {
     pub request: i32,
     pub response: i32,
-    /// The request waited for a message.
+    /// Whether the request waited for a message.
     pub is_long_polling: bool,
     pub written: Written,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Answered {
 pub(crate) struct Latencies {
     /// Requests by how long they took, in the ranges of [`BOUNDS_MS`].
     counts: [u64; BOUNDS_MS.len() + 1],
-    /// The sum of the times of all, in milliseconds.
+    /// Sum of the durations of all requests, in milliseconds.
     pub ms: u64,
 }
 

@@ -56,7 +56,7 @@ pub struct SendRequest<'a> {
     pub header: SendHeader<'a>,
     /// Body of the message, or of all messages of a batch.
     pub body: &'a [u8],
-    /// The message answers a request of another application; only such a message may have no body.
+    /// Whether the message answers a request of another application. Only such a message may have no body.
     pub is_reply: bool,
 }
 

@@ -209,7 +209,7 @@ impl Topic {
     }
 }
 
-/// Topics that are read while the table is locked.
+/// Most topics that are read under one lock of the table.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
 
 struct Book {
@@ -289,7 +289,7 @@ impl Topics {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The generation, and its changes.
+    /// Returns a receiver that has the generation of the table and is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

@@ -11,11 +11,11 @@ use wire::units::QueueOffset;
 use crate::clients::Subscription;
 use crate::parts::Sessions;
 
-/// Index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
+/// Most index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
 const UNITS_MAX: u64 = 4096;
 /// Store time if unknown.
 const UNKNOWN: i64 = -1;
-/// Index units that are read at a time.
+/// Most index units that are read at a time.
 const UNITS_AT_ONCE: usize = 256;
 
 /// The position of a message that a group has not consumed.
@@ -81,9 +81,10 @@ impl Sessions {
         Unconsumed::find(queue, subscription.as_deref(), committed, end)
     }
 
-    /// Store time of the first unconsumed message of a group in a queue, in ms since the epoch. The flag tells whether the message
-    /// that the group selects may be newer. The time is 0 if no message waits, and -1 if the time is unknown. Clients that consume
-    /// by broadcast keep their own offsets, and a message may be unreadable. May read the disk.
+    /// Returns the store time of the first unconsumed message of a group in a queue, in ms since the epoch. The flag tells
+    /// whether the message that the group selects may be newer. The time is 0 if no message waits. The time is -1 for a
+    /// group that consumes by broadcast, because its clients keep the offsets, and if the message is unreadable. May read
+    /// the disk.
     pub(crate) fn unconsumed_time(
         &self,
         store: &Store,

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
-/// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
 /// Formats milliseconds since 1970 in UTC by a pattern of `strftime`, such as `%Y-%m-%dT%H:%M:%SZ`.

@@ -85,8 +85,8 @@ const NO_QUEUES_PAUSE: Duration = Duration::from_millis(200);
 /// Upper limit for the time that a call waits, so that its end can be represented.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The messages that a request brought, with the queue and the time.
-struct Brought {
+/// The result of a pop request: its queue, the time at which the response arrived, and the messages.
+struct PopResult {
     queue: MessageQueue,
     at: Instant,
     popped: Result<Vec<Popped>, Error>,
@@ -95,7 +95,7 @@ struct Brought {
 /// The waiting requests, and the queues at which they wait.
 #[derive(Default)]
 struct Waiting {
-    requests: JoinSet<Brought>,
+    requests: JoinSet<PopResult>,
     busy: BTreeSet<MessageQueue>,
     queues: Vec<MessageQueue>,
     asked: Option<Instant>,
@@ -180,7 +180,7 @@ impl PopConsumer {
                 }
             };
             // A cancelled request brought nothing.
-            let Some(Ok(Brought { queue, at, popped })) = joined else { continue };
+            let Some(Ok(PopResult { queue, at, popped })) = joined else { continue };
             waiting.busy.remove(&queue);
             let popped = popped?;
             // A message whose invisible time is over is delivered to another member
@@ -220,7 +220,7 @@ impl PopConsumer {
                 if popped.is_err() {
                     tokio::time::sleep(FAILED_PAUSE).await;
                 }
-                Brought { queue, at: Instant::now(), popped }
+                PopResult { queue, at: Instant::now(), popped }
             });
         }
         Ok(())

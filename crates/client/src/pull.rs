@@ -59,7 +59,7 @@ impl<'a> PullRequest<'a> {
 /// Result of a pull request (`PullStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullStatus {
-    /// Messages were found. The list is empty if none of them can be decoded. The next offset is behind them.
+    /// Messages were found. The list is empty if none of them can be decoded. The next offset is after them.
     Found,
     /// The queue has no message at or after the offset.
     NothingNew,

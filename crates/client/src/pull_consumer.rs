@@ -17,16 +17,16 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Queue and the offset at which reading continues.
-type Place = (MessageQueue, i64);
+type Position = (MessageQueue, i64);
 
-/// The result of a pull request at a queue and offset.
-type Brought = (Place, Result<Pulled, Error>);
+/// The reply to a pull request, with the queue and offset of the request.
+type PullReply = (Position, Result<Pulled, Error>);
 
 /// Pull requests that wait at brokers, also between two calls of the application, with their queues and offsets.
 #[derive(Default)]
-struct Held {
-    pulls: JoinSet<Brought>,
-    places: BTreeSet<Place>,
+struct Waiting {
+    pulls: JoinSet<PullReply>,
+    places: BTreeSet<Position>,
 }
 
 /// The group, the topic expression and the client of a consumer.
@@ -43,7 +43,7 @@ pub struct PullConsumer {
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Counter for taking queues in turn.
     turn: Mutex<usize>,
-    held: tokio::sync::Mutex<Held>,
+    held: tokio::sync::Mutex<Waiting>,
 }
 
 impl PullConsumer {
@@ -169,7 +169,7 @@ impl PullConsumer {
 
     /// Returns messages that have arrived already.
     async fn look(&self) -> Result<Vec<Received>, Error> {
-        let mut places: Vec<Place> = self.positions().clone().into_iter().collect();
+        let mut places: Vec<Position> = self.positions().clone().into_iter().collect();
         {
             let mut turn = self.turn.lock().expect("short section");
             *turn = turn.wrapping_add(1);
@@ -192,7 +192,7 @@ impl PullConsumer {
     }
 
     /// Sends a pull request to every queue without a waiting request.
-    fn ask(&self, held: &mut Held) {
+    fn ask(&self, held: &mut Waiting) {
         let places = self.positions().clone();
         for place in places {
             if held.places.insert(place.clone()) {
@@ -209,7 +209,7 @@ impl PullConsumer {
     }
 
     /// The messages of a finished pull request.
-    fn take(&self, held: &mut Held, joined: Result<Brought, JoinError>) -> Result<Vec<Received>, Error> {
+    fn take(&self, held: &mut Waiting, joined: Result<PullReply, JoinError>) -> Result<Vec<Received>, Error> {
         let Ok((place, pulled)) = joined else {
             // A request that was cancelled with its runtime does not say which queue it was for, so all queues are
             // pulled again.
@@ -222,7 +222,7 @@ impl PullConsumer {
 
     /// Advances the offset of the queue, unless the application changed it meanwhile. Returns the messages that match
     /// the expression.
-    fn accept(&self, (queue, position): &Place, pulled: Pulled) -> Vec<Received> {
+    fn accept(&self, (queue, position): &Position, pulled: Pulled) -> Vec<Received> {
         let mut positions = self.positions();
         let Some(current) = positions.get_mut(queue).filter(|current| **current == *position) else {
             return Vec::new();
@@ -241,7 +241,7 @@ impl PullConsumer {
 }
 
 impl Reader {
-    async fn pull(&self, (queue, position): &Place, hold: Duration) -> Result<Pulled, Error> {
+    async fn pull(&self, (queue, position): &Position, hold: Duration) -> Result<Pulled, Error> {
         let request = PullRequest {
             hold,
             expression: Some(self.expression.text()),

@@ -24,7 +24,7 @@ pub(crate) fn with_failures(list: Value, failures: &[String]) -> Value {
     if failures.is_empty() { list } else { json!({"answer": list, "failures": failures}) }
 }
 
-/// An answer without secrets, and without bodies of messages for those who may not see them.
+/// Removes secrets from an answer, and also bodies of messages unless the visitor may see bodies.
 pub(crate) fn without_hidden(sees_bodies: bool, operation: &Operation, mut answer: Value) -> Value {
     if matches!(operation.noun, "message" | "dlq") && !sees_bodies {
         hide(&mut answer, &["body", "body_hex"]);

@@ -1,4 +1,4 @@
-//! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
+//! The console: its cluster, users and audit log; permissions of a visitor, and performing operations for a visitor.
 
 mod kept;
 pub(crate) mod servers;
@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Nouns whose changes are an administrator's: servers with their settings, who leads, users.
+/// Nouns whose changes only an administrator may make: servers with their settings, elections, users.
 const ADMIN_NOUNS: [&str; 9] =
     ["broker", "namesrv", "kv", "user", "acl", "controller", "replica", "container", "rocksdb"];
 /// Arguments that name files and directories of the machine on which the console runs.
@@ -39,7 +39,7 @@ pub struct Config {
     pub names: Vec<String>,
     /// Directory of users and audit log.
     pub home: PathBuf,
-    /// Directory with the directories of runs of `vostok lab`, whose reports are shown and where new ones are written.
+    /// Directory of the runs of `vostok lab`. Their reports are shown, and new runs are written there.
     pub runs: PathBuf,
     /// TLS with browsers; without, pages and passwords can be read on the way.
     pub tls: Option<Arc<ServerTls>>,
@@ -57,7 +57,7 @@ pub(crate) struct Visitor {
     /// CSRF token. Every request that changes something must carry the token.
     pub token: String,
     pub lang: Lang,
-    /// Time zone of the browser; UTC until its script has told.
+    /// Time zone of the browser; UTC until its script has set the cookie.
     pub zone: Zone,
     /// Whether there is a login that can be ended.
     pub has_login: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Done {
     pub answer: Value,
     /// The requests that a dry run did not send.
     pub planned: Vec<Planned>,
-    /// The failures of the servers that gave no answer; the answer is then that of the others.
+    /// The failures of the servers that gave no answer. The answer then has the part of the other servers.
     pub failures: Vec<String>,
 }
 
@@ -136,7 +136,8 @@ impl App {
         }
     }
 
-    /// The answer of an operation that only reads; one that is not older than `fresh_ms` is not asked for again.
+    /// Returns the answer of an operation that only reads. An answer that is not older than `fresh_ms` is not asked for
+    /// again.
     ///
     /// # Errors
     /// [`Refusal`] when the visitor may not look, or a server refuses or does not answer.
@@ -199,7 +200,7 @@ impl App {
         Ok(answer)
     }
 
-    /// Performs an operation, and removes of its answer what the visitor may not see.
+    /// Performs an operation, and removes from its answer the parts that the visitor may not see.
     async fn ask(
         &self,
         who: &Visitor,
@@ -286,8 +287,8 @@ pub(crate) fn is_file(argument: &Argument) -> bool {
     FILE_ARGUMENTS.contains(&argument.name)
 }
 
-/// Whether the console performs an operation for visitors: not those that write what they find to files, or cannot do without a
-/// file. The files would be those of the console's machine, read and written with the rights of the broker that runs beside it.
+/// Whether the console performs an operation for visitors: none that writes files (noun `export`) or needs a file.
+/// These would be files of the console's machine, with the rights of the broker that runs beside it.
 pub(crate) fn is_offered(operation: &Operation) -> bool {
     let needs_file = operation.arguments.iter().any(|it| it.is_required() && is_file(it));
     operation.noun != "export" && !needs_file

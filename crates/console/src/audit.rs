@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Lines that are kept in memory for the page.
 const SHOWN: usize = 500;
-/// Bytes at which a new file is begun; the one before is kept.
+/// Bytes from which on a new file is begun. The file before is kept.
 const FILE_BYTES_MAX: u64 = 10 << 20;
 
 /// A line of the log.
@@ -30,7 +30,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Opens the log, whose file may not be there yet.
+    /// Opens the log. The file may be missing.
     pub fn open(home: &Path) -> Self {
         let file = home.join("audit.log");
         let text = std::fs::read_to_string(&file).unwrap_or_default();

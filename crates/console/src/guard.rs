@@ -1,4 +1,5 @@
-//! Which requests of browsers are believed: names of this server, own origins, tokens; and what browsers may do with answers.
+//! Checks of browsers' requests: names of this server, own origins, CSRF tokens. Also the headers that limit the use of
+//! answers.
 
 use crate::refusal::Refusal;
 use crate::request::header_text;
@@ -48,8 +49,9 @@ fn host_of(text: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
-/// Refuses a request without exactly one valid host (RFC 9112, 3.2), and a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
-/// rebinding) sends its own name; an address cannot be such a name.
+/// Refuses a request without exactly one valid host (RFC 9112, 3.2), and a request for a host that is not this server.
+/// A page of another site whose name was made to lead here (DNS rebinding) sends the name of its site. Addresses are
+/// accepted, because they cannot be such a name.
 pub(crate) fn check_host(
     lang: Lang,
     headers: &HeaderMap,
@@ -77,8 +79,9 @@ pub(crate) fn check_host(
     Err(Refusal::forbidden(format!("{text} --console-name {host}")))
 }
 
-/// Refuses a request that a page of another site makes, except a link to a page: without logins a browser needs no cookie for it.
-/// An operation or a file that is exported may ask all brokers for all they have, so links do not lead to those.
+/// Refuses a request that a page of another site makes, because a console without logins needs no cookie for it. Links
+/// to pages are allowed. Links to operations and exported files are not, because these may ask all brokers for all they
+/// have.
 pub(crate) fn check_site(lang: Lang, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
     let header = |name| header_text(headers, HeaderName::from_static(name));
     if header("sec-fetch-site") != Some("cross-site") {
@@ -115,21 +118,22 @@ pub(crate) fn own_path(text: &str) -> Option<&str> {
     (is_own && !text.contains('\\') && !text.contains(char::is_control)).then_some(text)
 }
 
-/// Makes the tokens without which nothing is changed: each belongs to one cookie.
+/// Key of the CSRF tokens. A token is the HMAC of the visitor's cookie, and every request that changes something must
+/// carry the token.
 pub(crate) struct Tokens(hmac::Key);
 
 impl Tokens {
-    /// Creates tokens that are signed with a secret of this process.
+    /// Creates the key of this process from random bytes.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The token of a cookie.
+    /// The token that belongs to a cookie.
     pub fn of(&self, cookie: &str) -> String {
         hex(hmac::sign(&self.0, cookie.as_bytes()).as_ref())
     }
 
-    /// Refuses a token that is not the cookie's.
+    /// Refuses a token that does not belong to the cookie.
     pub fn check(&self, lang: Lang, cookie: &str, token: &str) -> Result<(), Refusal> {
         let bytes: Option<Vec<u8>> = (0..token.len() / 2)
             .map(|at| u8::from_str_radix(token.get(2 * at..2 * at + 2)?, 16).ok())

@@ -80,8 +80,8 @@ impl History {
         }
     }
 
-    /// Whether there is room for a new object, for which a less busy one is dropped if necessary. An object that does nothing gets
-    /// no room unless a visitor opened it.
+    /// Makes room for a new object, and returns whether there is room. A less busy object is dropped if necessary. An
+    /// object that does nothing gets no room unless a visitor opened it.
     fn makes_room(&mut self, key: &(Kind, String), now_ms: i64, value: f32) -> bool {
         let is_opened =
             |key: &(Kind, String)| self.opened.get(key).is_some_and(|at_ms| now_ms - at_ms < OPENED_MS);
@@ -194,7 +194,7 @@ fn decay(ms: i64) -> f32 {
 struct Ring {
     /// Begin of each step, seconds since the epoch.
     at_s: VecDeque<u32>,
-    /// Values of all steps one behind the other.
+    /// Values of all steps, one step after the other.
     values: VecDeque<f32>,
     /// The step that is not over: its begin, sums of known values, and the number of known values.
     open_s: u32,

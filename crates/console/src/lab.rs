@@ -18,7 +18,7 @@ const LOG: &str = "console.log";
 /// Lines of the words of a run that are shown, and the most bytes of them.
 const LINES_MAX: usize = 8;
 const WORDS_BYTES_MAX: u64 = 16 << 10;
-/// Directory of the cluster's data, in that of the run.
+/// Directory of the cluster's data, below the directory of the run.
 const CLUSTER: &str = "cluster";
 /// Longest time that a console waits for its run when it stops.
 const END_WAIT: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Asks the run to end; it takes its cluster with it.
+    /// Sends SIGTERM to the run, which then stops its cluster and ends. Does nothing when no run goes on.
     pub fn stop(&self) {
         if let Some(run) = self.last().as_mut().filter(|run| run.outcome.is_none()) {
             // A process that has ended is not signalled: its number is free only when its outcome was taken.
@@ -199,7 +199,7 @@ fn last_words(log: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
-/// A process group of its own: Ctrl-C ends the console first, which ends the run.
+/// Starts `vostok lab` in a process group of its own: Ctrl-C ends the console first, which ends the run.
 fn spawn(directory: &Path, arguments: &[String]) -> io::Result<Child> {
     fs::create_dir_all(directory)?;
     let log = File::create_new(directory.join(LOG))?;

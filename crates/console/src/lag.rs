@@ -1,9 +1,9 @@
-//! The lag of groups, in messages and in time, when they were last looked at.
+//! The lag of groups, in messages and in time, at their last looks.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Groups that are remembered; those with the fewest messages to read are forgotten.
+/// Most groups that are remembered. The groups with the fewest unconsumed messages are forgotten.
 pub(crate) const GROUPS_MAX: usize = 500;
 
 /// Lag of a group at a time.
@@ -27,9 +27,11 @@ impl Lag {
 pub(crate) struct Lags(Mutex<BTreeMap<String, Lag>>);
 
 impl Lags {
-    /// Takes over the lag of groups or of their queues: name, messages, and time. Returns the lag
-    /// of all groups that are known. A group of which nothing is told is not behind if `is_whole`, if all groups that are behind are
-    /// told of; otherwise its lag stays unknown and is not returned.
+    /// Takes over rows of groups or of their queues: name of the group, unconsumed messages, age of the first of them.
+    /// Returns the lag of all groups that are known now.
+    ///
+    /// With `is_whole` the rows contain every group that is behind, so a remembered group without a row is not behind.
+    /// Otherwise its lag is unknown and is not returned.
     pub fn take<'a>(
         &self,
         now_ms: i64,

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 
 /// Time for which one look at the overview counts as watching, ms.
 const WATCH_MS: i64 = 15_000;
-/// Topics that are looked at together where brokers tell how many messages each has.
+/// Topics of one request to brokers that tell how many messages each topic has.
 pub(crate) const TOPICS_COUNTED: usize = 1000;
 /// Topics of other brokers whose rates are asked for in ten seconds.
 const TOPICS_AT_ONCE: usize = 20;
-/// Topics that are remembered with their rates: those with the most messages.
+/// Most topics whose rates are remembered: the topics with the most messages per second.
 const TOPICS_MAX: usize = 200;
 /// Age in ms from which on the rate of a topic is not shown. While a page is open, the console samples 1000 topics of Vostok's brokers
 /// in 20 s, and 20 topics of other brokers in 10 s. So the rates of 180,000 topics of Vostok, or of 7200 others, stay below this age.
@@ -41,7 +41,8 @@ struct State {
     topics: BTreeMap<String, (i64, f64)>,
     /// The last topic that was asked for in this round.
     cursor: Option<String>,
-    /// The messages of the topics behind the cursor when they were looked at, and when that was.
+    /// Messages ever stored in each topic of the page after the cursor, from the first of two looks, and the time of
+    /// that look in ms since the epoch.
     counts: Option<(i64, HashMap<String, i64>)>,
     doctor: Option<Arc<Diagnosis>>,
 }
@@ -130,7 +131,8 @@ impl Live {
         self.state.lock().expect("short section").topics.get(name).map(|(_, tps)| *tps)
     }
 
-    /// The address of a broker, from its address or the name of its set, whose master is meant then.
+    /// Returns the address of a broker from its address, or from the name of its broker set, which stands for the
+    /// master.
     pub fn broker_address(&self, name: &str) -> Option<String> {
         let state = self.state.lock().expect("short section");
         let is_meant = |row: &&BrokerRow| row.address == name || row.broker == name && row.id == 0;
@@ -158,7 +160,7 @@ impl Live {
         self.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the doctor is wanted since the last call.
+    /// Returns whether a visitor has asked for a verdict since the last call, and resets that.
     pub fn take_wish(&self) -> bool {
         self.is_wanted.swap(false, Ordering::Relaxed)
     }
@@ -168,7 +170,7 @@ impl Live {
         now_ms() - self.watched_ms.load(Ordering::Relaxed) < WATCH_MS
     }
 
-    /// Takes over what the brokers told.
+    /// Takes over the rows of `cluster list`, or the error.
     pub fn take(&self, now_ms: i64, answer: Result<Vec<BrokerRow>, String>) {
         let mut state = self.state.lock().expect("short section");
         let mut sample = Sample { at_ms: now_ms, at: admin::time(now_ms), ..Sample::default() };
@@ -191,8 +193,9 @@ impl Live {
         state.sample = sample;
     }
 
-    /// Takes over a page of topics behind the cursor. Brokers of Vostok tell how many messages were ever stored in each, and two
-    /// looks at a page give the rates of its topics. Of others some topics are left whose rates are to be asked for.
+    /// Takes over the page of topics after the cursor, each with the number of messages ever stored, which brokers of
+    /// Vostok tell. The growth between two looks at a page gives the rates of its topics. Of brokers without these
+    /// numbers, returns the topics whose rates the caller must ask for.
     pub fn next_topics(&self, now_ms: i64, page: &[(String, Option<i64>)]) -> Vec<String> {
         let mut state = self.state.lock().expect("short section");
         let name = |row: &(String, Option<i64>)| row.0.clone();
@@ -218,7 +221,8 @@ impl Live {
         Vec::new()
     }
 
-    /// Behind which name the next topics are to be asked for. Retry topics and dead letters come before all of them.
+    /// Name after which the next page of topics begins. A round begins after `&`, because the names of retry topics and
+    /// dead letter topics begin with `%`, which sorts before all other names.
     pub fn cursor(&self) -> String {
         self.state.lock().expect("short section").cursor.clone().unwrap_or_else(|| "&".to_owned())
     }
@@ -259,7 +263,7 @@ impl State {
             .collect()
     }
 
-    /// Replaces the rates of brokers by those since the sample before, and adds them to the history.
+    /// Replaces the rates of brokers by the rates since the sample before, and adds them to the history.
     fn take_brokers(&mut self, now_ms: i64, brokers: &mut [BrokerRow]) {
         let known = std::mem::take(&mut self.counters);
         for row in brokers {
@@ -304,7 +308,7 @@ impl Counters {
     }
 }
 
-/// Replaces the rates of a broker, which are means of 10 s, by those since the sample before.
+/// Replaces the rates of a broker, which are means of 10 s, by the rates since the sample before.
 fn refresh(row: &mut BrokerRow, before: Counters, now: Counters) {
     if let Some(rate) = now.rate(before, |it| it.stored).filter(|_| now.stored > 0) {
         row.in_tps = rate;

@@ -12,18 +12,18 @@ const QUEUES_MAX: usize = 4096;
 const AGES_MS: std::ops::Range<i64> = 2000..600_000;
 
 /// A queue: topic, broker set and id.
-type Place = (String, String, i32);
+type QueueKey = (String, String, i32);
 
 /// The offsets of a group at one time.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct OffsetSample {
     at_ms: i64,
-    offsets: BTreeMap<Place, i64>,
+    offsets: BTreeMap<QueueKey, i64>,
 }
 
 /// Offsets of groups at two times.
 #[derive(Debug, Default)]
-pub(crate) struct Offsets(Mutex<HashMap<String, [Seen; 2]>>);
+pub(crate) struct Offsets(Mutex<HashMap<String, [OffsetSample; 2]>>);
 
 impl Offsets {
     /// Messages per second that a group consumed of each of some queues since an earlier look; `None` for a queue at the first look.
@@ -40,7 +40,7 @@ impl Offsets {
         }
         if last.offsets.is_empty() {
             let offsets = queues.iter().take(QUEUES_MAX).map(|row| (place(row), row.consumer_offset));
-            *last = Seen { at_ms: now_ms, offsets: offsets.collect() };
+            *last = OffsetSample { at_ms: now_ms, offsets: offsets.collect() };
         }
         let age_ms = now_ms - before.at_ms;
         let rate = |row: &LagQueue| {

@@ -44,7 +44,8 @@ use crate::view::Page;
 pub(crate) enum Reply {
     Page(Page),
     Redirect(String),
-    /// A page that sends itself on to another one of the console.
+    /// A page with a `Refresh` header that leads the browser to this address at once. Unlike after a redirect, the
+    /// browser then sends its cookie.
     Refresh(String),
     /// A page that the lab wrote.
     Report(String),
@@ -61,7 +62,7 @@ pub(crate) enum Reply {
     },
 }
 
-/// The page of a path, whose data alone is wanted by programs.
+/// Returns the page of a path. For a path below `/api/v1` (`is_api`) only the data of the page is sent, as JSON.
 ///
 /// # Errors
 /// [`Refusal`] when there is no such page, the visitor may not look, or a server does not answer.

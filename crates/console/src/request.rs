@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Letters that are percent-encoded: all but those that RFC 3986 calls unreserved.
+/// Characters that are percent-encoded: all but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Most values of a request; further ones are dropped.
 const VALUES_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! The tasks that keep the live figures up to date.
+//! Tasks that keep the live figures up to date.
 
 mod objects;
 
@@ -20,7 +20,8 @@ const IDLE_MS: i64 = 10_000;
 /// Time between samples while a broker refuses the console, ms. A broker lets an address fail ten times a minute before it slows
 /// down its answers to users whose names failed there, and these may be the users of other programs on this machine.
 const REFUSED_MS: i64 = 60_000;
-/// Least multiple of the time that a sample takes: the figures of a broker with very many topics cost it much.
+/// Least time from one sample to the next, in multiples of the time that a sample takes: the figures of a broker with
+/// very many topics cost the broker much.
 const SAMPLE_SHARE: i64 = 10;
 /// Time after which a broker's answer is not waited for any more (`client::admin`), ms.
 const SILENT_MS: i64 = 5000;

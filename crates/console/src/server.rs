@@ -151,7 +151,7 @@ fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visit
     Ok((who, has_login || is_open))
 }
 
-/// The language that a visitor chose, or else that of the browser.
+/// The language that the visitor chose, otherwise the language of the browser.
 fn language(headers: &HeaderMap) -> Lang {
     cookie(headers, LANGUAGE).and_then(Lang::of).unwrap_or_else(|| Lang::preferred(headers))
 }

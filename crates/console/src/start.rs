@@ -1,4 +1,4 @@
-//! Starting and stopping the console: its thread, its listener, what has to be there before.
+//! Starting and stopping the console: its thread, its listener, conditions of the start.
 
 use crate::app::{App, Config};
 use crate::connections;
@@ -111,7 +111,7 @@ impl RunningConsole {
         self.scheme
     }
 
-    /// Stops it.
+    /// Stops the console and waits for its thread.
     pub fn stop(self) {
         // Fails only when the thread has ended.
         let _ = self.stop.send(());

@@ -1,4 +1,4 @@
-//! The console's own users: a file with mode 0600, passwords derived with PBKDF2, and the sessions of those who logged in.
+//! The console's own users: a file with mode 0600, passwords derived with PBKDF2, and the sessions of logged-in users.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
@@ -122,7 +122,7 @@ impl Users {
         self.users.iter()
     }
 
-    /// Whether the password is the user's. It takes as long for a user who does not exist.
+    /// Whether the password is the user's. The check takes as long for an unknown user.
     pub fn check(&self, name: &str, password: &str) -> bool {
         let known = self.users.get(name);
         let salt = known.map_or("00", |user| user.salt.as_str());
@@ -173,7 +173,7 @@ impl Sessions {
         self.0.insert(cookie, (user.to_owned(), now_ms));
     }
 
-    /// Whose session it is.
+    /// Name of the user of a session; `None` for an unknown cookie and for a session that is over.
     pub fn user(&self, cookie: &str, now_ms: i64) -> Option<&str> {
         let (user, since_ms) = self.0.get(cookie)?;
         (now_ms - since_ms < SESSION_MS).then_some(user)

@@ -102,7 +102,6 @@ const PARTS: [(&str, &str); 7] = [
     ("/run", "/runs"),
 ];
 
-/// The links of the navigation.
 fn links(lang: Lang, path: &str) -> Markup {
     let here = PARTS.iter().find(|(part, _)| *part == path).map_or(path, |(_, page)| page);
     html! {
@@ -237,7 +236,7 @@ pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
     if counts.is_empty() { word.to_owned() } else { format!("{word}: {}", counts.join(", ")) }
 }
 
-/// The hidden member of forms without which nothing is changed.
+/// Hidden field of a form with the CSRF token.
 pub(crate) fn token(who: &Visitor) -> Markup {
     html! { input type="hidden" name="_token" value=(who.token); }
 }

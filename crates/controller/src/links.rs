@@ -45,7 +45,7 @@ enum Link {
     Down,
     /// Attempts to connect are in progress.
     Dialing,
-    /// Connected, and since when, or since the last attempt to replace the connection.
+    /// A connection, and the time at which it was made or at which the last attempt to replace it began.
     Up(Arc<ConnectionHandle>, Instant),
 }
 
@@ -133,7 +133,7 @@ impl Other {
     }
 }
 
-/// Connects to a peer; a connection that there was is closed.
+/// Connects to a peer, and makes the connection the peer's link. Closes the connection that the link had before.
 async fn dial(workers: Workers, address: String, link: Arc<Mutex<Link>>, until: Until) {
     loop {
         match connect(&workers, &address).await {
@@ -169,14 +169,14 @@ async fn notify(workers: Workers, address: String, elected: Mastership) {
 }
 
 async fn connect(workers: &Workers, address: &str) -> io::Result<Arc<ConnectionHandle>> {
-    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(Deaf)));
+    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(IgnoreFrames)));
     dialing.await.unwrap_or_else(|late| Err(late.into()))
 }
 
-/// The side of a connection that expects no answers.
-struct Deaf;
+/// Service of a connection that this controller opened for one-way messages. Ignores all frames of the peer or broker.
+struct IgnoreFrames;
 
-impl Service for Deaf {
+impl Service for IgnoreFrames {
     type ReadBatch = ();
 
     fn read_batch(&self) {}

@@ -26,7 +26,8 @@ pub enum Event {
     Timer,
 }
 
-/// Action for the shell of a controller, in this order.
+/// Action for the shell of a controller. The shell performs the actions in the order in which [`Machine::step`] appends
+/// them.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make these records durable behind the earlier records.
@@ -65,8 +66,9 @@ pub struct Machine {
     consensus: Consensus,
     leader: Leader,
     leads: bool,
-    /// Times in ms at which consensus and leader want to be woken.
+    /// Time at which consensus wants to be woken.
     consensus_at_ms: Option<u64>,
+    /// Time at which the leader machine wants to be woken.
     leader_at_ms: Option<u64>,
 }
 

@@ -34,7 +34,7 @@ const INPUTS_MAX: usize = 10_000;
 /// Milliseconds of a tick of consensus: a leader is missed after 1.5 to 2.5 seconds.
 const TICK_MS: u64 = 100;
 
-/// Entries of consensus behind a snapshot from which on the journal is replaced by a new journal.
+/// Number of consensus entries behind the snapshot at which a new snapshot replaces the content of the journal.
 const ENTRIES_MAX: usize = 2_000;
 
 /// Errors of starting the controller.

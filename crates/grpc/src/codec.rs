@@ -36,7 +36,7 @@ impl<T: Message + 'static, U: Message + Default + 'static> Codec for ProstCodec<
     }
 }
 
-/// Encoder or decoder: one direction of a stream.
+/// Encoder of messages of type `T`, and decoder of messages of type `T`. It has no state.
 pub struct Half<T>(PhantomData<T>);
 
 impl<T: Message> Encoder for Half<T> {

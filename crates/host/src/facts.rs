@@ -39,15 +39,15 @@ pub struct Facts {
     pub settings: BTreeMap<String, i64>,
     /// Memory of the machine in KiB.
     pub memory_kib: Option<u64>,
-    /// Swap space and the free part of it in KiB.
+    /// Swap space in KiB.
     pub swap_kib: Option<u64>,
     /// Free swap space in KiB.
     pub swap_free_kib: Option<u64>,
     /// When the kernel uses huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// The clock that the kernel reads.
+    /// Name of the clock source that the kernel uses, for example `tsc`.
     pub clock_source: Option<String>,
-    /// Most files and sockets that a process of this session may have open.
+    /// Most files and sockets that this process may have open (soft limit); `None` without a limit.
     pub open_files_max: Option<u64>,
     /// Memory limit of the control group in bytes; `None` without a limit.
     pub group_memory_max: Option<u64>,
@@ -55,7 +55,7 @@ pub struct Facts {
     pub group_cpu_milli: Option<u64>,
     /// Number of processes of the control group that the kernel killed for lack of memory.
     pub group_memory_kills: Option<u64>,
-    /// Periods in which the control group had to wait for processor time, and all periods.
+    /// Scheduling periods in which the control group used up its quota and was throttled, and all periods.
     pub group_cpu_throttled: Option<(u64, u64)>,
     /// Mounts of the requested directories.
     pub mounts: Vec<Mount>,

@@ -12,7 +12,8 @@ pub struct Mount {
     pub path: String,
     /// Mount point of the file system.
     pub mounted_at: String,
-    /// Device, or the file system's name for its source.
+    /// Device such as `/dev/vda1`, or the source that a file system without a device names, for example `tmpfs` or
+    /// `nas:/export`.
     pub device: String,
     /// Type of the file system, for example `ext4`.
     pub file_system: String,
@@ -25,7 +26,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Finds the mount of a directory below the system root `root`; `None` where the mounts cannot be read.
+    /// Finds the mount of a directory below the system root `root`; `None` if the mounts or the link of a mapped device
+    /// cannot be read.
     pub(crate) fn of(root: &Path, path: &Path) -> Option<Self> {
         let mounts = std::fs::read_to_string(root.join("proc/mounts")).ok()?;
         let mut found = find(&mounts, path)?;
@@ -43,7 +45,8 @@ impl Mount {
     }
 }
 
-/// Name of a block device below `/sys/class/block`; `Some(None)` for sources that are no block device.
+/// Returns the name of a block device below `/sys/class/block`: `Some(None)` for a source that is no block device,
+/// `None` if the link of a mapped device (`/dev/mapper/NAME`) cannot be read.
 fn queue_directory(device: &str) -> Option<Option<String>> {
     let Some(name) = device.strip_prefix("/dev/") else { return Some(None) };
     let name = match name.starts_with("mapper/") {
@@ -53,7 +56,8 @@ fn queue_directory(device: &str) -> Option<Option<String>> {
     Some(Some(name))
 }
 
-/// The last mount with the longest path that leads to `path`.
+/// Returns the mount with the longest mount point above `path`; of several with the same mount point the last, which
+/// hides the others. `mounts` is the text of `/proc/mounts`.
 fn find(mounts: &str, path: &Path) -> Option<Mount> {
     let mut best: Option<(usize, Mount)> = None;
     for line in mounts.lines() {

@@ -18,7 +18,7 @@ pub(crate) fn chosen(text: &str) -> String {
     inner.map_or(text, |(word, _)| word).trim().to_owned()
 }
 
-/// The number behind a name at the start of a line, as in `MemTotal:  1024 kB` or `oom_kill 3`.
+/// The number after a name at the start of a line, as in `MemTotal:  1024 kB` or `oom_kill 3`.
 pub(crate) fn named(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?;

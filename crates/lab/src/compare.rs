@@ -161,7 +161,7 @@ impl Comparison {
     }
 }
 
-/// Names of two runs: the targets, and as much more as tells the runs apart.
+/// Names of two runs: the targets, and the parts that distinguish the runs.
 fn names(first: &RunFile, second: &RunFile) -> (String, String) {
     let parts: [fn(&RunFile) -> String; 5] = [
         |file| file.target.name.clone(),

@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// Wraps a system error with what was attempted.
+    /// Wraps a system error with a description of the attempt.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }

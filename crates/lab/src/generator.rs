@@ -99,7 +99,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Does what [`Generator::start`] does before it starts consumers and producers.
+    /// Finds or creates the topics as [`Generator::start`] does, without starting consumers and producers.
     ///
     /// # Errors
     /// Errors of [`Generator::start`].
@@ -241,7 +241,7 @@ impl Generator {
     fn keep_connected(&mut self, index: usize, to: Destination, connection: Arc<Connection<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
-            // The workers stop only when the run is over, so there is nobody to report to.
+            // The workers stop only when the run is over, so no caller waits for the result.
             let _ = keep_connected(&workers, index, to, connection).await;
         });
     }
@@ -377,7 +377,7 @@ impl Generator {
         &self.checks
     }
 
-    /// Waits until every connection did what it was to do.
+    /// Waits until the work of every connection is done.
     pub(crate) async fn ended(&mut self) {
         while self.keepers.join_next().await.is_some() {}
     }

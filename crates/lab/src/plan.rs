@@ -48,7 +48,7 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
     write_whole(&out.join("plan.html"), &page::page(&plan, options.lang))
 }
 
-/// The rate on which the plan is based: the safe rate of a run, or one that the user gives.
+/// The rate on which the plan is based: the safe rate of a run, or the rate that the user gives.
 fn basis(options: &PlanOptions) -> Result<Basis, Error> {
     let refuse = |why: &str| Error::Flag { flag: "--run", why: why.to_owned() };
     if let Some(tps) = options.safe_tps {

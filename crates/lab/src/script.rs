@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Time between two samples of the counts, as in RocketMQ's scripts.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// A run of a script: its load, how long it lasts, and what is printed.
+/// A run of a script: its load, its duration, and its output.
 #[derive(Clone, Debug)]
 pub struct ScriptRun {
     /// The script, which decides about the lines.
@@ -54,7 +54,7 @@ pub enum Script {
     BatchProducer,
     /// `tproducer.sh`.
     TransactionProducer,
-    /// `consumer.sh`, with what it subscribes to.
+    /// `consumer.sh`, with its subscription.
     Consumer(Subscription),
 }
 

@@ -24,7 +24,7 @@ pub use stability::name_zh;
 
 use crate::judge::{RecordedVerdict, Text};
 
-/// A verdict that can be told to people.
+/// A verdict in words.
 pub trait Sentence {
     /// The verdict in both languages.
     fn sentence(&self) -> Text;
@@ -50,7 +50,7 @@ pub fn joined<T: Sentence>(verdicts: &[T]) -> Option<Text> {
     Text::joined(&verdicts.iter().map(Sentence::sentence).collect::<Vec<_>>())
 }
 
-/// Files hold a verdict as its sentence.
+/// Implements `Serialize` for verdicts: a file holds the sentence of the verdict.
 macro_rules! serialized_as_sentence {
     ($($verdict:ty),+) => {
         $(impl serde::Serialize for $verdict {
@@ -62,7 +62,7 @@ macro_rules! serialized_as_sentence {
 }
 use serialized_as_sentence;
 
-/// Files hold a verdict as the values that are named, mostly with its sentence as `says`.
+/// Implements `Serialize` for a verdict: a file holds the named values, mostly with the sentence as `says`.
 macro_rules! serialized {
     ($verdict:ty, |$own:ident| $values:tt) => {
         impl serde::Serialize for $verdict {

@@ -103,7 +103,6 @@ impl KvStore {
         self.table.get(namespace)
     }
 
-    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

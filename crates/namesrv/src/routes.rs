@@ -162,7 +162,6 @@ struct Departed {
     id: i64,
     /// Time of the last registration or heartbeat.
     seen: Instant,
-    /// Whether the broker unregistered.
     is_unregistered: bool,
 }
 

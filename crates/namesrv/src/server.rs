@@ -106,7 +106,7 @@ impl NameServer {
             writer: writer.clone(),
         });
         let listening = workers.listen(address, front.clone()).and_then(|local| {
-            workers.spawn(0, move || keep_on(front, scan_interval))?;
+            workers.spawn(0, move || supervise_routes(front, scan_interval))?;
             Ok(local)
         });
         match listening {
@@ -257,7 +257,7 @@ fn wall_ms() -> i64 {
 }
 
 /// Runs [`maintain_routes`] and restarts it after a panic: without it lost brokers would stay in the routes.
-async fn keep_on(front: Arc<NameServerService>, scan_interval: Duration) {
+async fn supervise_routes(front: Arc<NameServerService>, scan_interval: Duration) {
     while net::caught(maintain_routes(front.clone(), scan_interval)).await.is_err() {
         tracing::error!("the task that removes silent brokers panicked and begins anew");
         // Wait, so that a panic at every start does not occupy the thread.
@@ -295,7 +295,7 @@ fn send_all(workers: &Workers, notices: Vec<MinBrokerNotice>) {
 /// Sends a notice on a new connection; a broker that cannot be reached will ask by itself later.
 async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
     let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
-        let peer = workers.dial_name(&recipient, Arc::new(Deaf)).await?;
+        let peer = workers.dial_name(&recipient, Arc::new(NoticeService)).await?;
         let pushed = peer.push(|out| {
             let opaque = peer.next_opaque();
             let head = Head::one_way(Encoding::Json, request::NOTIFY_MIN_BROKER_ID_CHANGE, opaque);
@@ -318,9 +318,9 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
 }
 
 /// Service of the connection on which a notice is sent. Expects no response.
-struct Deaf;
+struct NoticeService;
 
-impl Service for Deaf {
+impl Service for NoticeService {
     type ReadBatch = ();
 
     fn read_batch(&self) {}

@@ -71,7 +71,7 @@ impl Handshakes {
         Self { second: now, total: 0, addresses: HashMap::new(), logged: None }
     }
 
-    /// Whether a client may begin a handshake now.
+    /// Counts a handshake if it may begin now. Returns `false` if a limit of this second is reached.
     fn enter(&mut self, now: Instant, address: Option<IpAddr>, max: usize) -> bool {
         if now.duration_since(self.second) >= Duration::from_secs(1) {
             (self.second, self.total) = (now, 0);
@@ -88,7 +88,7 @@ impl Handshakes {
         true
     }
 
-    /// Whether a refusal is logged. At most one refusal per minute is.
+    /// Whether a refusal must be logged now, at most one per minute. A `true` result starts the next minute.
     fn is_logged(&mut self, now: Instant) -> bool {
         let is_due = self.logged.is_none_or(|last| now.duration_since(last) > REFUSALS_LOGGED);
         if is_due {

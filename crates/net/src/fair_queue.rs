@@ -19,7 +19,8 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Whether connection `id`, which is not in the queue, may run.
+    /// Whether connection `id`, which is not in the queue, may run. Makes it the current connection if there is
+    /// none.
     pub(crate) fn admits(&mut self, id: u64) -> bool {
         self.current.get_or_insert(id) == &id
     }

@@ -48,12 +48,12 @@ pub(crate) async fn greet(
     Ok((stream, remote))
 }
 
-/// Greets a connection of HTTP/2 like `greet`. Its first byte is that of a PROXY preamble as well. TLS offers the
-/// protocol `h2`.
+/// Greets a connection of HTTP/2 like `greet`. Both `PRI` and a PROXY preamble begin with `P`, so more bytes decide.
+/// TLS offers the protocol `h2`.
 ///
 /// # Errors
-/// The errors of `greet`, with [`io::ErrorKind::InvalidData`] for a refused connection. A timeout if the first
-/// bytes took longer than ten seconds.
+/// The errors of `greet`, with [`io::ErrorKind::InvalidData`] for a refused connection. A timeout if the first bytes
+/// took longer than ten seconds.
 pub async fn greet_http2(
     stream: TcpStream,
     security: &Security,

@@ -160,7 +160,8 @@ impl ConnectionHandle {
         self.frame_bytes_max.store(bytes.min(FRAME_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// Number that the service stores with the connection. 0 at first. This crate does not interpret it.
+    /// Number that the service stores with the connection, such as the verified user (`auth::Mark`). 0 at first.
+    /// This crate does not interpret it.
     pub fn mark(&self) -> &AtomicU64 {
         &self.mark
     }

@@ -185,8 +185,8 @@ impl Brokers {
         }
     }
 
-    /// Authenticates a request on a connection with this mark. Users are those of the broker of this process, or of
-    /// the cluster.
+    /// Authenticates a gRPC request with the users of the broker of this process, or of the cluster. `mark` is the mark of
+    /// the request's connection ([`auth::Mark`]), which names the first verified user of the connection.
     pub(crate) fn authenticate(
         &self,
         metadata: &Metadata<'_>,
@@ -202,7 +202,8 @@ impl Brokers {
         }
     }
 
-    /// Checks the permissions of a user for a message of this full name.
+    /// Checks that a user has the permissions `needs`. `message` is the full name of the gRPC request message, such as
+    /// `apache.rocketmq.v2.SendMessageRequest`, which white lists and the audit log contain.
     pub(crate) fn authorize<'n>(
         &self,
         (user, message): (&Identity, &str),
@@ -224,7 +225,8 @@ impl Brokers {
         }
     }
 
-    /// Returns the sends of a thread, which are stored together.
+    /// Makes the send queue of a worker thread, whose messages the broker of this process stores with one write. `None` in
+    /// cluster mode.
     pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
         match self {
             Self::Local(Local { api, .. }) => Some(Arc::new(api.sends())),
@@ -307,7 +309,8 @@ impl Brokers {
         }
     }
 
-    /// Sends the topics of a producer to other brokers, before a broker asks the producer for a decision.
+    /// Wakes the task that sends heartbeats, after a producer stated its topics. The brokers of the cluster then know the producer
+    /// before they ask it to decide about a transaction. Does nothing without a name server.
     pub(crate) fn producer_stated(&self) {
         if let Some(cluster) = self.cluster() {
             cluster.producers_changed.notify_one();
@@ -326,7 +329,8 @@ impl Brokers {
         }
     }
 
-    /// Stores a message on a broker. The first send of a group that is stored together calls `first`.
+    /// Stores a message on a broker. `first` runs if the message begins a batch of the send queue `sends`: it must
+    /// schedule [`Sends::commit`], which stores the batch. It does not run for a message to another broker.
     pub(crate) async fn send(
         &self,
         (broker, sends): (&str, Option<&Arc<Sends>>),
@@ -347,7 +351,7 @@ impl Brokers {
         }
     }
 
-    /// Cancels a timed message; the unique key of that message.
+    /// Cancels a timed message, and returns the unique key of that message.
     pub(crate) async fn recall(
         &self,
         caller: &broker::api::Caller,
@@ -407,8 +411,8 @@ impl Brokers {
         }
     }
 
-    /// Changes the lite topics of a client at every broker from which their parent topic can be read. Notices for the
-    /// client take its link.
+    /// Changes the lite topics of a client at every broker from which their parent topic can be read. The broker of this
+    /// process sends notices for the client over `link`.
     ///
     /// # Errors
     /// The refusal of the broker of this process, or the first refusal of other brokers, after all brokers have
@@ -435,8 +439,9 @@ impl Brokers {
         here.and(there)
     }
 
-    /// The topic in which the broker of a popped message has the message. The broker of this process has a message of
-    /// a lite topic in the queue of the lite topic. Other brokers get the lite topic beside the parent topic.
+    /// Returns the topic by which requests about a popped message name it to its broker. For a message of a lite topic on
+    /// the broker of this process, this is the light queue of the lite topic. Other brokers get the parent topic here, and
+    /// the lite topic in a field of its own. For other messages the topic may be a retry topic.
     pub(crate) fn stored_in(
         &self,
         receipt: &Receipt<'_>,

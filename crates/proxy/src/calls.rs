@@ -88,7 +88,7 @@ pub struct Call {
     pub caller: Caller,
     /// Remaining time of the call in milliseconds. `None` without a deadline.
     pub left_ms: Option<i64>,
-    /// The sends of the thread that serves the call, before a broker of this process.
+    /// Send queue of the thread that serves the call. `None` in cluster mode.
     pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled.
     pub authority: Option<Authority>,

@@ -85,7 +85,8 @@ const KEY: &[Rule] = &[
     Rule { fails: has_control, text: |_| "key cannot contain control character".to_owned() },
 ];
 
-/// Control characters separate the properties of a stored message; RocketMQ's proxy lets them through here.
+/// Rules for the id of a message. Unlike in RocketMQ's proxy, control characters are refused, because they separate the
+/// properties of a stored message.
 const MESSAGE_ID: &[Rule] = &[
     Rule { fails: is_blank, text: |_| "message id cannot be empty".to_owned() },
     Rule { fails: has_control, text: |_| "message id cannot contain control character".to_owned() },

@@ -64,7 +64,8 @@ pub struct Cluster {
     addresses: Arc<Cache<Addresses>>,
     /// Cache: whether a server listens at an address (`host:port`).
     listeners: Arc<Cache<bool>>,
-    /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
+    /// Name of the cluster whose brokers are asked for the configurations of groups. All brokers are asked if no broker
+    /// belongs to the cluster.
     name: String,
     /// Permits for pops that wait at brokers.
     pops: Arc<Semaphore>,

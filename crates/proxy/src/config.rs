@@ -72,8 +72,9 @@ fn exact(text: &str) -> Result<bool, Fault> {
     exact_switch(text).ok_or_else(|| Fault::Invalid("true or false".to_owned()))
 }
 
-/// Settings of Java's proxy without effect here. The broker of the process does their work or has the setting, there is one class
-/// only, or the thread pool or cache does not exist. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`.
+/// Settings of Java's proxy without effect here. The broker of the process does their work or has the setting, they choose a Java
+/// class of which there is one only, or the thread pool or cache does not exist. RocketMQ 5.5.0 itself does not read
+/// `longPollingReserveTimeInMillis`.
 const WITHOUT_EFFECT: &str = include_str!("config/without_effect.txt");
 
 /// Setting of Java's proxy for batched acknowledgement of a call's messages.

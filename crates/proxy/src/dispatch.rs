@@ -90,7 +90,7 @@ pub struct Origin {
     pub remote: SocketAddr,
     /// Mark of the connection with its user, if known ([`auth::Mark`]).
     pub mark: Arc<AtomicU64>,
-    /// The sends of this thread.
+    /// Send queue of the thread of the connection. `None` in cluster mode.
     pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled, according to its requests.
     pub authority: Option<Authority>,

@@ -11,7 +11,7 @@ use crate::transaction_id::TransactionId;
 use grpc::messages::*;
 
 /// Checks that bytes are a valid request or an error, and that encoding a valid request and decoding it again
-/// gives the same request.
+/// gives the same request. Returns the request, or `None` for an error.
 fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {
     let message = M::decode(data).ok()?;
     let bytes = message.encode_to_vec();
@@ -20,7 +20,8 @@ fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {
     Some(message)
 }
 
-/// Requests of all methods; messages to send become properties that can be read.
+/// Decodes requests and encodes them again. Converts the messages of a `SendMessageRequest`, and checks that the converted
+/// properties hold the message id.
 pub fn messages(data: &[u8]) {
     same::<QueryRouteRequest>(data);
     same::<QueryAssignmentRequest>(data);

@@ -259,7 +259,7 @@ impl Client {
         locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
     }
 
-    /// Sends the client a command. Skips a client without a stream, or with a full stream.
+    /// Sends the client a command. Returns false for a client without a stream, or with a full stream.
     fn send_command(&self, command: Command) -> bool {
         let writer = locked(&self.state).writer.clone();
         let command = TelemetryCommand { status: None, command: Some(command) };

@@ -15,7 +15,7 @@ use crate::receipt::{ChangeInvisibleTime, PopRef, Receipt, broker_missing};
 use crate::renewal::{Change, Invisible};
 use crate::settings;
 
-/// Changes that are made together; the thread serves its connections between two of them.
+/// Most changes of invisible times that one batch makes. The thread serves its connections between two batches.
 const TOGETHER: usize = 256;
 
 /// Pause between two rounds when the server stops.

@@ -288,7 +288,8 @@ async fn accept(port: Arc<Port>, origin: Origin) {
     }
 }
 
-/// Greets a connection, and passes it with its permit to the handler of its protocol.
+/// Reads the PROXY preamble of a connection, performs its TLS handshake, if any, and finds out its protocol. Then passes
+/// the connection with its permit to the handler of the protocol.
 async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin, port: Arc<Port>) {
     // Boxed: a connection has no room for its TLS handshake once that is over.
     let greeting = Box::pin(async {

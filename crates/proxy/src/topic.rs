@@ -30,7 +30,7 @@ pub struct QueuesOf {
 }
 
 impl QueuesOf {
-    /// The address of a port at the host, which is the same port each time.
+    /// The address of a port at the host. The first call fixes the result, so every call must pass the same port.
     pub fn address(&self, port: u16) -> &str {
         self.address.get_or_init(|| match self.host.contains(':') {
             true => format!("[{}]:{port}", self.host),
@@ -82,7 +82,7 @@ impl Topic {
         Some(Arc::new(Self { queues, message_type }))
     }
 
-    /// The topic on a broker with this id.
+    /// Returns the topic with the broker id `id` for all queues. Used for a broker of this process that is a slave.
     pub fn with_id(&self, id: i32) -> Arc<Self> {
         let queues = self.queues.iter().map(|queues| QueuesOf { ids: vec![id], ..queues.clone() });
         Arc::new(Self { queues: queues.collect(), message_type: self.message_type.clone() })

@@ -175,7 +175,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     epoch: Epoch,
-    /// Number of immediate successive calls because of the notice.
+    /// Number of further calls that the notice may cause without a pause before them.
     calls_left: usize,
 }
 

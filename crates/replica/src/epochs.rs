@@ -83,7 +83,8 @@ impl EpochList {
         self.entries.last().copied()
     }
 
-    /// Adds an entry if it lies behind the last entry (`appendEntry`). It replaces an entry without bytes.
+    /// Adds an entry if it lies behind the last entry (`appendEntry`). It replaces an entry without bytes. Returns whether
+    /// the entry was added.
     pub fn append(&mut self, entry: EpochStart) -> bool {
         let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start <= entry.start);
         if is_behind {
@@ -107,10 +108,10 @@ impl EpochList {
         Ok(())
     }
 
-    /// Drops epochs without a byte in this log, which ends at `end`, such as an election without a write. Otherwise
-    /// the next bytes would get the label of such an epoch, and a log with other bytes of the epoch would count as
-    /// equal. The first entry stays in front of the new entry. A Java slave stores it with a heartbeat, and would
-    /// otherwise share no epoch with the master's list.
+    /// Drops epochs without a byte in this log, which ends at `end`, such as the epoch of an election without a write.
+    /// Otherwise the next bytes would get the label of such an epoch, and a log with other bytes of the epoch would
+    /// count as equal. The first entry stays even without a byte. A Java slave has stored that entry with a heartbeat,
+    /// and without the entry its list would have no epoch in common with this list.
     fn forget_empty(&mut self, end: LogOffset) {
         let mut is_first = true;
         self.entries.retain(|entry| std::mem::take(&mut is_first) || entry.start < end);

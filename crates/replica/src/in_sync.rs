@@ -334,7 +334,6 @@ impl InSync {
         self.committed.members.union(&self.proposed).copied().collect()
     }
 
-    /// The committed set.
     pub(crate) fn committed(&self) -> &CommittedSet {
         &self.committed
     }
@@ -360,8 +359,8 @@ impl InSync {
         self.lowest(self.own_end(end), &self.required())
     }
 
-    /// Returns the position up to `reached` that those of `heirs` have that may be elected. `None` if the position of
-    /// an heir is unknown.
+    /// Returns the lowest position that an electable member of `heirs` has acknowledged, at most `reached`. Heirs that
+    /// are no longer in a committed or proposed set do not count. `None` if an heir has not reported.
     pub(crate) fn reached_by_heirs(
         &self,
         reached: LogOffset,

@@ -73,8 +73,9 @@ struct Peer {
     /// this connection's last report.
     is_doubtful: bool,
     handshake: Option<Handshake>,
-    /// End of the log when bytes were sent last, and when that was (`updateLastTransferInfo`).
+    /// End of the log when bytes were sent last (`updateLastTransferInfo`).
     last_end: LogOffset,
+    /// Time at which bytes were sent last.
     last_sent_ms: u64,
 }
 

@@ -93,7 +93,8 @@ impl SlaveLog {
         if self.is_sync_flush { self.flushed } else { self.appended }
     }
 
-    /// Whether the end of the log, at which a master must start, is also a true acknowledgement.
+    /// Whether all appended bytes may be acknowledged. With sync flush they must be on disk. The first report waits for
+    /// that, because the master also takes its start position for an acknowledgement.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable() == self.appended
     }

@@ -83,8 +83,9 @@ pub(crate) struct Transfer {
     next: LogOffset,
     is_writing: bool,
     last_write_ms: u64,
-    /// The second in which bytes are counted, by its first millisecond, and the bytes.
+    /// Start of the second in which bytes are counted for the limit `bytes_per_second`.
     second_ms: u64,
+    /// Bytes sent in that second.
     second_bytes: u64,
 }
 

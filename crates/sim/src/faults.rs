@@ -26,7 +26,8 @@ pub enum Fault {
     OldCopy(NodeId, u64),
     /// Two of three controllers end at once, and start again after a number of milliseconds.
     CrashMajority(NodeId, NodeId, Crash, u64),
-    /// A link from one node to another, or both directions, is cut for a time.
+    /// The link from the first node to the second is cut, and also the opposite link if the flag is set, for a number of
+    /// milliseconds.
     Cut(NodeId, NodeId, bool, u64),
     /// All links of a node are cut.
     Isolate(NodeId, u64),
@@ -38,7 +39,7 @@ pub enum Fault {
     Stranger(NodeId, u64),
     /// The link between two nodes is slow.
     SlowLink(NodeId, NodeId, u64),
-    /// A replication connection is reset.
+    /// A replication connection is reset: the connection with this index, modulo the number of connections.
     Reset(u64),
     /// A node runs no code for a time.
     Pause(NodeId, u64),

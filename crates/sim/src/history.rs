@@ -127,7 +127,8 @@ impl History {
         Ok(())
     }
 
-    /// Removes messages that the master lost from memory after slaves showed them.
+    /// Forgets reads of messages that are neither in the log nor acknowledged. A classic master with sync flush lost such
+    /// messages with its power, and readers had got them from slaves.
     pub fn forget_unacknowledged(&mut self, log: &[Stored]) {
         let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
         let acknowledged = &self.acknowledged;

@@ -18,7 +18,7 @@ struct Options {
     finds_planted: bool,
 }
 
-/// Seeds within which every planted bug must be found.
+/// Number of seeds within which every planted bug must be found.
 const PLANTED_SEEDS_MAX: u64 = 2_000;
 
 const USAGE: &str = "vostok-sim [--seconds N | --seeds FIRST..END] [--scenario NAME] [--bug NAME] [--planted] [--print] | --bugs";

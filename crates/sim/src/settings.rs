@@ -83,9 +83,9 @@ pub enum Bug {
     UnsavedVote,
     /// A broker that lost the end of its log does not report it.
     LossyRestart,
-    /// A broker does not report the last epoch of its log.
+    /// A broker does not report the last epoch of its log when it registers with the controllers.
     UntoldEpoch,
-    /// A broker does not tell the end of its log.
+    /// A broker does not report the end of its log when it registers with the controllers.
     UntoldEnd,
     /// A slave's cut log stays on the disk.
     CutNotWiped,

@@ -24,7 +24,7 @@ impl Trace {
         numbers.iter().for_each(|number| self.add(&number.to_le_bytes()));
     }
 
-    /// Adds a note for readers.
+    /// Adds an event with its debug text, which is printed if the trace was made with `is_printed`.
     pub fn note(&mut self, now_ms: u64, who: &str, what: &dyn Debug) {
         let line = format!("{now_ms:>7} {who} {what:?}");
         self.add(line.as_bytes());

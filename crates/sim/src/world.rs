@@ -91,12 +91,14 @@ struct Node {
     life: u64,
     /// Start and end of each time in which the broker's process ran no code, in ms.
     pauses: Vec<(u64, u64)>,
-    /// Drift of the node's clock in thousandths, and the offset of its time of day in ms.
+    /// Drift of the node's clock in thousandths of the virtual time.
     drift: i64,
+    /// Offset of the node's time of day, set by its last jump.
     jump_ms: i64,
     armed_ms: Option<u64>,
     may_have_lost: bool,
-    /// Oldest time whose data may be lost, if the machine lost power while its process was up.
+    /// Time after which acknowledged messages may be lost, because the machine lost power while its process was up.
+    /// Earlier messages were on disk.
     lost_since_ms: Option<u64>,
     /// Crash of the process at one of its next writes.
     dies: Option<Crash>,

@@ -36,7 +36,8 @@ pub(crate) struct Appender {
 /// State of a store that follows a master; see [`crate::follow`].
 #[derive(Default)]
 pub(crate) struct Following {
-    /// The bytes behind `appended` that came: the beginning of a record.
+    /// Bytes from the master behind `appended`: the beginning of a record whose rest has not arrived. They are in
+    /// memory only.
     pub(crate) unfinished: Vec<u8>,
 }
 
@@ -167,7 +168,8 @@ impl Appending<'_> {
         if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Assigns a log position to each record and creates the files for all records. An error changes nothing else.
+    /// Assigns a log position to each record and creates the files for all records. After an error, files may have
+    /// been created, and nothing was written to the log.
     fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
         let segment_bytes = self.state.config.segment_bytes;
         let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];

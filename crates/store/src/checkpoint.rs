@@ -72,8 +72,9 @@ pub(crate) struct CheckpointState {
     stage: Stage,
     /// Queues whose tails were written last. Their readers can use the tail in memory for another interval.
     settled: Vec<Arc<Queue>>,
-    /// When the last checkpoint began, and the shortest time until the next.
+    /// When the last checkpoint began.
     last: Instant,
+    /// Shortest time from the start of a checkpoint to the next.
     pause: Duration,
     /// Log position up to which the log was dropped from the page cache.
     forgotten: u64,
@@ -101,7 +102,6 @@ const FORGOTTEN_BYTES: u64 = 4 << 20;
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 impl Checkpointer<'_> {
-    /// Runs a round of the checkpointer.
     pub(crate) fn checkpoint_round(&self, state: &mut CheckpointState, now: Instant) -> Next {
         let is_over = || self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up();
         if is_over() {

@@ -78,8 +78,9 @@ pub enum OpenError {
         /// The directory of the queue files.
         queues: PathBuf,
     },
-    /// A broken position of the log has two possible causes: a power cut, or damage in front of acknowledged
-    /// messages.
+    /// A position of the log has no whole record, but whole records follow. Either a power cut kept pages from the
+    /// disk, or acknowledged messages are damaged. Opening is refused until an operator decides with `vostok store
+    /// repair`.
     #[error(
         "{path} at {position}: {what}. {records} whole records follow, appended within {seconds} s: pages that a power cut kept from the disk, or damage of \
          messages that were on it. To keep what follows: vostok store repair {store} --keep-behind {at} --apply; to end the log \

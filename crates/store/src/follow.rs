@@ -71,7 +71,7 @@ impl Follower<'_> {
         Ok(topics)
     }
 
-    /// Log position behind the last byte that came from the master.
+    /// Log position behind the last byte from the master, including an unfinished record that is in memory only.
     pub(crate) fn followed(&self) -> LogOffset {
         let appender = lock(self.appending.appender);
         let unfinished = appender.following.as_ref().map_or(0, |following| following.unfinished.len());
@@ -126,8 +126,8 @@ impl Follower<'_> {
         Ok(restarted)
     }
 
-    /// Writes and counts the whole records of `data`, which begins at the log's end. Returns the new end, and
-    /// the re-created topic that begins there.
+    /// Writes the whole records of `data`, which begins at the log's end, and makes them visible to readers. Returns
+    /// the new end, and the re-created topic that begins there.
     fn take_whole(
         &self,
         appender: &mut Appender,
@@ -150,7 +150,8 @@ impl Follower<'_> {
         Ok((received.end, received.restarted))
     }
 
-    /// Counts records that are written.
+    /// Makes written records visible: raises `appended`, adds their units to the queues, and passes their keys and
+    /// digests on.
     fn count_records(&self, appender: &mut Appender, received: &Received<'_>) {
         // Published before the units, so that the record of every visible unit is readable.
         self.state.appended.set(received.end);
@@ -337,7 +338,8 @@ impl Follower<'_> {
         LogOffset::new(self.state.appended.get())
     }
 
-    /// Takes appends again. Everything that counts is durable when this returns.
+    /// Takes appends again. All records that readers could see are durable when this returns. An unfinished record
+    /// is dropped.
     pub(crate) fn stop_following(&self) -> Result<LogOffset, AppendError> {
         loop {
             let end = {

@@ -17,7 +17,7 @@ const STEP_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of zeros per write.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Longest pause between two such writes.
+/// Longest pause between two writes of [`PIECE_BYTES`] zeros.
 const REST_MAX: Duration = Duration::from_millis(100);
 
 /// Preallocation and the parts of the store that it uses. It has no state.
@@ -45,7 +45,6 @@ impl Preallocator<'_> {
         })
     }
 
-    /// Runs a round of preallocation.
     pub(crate) fn preallocation_round(&self) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
             return Next::Over;
@@ -61,7 +60,8 @@ impl Preallocator<'_> {
         if is_quiet { Next::Woken } else { Next::Now }
     }
 
-    /// Makes sure that zeros are written up to `end` of a file before the appender writes there; `false` behind a fence.
+    /// Makes sure that zeros are written up to `end` of a file before the appender writes there. Returns `false` if
+    /// the store is fenced.
     pub(crate) fn wait_written_ahead(&self, segment: &Arc<Segment>, end: u64) -> bool {
         if self.state.clock.has_threads() {
             self.state.signals.preallocation.wake();
@@ -112,8 +112,8 @@ impl Preallocator<'_> {
         }
     }
 
-    /// Writes a step of zeros. The appender cannot be in this range, because it waits for the position published
-    /// here.
+    /// Writes a step of zeros and syncs it. Returns `false` after an error, which fences the store. The appender
+    /// cannot be in this range, because it waits for the position published here.
     fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
         let step = (self.state.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);

@@ -177,7 +177,7 @@ impl Reader<'_> {
                     return stopped;
                 }
             }
-            if out.len() > at && (!resident || self.ahead.is_from_disk(first.unit.log_offset)) {
+            if out.len() > at && (!resident || self.is_doubtful(first.unit.log_offset)) {
                 let run = (index..next).filter_map(|index| Some((index, message(index)?)));
                 self.check_run(&mut reading, run, &out[at..]);
             }
@@ -191,6 +191,12 @@ impl Reader<'_> {
         }
         out.truncate(kept);
         Err(ReadError::Damaged(reading.damaged))
+    }
+
+    /// Whether a record at a log position in memory may differ from the record that was written: it may come from the disk, or the
+    /// kernel may have dropped pages that it failed to write, and read them again as zeros.
+    fn is_doubtful(&self, at: LogOffset) -> bool {
+        self.ahead.is_from_disk(at) || self.state.fence.is_up()
     }
 
     /// Reads a record whose range the log rejected. A deleted range is an ordinary error. A range that never existed

@@ -24,7 +24,6 @@ use wire::units::LogOffset;
 pub(crate) enum Interrupted {
     /// The disk is full. No data is lost, and the next round retries.
     NoSpace(io::Error),
-    /// The store is fenced.
     Fenced,
 }
 
@@ -50,9 +49,11 @@ pub(crate) struct State {
     /// Next time at which the deadline thread answers waiting callers.
     pub(crate) deadlines: Deadlines,
     pub(crate) fence: Fence,
-    /// Writes of appends, under the appender's lock.
+    /// Numbers the writes of appends, so that `Unfinished` can show a write that hangs. Used under the appender's
+    /// lock.
     pub(crate) writes: Turns,
-    /// Flushes of the log, under the flusher's lock.
+    /// Numbers the flushes of the log, so that `Unfinished` can show a flush that hangs. Used under the flusher's
+    /// lock.
     pub(crate) flushes: Turns,
     pub(crate) clock: Arc<Clock>,
     /// Content of the `checkpoint` file.

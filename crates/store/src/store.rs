@@ -132,10 +132,12 @@ impl Store {
         &self.parts.state.config
     }
 
-    /// The handle of a queue, which is created if it does not exist. A queue without messages costs a map entry and no file.
+    /// The handle of a queue, which is created if it does not exist. A queue without messages costs a map entry and
+    /// no file.
     ///
     /// # Errors
-    /// [`PushError::Queue`] when the topic or queue id cannot be a directory name.
+    /// [`PushError::Queue`] when the topic or queue id cannot be a directory name. [`PushError::Kind`] when a queue
+    /// of a deleted topic has another `queue.type`.
     pub fn queue(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
         self.parts.state.queues.find_or_create(topic, queue_id)
     }
@@ -182,11 +184,12 @@ impl Store {
         self.parts.checkpointer().remove_topic(topic)
     }
 
-    /// Removes several topics with one checkpoint, like [`Self::remove_topic`]. A topic with a queue that no longer ends
-    /// at the offset of the topic stays, because it got messages. Returns the removed topics.
+    /// Removes several topics with one checkpoint, like [`Self::remove_topic`]. Each topic comes with the expected
+    /// sum of its queues' ends, as [`Self::topic_end`] returns it. A topic with another sum got messages and stays.
+    /// Returns the removed topics, and the result of the checkpoint.
     ///
     /// # Errors
-    /// Errors of [`Self::remove_topic`], beside the removed topics.
+    /// Errors of [`Self::remove_topic`]. The returned topics are removed anyway.
     pub fn remove_ended_topics<'a>(
         &self,
         topics: &[(&'a str, QueueOffset)],

@@ -56,9 +56,11 @@ pub(crate) struct Signals {
     pub(crate) checkpoint: Wake,
     pub(crate) journal: Wake,
     pub(crate) preallocation: Wake,
-    /// Set by the flush and the checkpoint thread while they sleep without work. Paired with the watermark
-    /// `appended`.
+    /// Whether the flush thread sleeps without work. Set by that thread, cleared by threads that wake it, and paired
+    /// with the watermark `appended`.
     pub(crate) flush_idle: AtomicBool,
+    /// Whether the checkpoint thread sleeps without work. Set by that thread, cleared by threads that wake it, and
+    /// paired with the watermark `appended`.
     pub(crate) checkpoint_idle: AtomicBool,
     /// Whether all engines except the flusher must end.
     pub(crate) stopping: AtomicBool,

@@ -194,7 +194,7 @@ impl Watermark {
 /// Time at which the deadline thread next checks the waiters.
 pub(crate) struct Deadlines {
     pub(crate) wake: Wake,
-    /// The deadline until which that thread sleeps, in ms since `origin`; zero while it is awake.
+    /// Deadline until which the deadline thread sleeps, in ms since `origin`; zero while it is awake.
     sleeps_until_ms: AtomicU64,
     origin: Instant,
 }

@@ -257,7 +257,7 @@ codes! {
 /// Version ordinal in every command that Vostok sends: `V5_5_0` (`MQVersion`).
 pub const VERSION: i32 = 513;
 
-/// Ordinal of `V4_0_0`; from there on each version has two ordinals, that of its snapshots first.
+/// Ordinal of `V4_0_0`. Each later version has two ordinals: its snapshot's, then its release's.
 const FIRST_REGULAR: i32 = 213;
 
 /// Returns the name of a version ordinal (`MQVersion.getVersionDesc`). Versions before 4.0.0 are shown as the number.

@@ -28,7 +28,7 @@ pub const AFTER_RESTART: &str = "countsAfterRestart";
 /// `name=file;name=run-time`. A setting that is not in the field has its default.
 pub const SOURCES: &str = "settingSources";
 
-/// Whether the value that a broker shows of a setting counts after its next start only.
+/// Whether the shown value of a setting takes effect at the broker's next start only.
 pub fn counts_after_restart(shown: &BTreeMap<String, String>, name: &str) -> bool {
     shown.get(AFTER_RESTART).is_some_and(|names| names.split(';').any(|listed| listed == name))
 }

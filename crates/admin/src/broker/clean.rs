@@ -26,8 +26,8 @@ struct CleanedLog {
     broker: String,
     /// Bytes that were deleted so far.
     freed_bytes: u64,
-    /// The group or the kind of messages that keeps expired files, and its queue; empty if nothing keeps files, and for brokers of
-    /// RocketMQ, which do not tell.
+    /// The group or the kind of messages that keeps expired files, and its queue. Empty if nothing keeps files, and for
+    /// brokers of RocketMQ, which do not report it.
     held_by: String,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn clean(session: &Session, arguments: &Arguments, code: i32) -
     Ok(Cleaned { brokers, logs: Vec::new() })
 }
 
-/// Lets brokers delete expired files of their commit logs, and tells what was freed and what keeps files.
+/// Makes brokers delete expired files of their commit logs. Returns the freed bytes and the reason why files are kept.
 pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Result<Cleaned, Error> {
     let brokers = targets(session, arguments).await?;
     let mut before = Vec::new();
@@ -60,7 +60,7 @@ pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Resul
     Ok(Cleaned { brokers, logs })
 }
 
-/// Looks at a log until its beginning moves from `min`.
+/// Asks for the log until its smallest offset differs from `min`.
 async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<CleanedLog> {
     let min = min?;
     let mut log_now = log(session, broker).await?;
@@ -75,7 +75,7 @@ async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<Cl
     Some(CleanedLog { broker: broker.to_owned(), freed_bytes: now.saturating_sub(min), held_by })
 }
 
-/// The beginning of a broker's commit log, and what keeps expired files.
+/// Returns the smallest offset of a broker's commit log, and the holder of expired files.
 async fn log(session: &Session, broker: &str) -> Option<(u64, String)> {
     let runtime = session.client.broker_runtime(broker).await.ok()?;
     let min = runtime.get("commitLogMinOffset")?.parse().ok()?;

@@ -47,7 +47,7 @@ pub(super) struct OwnStatus {
 pub struct ReplicaStatus {
     /// Address of the master.
     pub master: String,
-    /// End of the master's commit log; absent by the account of the slave.
+    /// End of the master's commit log; absent if the row comes from the slave.
     pub master_offset: Option<i64>,
     /// Address of the slave.
     pub slave: String,
@@ -55,7 +55,7 @@ pub struct ReplicaStatus {
     pub slave_offset: Option<i64>,
     /// Bytes of the master's commit log that the slave does not have.
     pub behind_bytes: Option<i64>,
-    /// Whether the slave is in sync, by the account of the master.
+    /// Whether the slave is in sync; absent if the row comes from the slave.
     pub in_sync: Option<bool>,
     /// Bytes that the slave gets per second.
     pub bytes_per_second: i64,

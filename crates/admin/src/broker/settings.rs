@@ -36,7 +36,7 @@ pub struct Setting {
     pub key: String,
     /// Value of the setting.
     pub value: String,
-    /// When the value counts, if not at present.
+    /// `after restart` if the broker uses the value only after its next start; absent if it uses the value now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'static str>,
     /// Source of the value: `file`, `command-line`, `environment`, `run-time` or `default`; absent if the server does not tell.
@@ -74,8 +74,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Remarks after a change of `key`: servers that show no such setting ignore the change without an error, those of
-    /// RocketMQ too.
+    /// Remarks after a change of `key`, for servers that report no such setting. Servers of Vostok and of RocketMQ
+    /// ignore an unknown setting without an error.
     pub(crate) fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
         let shows = |server: &str| self.rows.iter().any(|row| row.server == server && row.key == key);
         let remark = |server| format!("{server} shows no setting {key}, so nothing was changed there");
@@ -138,13 +138,14 @@ fn values(address: &str, reply: &Reply) -> Result<BTreeMap<String, String>, Erro
     })
 }
 
-/// The settings whose values count after the next start of their broker.
+/// Names of the settings whose values a broker uses only after its next start.
 fn after_restart(values: &BTreeMap<String, String>) -> BTreeSet<String> {
     let names = values.get(AFTER_RESTART).map(|names| names.split(';').map(str::to_owned));
     names.into_iter().flatten().collect()
 }
 
-/// The settings of one broker; a value that does not count yet says so.
+/// Reads the settings of one broker. `(set, counts after restart)` is appended to a value that the broker uses only
+/// after its next start.
 pub(crate) async fn told(session: &Session, address: &str) -> Result<BTreeMap<String, String>, Error> {
     let mut values = read(session, address).await?;
     let later = after_restart(&values);
@@ -155,7 +156,7 @@ pub(crate) async fn told(session: &Session, address: &str) -> Result<BTreeMap<St
     Ok(values)
 }
 
-/// The line that `mqadmin` prints above what it says of one broker.
+/// The line that `mqadmin` prints above the settings of one broker.
 pub(super) fn title(broker: &Member, brokers: &[Member]) -> String {
     let Member { name, id, address, .. } = broker;
     let master = brokers.iter().find(|other| other.name == *name && other.id == MASTER);
@@ -201,8 +202,8 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     Ok(Changed { brokers, key, value, remarks })
 }
 
-/// Changes a setting of name servers or controllers. The answer has their addresses under the name `member`; `kind` is the word of
-/// `mqadmin`. The requests read and change the settings.
+/// Changes a setting of name servers or controllers, and reads it again. `member` is the member of the answer with the
+/// addresses of the servers, `kind` is their name in the text of `mqadmin`. `read` and `change` are the request codes.
 pub(crate) async fn set_on(
     session: &Session,
     arguments: &Arguments,
@@ -223,10 +224,12 @@ pub(crate) async fn set_on(
     Ok(Written::new(answer, text))
 }
 
-/// Checks that a broker has a setting that the broker was asked to change. Brokers pass an unknown name over and answer with success.
+/// Checks that a broker has a setting before the setting is changed. Brokers ignore an unknown name and answer with
+/// success.
 ///
 /// # Errors
-/// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the change is made.
+/// [`Error::NotFound`] with the setting whose name is most similar. A broker that does not answer is not an error: the
+/// change is made.
 async fn needs_setting(session: &Session, broker: &str, key: &str) -> Result<(), Error> {
     let Ok(reply) = ask(session, broker).await else { return Ok(()) };
     let Ok(shown) = values(broker, &reply) else { return Ok(()) };

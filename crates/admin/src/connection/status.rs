@@ -14,7 +14,8 @@ const STARTED_MS: i64 = 120_000;
 /// A queue that has messages and gave none to the listener for longer may be blocked.
 const BLOCKED_MS: i64 = 60_000;
 
-/// Shows one member, or lists all and writes what each says to a file, as `ConsumerStatusSubCommand` does.
+/// Shows one member. Without a member, lists all and writes the status of each to a file, as `ConsumerStatusSubCommand`
+/// does.
 pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let group = arguments.need("group")?;
     let broker = stats::broker_of_group(session, group, arguments.get("broker")).await?;
@@ -67,7 +68,7 @@ fn value(client: &str, info: &ConsumerRunningInfo) -> Value {
     })
 }
 
-/// A row: what it is about, and the members of a state.
+/// A row with the members of both objects: `about` names the queue or topic, `state` has its figures.
 fn row(mut about: Value, state: &Value) -> Value {
     if let (Value::Object(row), Value::Object(state)) = (&mut about, state) {
         row.extend(state.clone());

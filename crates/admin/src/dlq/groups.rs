@@ -38,7 +38,7 @@ impl Typed for Vec<DeadLetterGroup> {
     }
 }
 
-/// The groups whose dead letter topics have messages, the group that gave a message up last before the others.
+/// Returns the groups whose dead letter topics have messages. The group that gave up a message last comes first.
 pub(super) async fn groups(session: &Session, arguments: &Arguments) -> Result<Vec<DeadLetterGroup>, Error> {
     let names = stats::topics(session).await?;
     let groups = names.iter().filter_map(|topic| topic.strip_prefix(DLQ_PREFIX).map(str::to_owned));

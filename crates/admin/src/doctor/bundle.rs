@@ -28,7 +28,7 @@ pub struct Bundle {
     pub(crate) controllers: Vec<Controller>,
     /// The broker sets that the leading controller knows.
     pub(crate) replica_sets: Vec<ReplicaSet>,
-    /// Brokers and proxies that were there and are gone; absent if neither name servers nor a former look tell.
+    /// Brokers and proxies that are gone; absent if neither name servers nor an earlier look report any.
     pub(crate) departed: Option<Vec<Departed>>,
     /// The proxies in cluster mode that brokers know.
     pub(crate) proxies: Vec<Proxy>,
@@ -36,7 +36,7 @@ pub struct Bundle {
     pub(crate) topics: Vec<Topic>,
     /// Number of topics that the doctor left out, because there are very many.
     pub(crate) topics_left_out: usize,
-    /// The consumer groups, but for those of RocketMQ's own.
+    /// The consumer groups without RocketMQ's own groups.
     pub(crate) groups: Vec<Group>,
     /// Lite topics in which messages wait for a group; absent when no broker serves lite topics.
     pub(crate) lite: Option<Vec<LiteProgress>>,
@@ -72,9 +72,9 @@ pub(crate) fn ip(address: &str) -> Option<IpAddr> {
 #[serde(default)]
 pub(crate) struct NameServer {
     pub address: String,
-    /// Why it was not asked further; absent when it answered.
+    /// Error of the first request, after which the name server was asked nothing more; absent when it answered.
     pub error: Option<String>,
-    /// The response code of its refusal, of an error that is one.
+    /// Response code if `error` is a refusal.
     pub error_code: Option<i32>,
     pub sets: Vec<BrokerSet>,
     /// Brokers that are registered while another address has their name and id; absent when the name server does not tell, as
@@ -105,7 +105,8 @@ pub(crate) struct Departed {
     pub seen_ms: i64,
 }
 
-/// A proxy in cluster mode. Proxies tell each other of their clients through a topic, and are members of a group for this purpose.
+/// A proxy in cluster mode. Proxies exchange their clients through a topic, and are members of a group for this
+/// purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Proxy {
@@ -141,15 +142,15 @@ pub(crate) struct Broker {
     pub name: String,
     pub id: i64,
     pub address: String,
-    /// Why it does not answer, or what it refused; absent when it told its figures.
+    /// Error of the request for the runtime information; absent when the broker answered.
     pub error: Option<String>,
-    /// The response code of its refusal, of an error that is one.
+    /// Response code if `error` is a refusal.
     pub error_code: Option<i32>,
     /// When the runtime information arrived, ms since the epoch.
     pub asked_at_ms: i64,
     /// The runtime information.
     pub runtime: Option<BTreeMap<String, String>>,
-    /// The settings; those that may hold a secret only say whether they are set.
+    /// The settings. A setting that may hold a secret only has whether it is set.
     pub settings: Option<BTreeMap<String, String>>,
     /// Permission bits of its topics.
     pub topics: Option<BTreeMap<String, i32>>,
@@ -208,7 +209,7 @@ impl Broker {
         format!("{} (id {}, {})", self.name, self.id, self.address)
     }
 
-    /// A figure of the runtime information as text; `None` as well for one that Vostok answers with a constant.
+    /// A figure of the runtime information as text; `None` also for a figure that Vostok answers with a constant.
     pub fn text(&self, name: &str) -> Option<&str> {
         let runtime = self.runtime.as_ref()?;
         let is_constant = runtime.contains_key("vostokVersion") && CONSTANT_IN_VOSTOK.contains(&name);
@@ -387,7 +388,7 @@ pub(crate) struct Connection {
 #[serde(default)]
 pub(crate) struct Member {
     pub client_id: String,
-    /// Why it said nothing; absent when it answered.
+    /// Error of the request for the member's status; absent when the member answered.
     pub error: Option<String>,
     /// Filter expression by topic.
     pub subscriptions: BTreeMap<String, String>,
@@ -410,7 +411,7 @@ impl Member {
 #[serde(default)]
 pub(crate) struct Standing {
     pub thread: String,
-    /// The method in which it is.
+    /// The method in which the thread stood.
     pub at: String,
     /// The nearest calling method that is not of Java's own; empty without one.
     pub called_by: String,
@@ -444,7 +445,7 @@ pub(crate) struct Progress {
     pub last_ms: i64,
     /// Store time of the first unconsumed message, ms since the epoch; absent if the time is unknown.
     pub first_ms: Option<i64>,
-    /// Whether the group's filter selects none of the messages behind the committed offset.
+    /// Whether the group's filter selects none of the messages from the committed offset on.
     pub is_done: bool,
     /// The committed offset some seconds later; absent without a second look.
     pub later: Option<Later>,

@@ -1,4 +1,4 @@
-//! Findings of one cause: the cause first, its consequences behind it.
+//! Findings of one cause: the cause first, then its consequences.
 
 use super::finding::{Finding, Things};
 use std::cmp::Reverse;
@@ -28,8 +28,8 @@ impl Common {
     }
 }
 
-/// Consequences of findings: the cause, what cause and consequence have in common, checks of the consequences. Earlier rows
-/// come first, so that a finding with two possible causes goes to the deeper cause.
+/// Consequences of findings: the cause, the thing that cause and consequence have in common, the checks of the
+/// consequences. Earlier rows are deeper causes: a finding with two possible causes gets the first.
 const CAUSES: &[(&str, Common, &[&str])] = &[
     ("broker-silent", Common::Address, &["broker-lost", "replica-lost", "slave-not-connected"]),
     ("replica-lost", Common::Address, &["broker-lost"]),
@@ -150,8 +150,8 @@ pub(super) fn arrange(findings: Vec<Finding>) -> Vec<Finding> {
     in_order(findings, &parents)
 }
 
-/// The cause of a finding, or the finding itself. Invariant: a finding gets a cause only while it has none, and never itself, so
-/// that each way ends.
+/// The first cause of a finding: follows the causes to a finding without a cause. Invariant: a finding gets a cause
+/// only while it has none, and never itself, so the causes form no circle.
 fn root(parents: &[Option<usize>], mut at: usize) -> usize {
     while let Some(parent) = parents[at] {
         at = parent;
@@ -159,7 +159,8 @@ fn root(parents: &[Option<usize>], mut at: usize) -> usize {
     at
 }
 
-/// The name by which findings of one check are one fault: of several queues or members of a group, or several times at a server.
+/// Group of a finding, otherwise its address. Several findings of one check with the same name (queues or members of a
+/// group, faults of a server) count as one fault.
 fn same_fault(finding: &Finding) -> Option<&str> {
     finding.things.group.as_deref().or(finding.things.address.as_deref())
 }
@@ -194,7 +195,7 @@ mod tests {
     use crate::doctor::bundle::Bundle;
     use std::collections::BTreeSet;
 
-    /// Findings of a fault, each as severity and code, behind its cause.
+    /// Findings of a fault, each as severity and code, after its cause.
     fn arranged(fault: impl FnOnce(&mut Bundle)) -> Vec<String> {
         let mut bundle = healthy();
         fault(&mut bundle);

@@ -13,7 +13,7 @@ const PULL_MS: i64 = 60_000;
 pub(super) struct Target {
     pub topic: String,
     pub queue: i32,
-    /// The broker set; all that have the queue without it.
+    /// Name of the broker set; `None` for all broker sets that have the queue.
     pub broker: Option<String>,
     pub group: String,
 }

@@ -1,4 +1,4 @@
-//! The table of checks, by what they look at. A new check is a row in one of the parts and a fault in the tests.
+//! The table of checks, by subject. A new check is a row in one of the parts and a fault in the tests.
 
 mod certificates;
 mod groups;

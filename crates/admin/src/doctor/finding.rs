@@ -142,7 +142,8 @@ impl Found {
         self
     }
 
-    /// The answer of a look at something for which there is data: this, if it is so.
+    /// The finding if `is_so`, otherwise an empty list. Both mean that there was data to look at; [`Look::each`] takes
+    /// `None` for no data.
     pub fn when(is_so: bool, found: impl FnOnce() -> Self) -> Option<Vec<Self>> {
         Some(is_so.then(found).into_iter().collect())
     }

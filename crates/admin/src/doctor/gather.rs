@@ -105,8 +105,8 @@ async fn certificate_ends_ms(address: &str) -> Option<i64> {
     tokio::time::timeout(HANDSHAKE_TIMEOUT, client::certificate_ends_ms(address)).await.ok()?.ok()
 }
 
-/// Names of the topics, and how many there are. A name server of very many topics refuses to list them, because a frame does not hold
-/// them; the brokers have told of some then.
+/// Returns names of topics, and the number of all topics. A name server with very many topics refuses to list them,
+/// because a frame does not hold them. The names then come from brokers.
 ///
 /// # Errors
 /// The failure of the last name server when none answers.
@@ -129,8 +129,8 @@ async fn names(session: &Session, bundle: &Bundle) -> Result<(Vec<String>, usize
     }
 }
 
-/// The topics to look at: where there are more than [`TOPICS_MAX`], first those that groups consume, and then the first ones by name,
-/// among which dead letters are.
+/// The topics to look at. If there are more than [`TOPICS_MAX`]: first topics that groups consume, then the first ones
+/// by name, among which dead letter topics are.
 fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
     if names.len() < TOPICS_MAX {
         return names;
@@ -145,7 +145,7 @@ fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
     chosen.into_iter().collect()
 }
 
-/// A name server's account. One that does not answer is asked nothing more.
+/// Asks a name server for brokers and routes. A name server that does not answer is asked nothing more.
 async fn name_server(session: &Session, address: &str) -> NameServer {
     let server = NameServer { address: address.to_owned(), ..NameServer::default() };
     match table(session, address).await {
@@ -154,8 +154,8 @@ async fn name_server(session: &Session, address: &str) -> NameServer {
     }
 }
 
-/// A name server's broker table; brokers that are registered while another address has their name and id; brokers that left.
-/// The lists are `None` from a name server that does not tell.
+/// A name server's broker table; brokers that are registered while another address has their name and id; brokers that
+/// left. The lists are `None` if the name server does not report them.
 type Table = (Vec<BrokerSet>, Option<Vec<ReplacedBroker>>, Option<Vec<DepartedBroker>>);
 
 async fn table(session: &Session, address: &str) -> Result<Table, Error> {
@@ -255,8 +255,8 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     Broker { asked_at_ms, runtime: Some(runtime), settings, topics, topics_left_out, replication, ..known }
 }
 
-/// Permission bits of a broker's topics, a page at a time up to [`TOPICS_MAX`], and how many topics were left out. Brokers that know no
-/// pages tell of all at once.
+/// Returns the permission bits of a broker's topics, a page at a time up to [`TOPICS_MAX`], and the number of topics
+/// that were left out. Brokers without pages answer with all topics at once.
 async fn topics(session: &Session, address: &str) -> Result<(BTreeMap<String, i32>, usize), Error> {
     let mut topics = BTreeMap::new();
     loop {

@@ -16,7 +16,8 @@ const SERVERS_MAX: usize = 10_000;
 /// Servers that earlier looks found.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Servers by kind, name and address, each with the time of the look since which the server has been there.
+    /// Servers by whether it is a proxy, name and address; each with the time of the look since which the server has
+    /// been there.
     servers: BTreeMap<(bool, String, String), (i64, Departed)>,
     /// Time of the last look.
     looked_ms: i64,
@@ -25,8 +26,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Notes the servers of a bundle, and adds the servers to it that are gone. Brokers are left to name servers that tell of
-    /// departures themselves, because these know whether a broker was stopped.
+    /// Notes the servers of a bundle, and adds lost servers to it. If a name server reports departures itself, lost
+    /// brokers are left to it, because it knows whether a broker was stopped.
     pub(super) fn note(&mut self, bundle: &mut Bundle) {
         let now_ms = bundle.taken_at_ms;
         let brokers = bundle.brokers.iter().map(|it| Departed {

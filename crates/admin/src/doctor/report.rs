@@ -82,7 +82,7 @@ impl Diagnosis {
         })
     }
 
-    /// The verdict for people. Checks that passed are only counted; skipped checks are named with what they need.
+    /// The verdict for people. Passed checks are only counted. Skipped checks are named with the data that they lack.
     pub(super) fn text(&self, lang: Lang) -> String {
         let mut out = String::new();
         let mut line = |words: Text| {

@@ -14,14 +14,14 @@ const QUEUES_MAX: usize = 20_000;
 #[derive(Debug, Default)]
 pub(super) struct Standstill {
     /// Offset of each queue by group, topic, broker set and queue.
-    offsets: BTreeMap<(String, String, String, i32), Place>,
+    offsets: BTreeMap<(String, String, String, i32), TrackedOffset>,
     /// Thread dumps of the last look by group and member.
     dumps: BTreeMap<(String, String), String>,
 }
 
-/// Offset of a group in a queue, and its changes between looks.
+/// Offset of a group in a queue at the last look, and its changes between looks.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TrackedOffset {
     committed: i64,
     /// Time of the look since which the offset has been the same and messages have waited.
     since_ms: i64,
@@ -29,8 +29,8 @@ struct Place {
     moved: Option<(i64, i64)>,
 }
 
-impl Place {
-    /// The place that a look finds after this place.
+impl TrackedOffset {
+    /// The entry after another look, at which the group's offset is that of `row`.
     fn at(self, row: &Progress, now_ms: i64) -> Self {
         let (committed, step) = (row.committed, row.committed - self.committed);
         match step {
@@ -43,7 +43,8 @@ impl Place {
         }
     }
 
-    /// The second look, if the offset moved within [`LEAST_MS`], or did not move for as long while messages waited.
+    /// The movement of the offset, in the form of a second look. `None` if the offset has not moved within [`LEAST_MS`]
+    /// and messages have waited for less than that.
     fn later(self, now_ms: i64) -> Option<Later> {
         let recent = self.moved.filter(|(at_ms, _)| now_ms - at_ms < LEAST_MS);
         let after_ms = now_ms - self.since_ms;
@@ -80,7 +81,7 @@ impl Standstill {
         for group in bundle.groups.iter_mut().filter(|group| gather::is_lagging(group)) {
             for row in &mut group.progress {
                 let key = (group.name.clone(), row.topic.clone(), row.broker.clone(), row.queue);
-                let new = Place { committed: row.committed, since_ms: now_ms, moved: None };
+                let new = TrackedOffset { committed: row.committed, since_ms: now_ms, moved: None };
                 let place = self.offsets.get(&key).copied().unwrap_or(new).at(row, now_ms);
                 row.later = place.later(now_ms);
                 if offsets.len() < QUEUES_MAX {

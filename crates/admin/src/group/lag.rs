@@ -260,7 +260,7 @@ fn queue_of(now_ms: i64, queue: &MessageQueue, offsets: &OffsetWrapper, owners: 
     }
 }
 
-/// The state of a queue, from what its owner says of itself and of the queue (`ProcessQueueInfo`).
+/// The state of a queue, from the owner's report about itself and the queue (`ProcessQueueInfo`).
 fn state(
     now_ms: i64,
     diff: i64,
@@ -293,7 +293,7 @@ fn state(
     }
 }
 
-/// The rows of a member, one for each topic of which it tells times.
+/// The rows of a member, a row for each topic with times in the member's report.
 fn members_of(
     (member, info): &(wire::body::Connection, Option<ConsumerRunningInfo>),
     answered: bool,

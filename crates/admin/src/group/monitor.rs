@@ -1,5 +1,5 @@
-//! A round of `startMonitoring`: lag, differing subscriptions and queues that stand still, of all groups
-//! (`MonitorService`, whose findings go to a log file; these are printed).
+//! A round of `startMonitoring` over all groups: lag, differing subscriptions and queues that stand still.
+//! `MonitorService` logs its findings; this operation prints them.
 
 use crate::connection::verdict;
 use crate::operation::Written;
@@ -13,7 +13,7 @@ pub(super) async fn monitor(session: &Session) -> Result<Written, Error> {
     let (mut rows, mut text) = (Vec::new(), String::new());
     for topic in stats::topics(session).await? {
         let Some(group) = topic.strip_prefix(RETRY_PREFIX) else { continue };
-        // A group that nobody is in, or that has no offsets, has nothing that a member could be blamed for.
+        // A group without members or offsets has no fault of a member.
         let Ok(broker) = stats::broker_of_group(session, group, None).await else { continue };
         let Ok(members) = stats::consumer_connection(session, group, Some(&broker)).await else { continue };
         let Ok(progress) = stats::consume_stats(session, group, None).await else { continue };

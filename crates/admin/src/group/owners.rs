@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use wire::body::{Connection, ConsumerRunningInfo, MessageQueue};
 use wire::codes::response;
 
-/// Queue id that stands for all queues of a topic on a broker, in what members say that pop (`QueryAssignmentProcessor`).
+/// Queue id that stands for all queues of a topic on a broker, in reports of members that pop
+/// (`QueryAssignmentProcessor`).
 const ALL_QUEUES: i32 = -1;
 
 /// The member that has a queue. Without an id no member has the queue, or the owner is unknown.
@@ -122,8 +123,8 @@ fn tells_queues(info: &ConsumerRunningInfo) -> bool {
     !pulls || !info.mq_table.is_empty()
 }
 
-/// Whether a wait timed out: that of the operator for the broker, or that of the broker for the member. Other refusals
-/// come at once.
+/// Whether an error is a timeout: of the operator's wait for the broker, or of the broker's wait for the member. Other
+/// refusals come at once.
 fn is_silent(why: &Error) -> bool {
     why.code().is_none_or(|code| code == response::CONSUME_MSG_TIMEOUT)
 }

@@ -71,7 +71,7 @@ pub struct GroupFigures {
     pub topics: i64,
     /// Messages that the group has not consumed.
     pub lag: i64,
-    /// Age of the first message that the group has not consumed, of groups sorted by lag.
+    /// Age of the first message that the group has not consumed; absent if the page is in the order of names.
     #[serde(flatten)]
     pub time_behind: Option<Lag>,
 }
@@ -90,7 +90,8 @@ struct BrokerGroupRow {
     unconsumed_is_bound: bool,
 }
 
-/// A page of the groups. Each master tells of the topics that it has; members are connected to all of them.
+/// A page of the groups. Each master has its own part of a group's messages, so the lags are added up. Members are
+/// connected to all masters, so the largest number counts.
 async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error> {
     let Some(answered) = page.ask::<BrokerGroupRow>(session, "groups").await? else {
         let names = page.of_names(all_names(session).await?.into_iter().map(|row| row.group))?;

@@ -45,7 +45,7 @@ pub(super) async fn consume(session: &Session, arguments: &Arguments) -> Result<
     Ok(Written::new(done, text))
 }
 
-/// A message with the content and the properties of one that was received, without those that its broker set.
+/// A message with the content and properties of a received message, without the properties that its broker set.
 pub(crate) fn copy_of(received: &Received, topic: impl Into<String>) -> Message {
     let mut message = Message::new(topic, received.body.clone());
     message.flag = received.flag;

@@ -112,8 +112,7 @@ async fn read(
     Ok(())
 }
 
-/// Prints the messages in a file of the compaction log. Such files hold records as the commit log does.
-/// The messages of a file of the compaction log.
+/// The messages of a file of the compaction log. Such files hold records in the format of the commit log.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct Dumped(Vec<View>);

@@ -34,7 +34,7 @@ const TIMED_READ_MAX: i64 = 2000;
 /// Messages that are due within a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DueCount {
-    /// End of the span, ms from now; the span begins at the end of the one before.
+    /// End of the span, ms from now. The span begins at the end of the span before.
     pub within_ms: i64,
     /// Messages.
     pub messages: i64,
@@ -55,7 +55,7 @@ pub struct Waiting {
     pub next_due: String,
     /// Messages by the time at which they are due.
     pub due: Vec<DueCount>,
-    /// Messages of which the time is unknown, because too many wait.
+    /// Messages with an unknown due time, because too many wait.
     pub unknown: i64,
 }
 
@@ -104,7 +104,8 @@ async fn of_broker(session: &Session, name: &str, address: &str) -> Result<Vec<W
     Ok(rows)
 }
 
-/// A level stores its messages in the order in which they are due, so that their number up to a time is found by store time.
+/// The waiting messages of a delay level. A level stores its messages in the order of their due times, so their number
+/// up to a time is found by store time.
 async fn of_level(
     session: &Session,
     (name, address): (&str, &str),

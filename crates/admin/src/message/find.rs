@@ -10,7 +10,7 @@ use wire::id::OffsetId;
 
 /// Group in whose name messages are read (`MixAll.TOOLS_CONSUMER_GROUP`).
 pub(crate) const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
-/// Half of the window in which a message is sought by its producer's id unless the operator says another.
+/// Half of the time window in which a message is sought by its producer's id, unless the operator gives another window.
 const WINDOW_MS: i64 = 36 * 3_600_000;
 
 /// A message with the groups that have consumed it, as far as these are known.

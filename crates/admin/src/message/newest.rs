@@ -14,7 +14,7 @@ use wire::body::MessageQueue;
 const LIMIT: usize = 50;
 /// Offsets of a queue that are read together.
 const CHUNK: i64 = 8;
-/// Chunks that are read at most for one answer, with those of holes in queues.
+/// Most chunks that are read for one answer, chunks without messages included.
 const READ_MAX: usize = 5000;
 
 /// Bodies of one answer together, bytes; at least one message is answered.
@@ -51,7 +51,7 @@ struct Tail {
     queue: MessageQueue,
     /// First offset that may be read.
     first: i64,
-    /// Offset before which nothing was read.
+    /// Offset from which on everything was read. Reading goes from the end of the queue to its beginning.
     end: i64,
     /// First and last store time that is wanted.
     times: (i64, i64),
@@ -186,10 +186,10 @@ pub(super) async fn newest(session: &Session, arguments: &Arguments) -> Result<N
     Ok(Newest { messages, next: page.next, failures: session.note(failures) })
 }
 
-/// Fills queues of which all that was read is taken.
+/// Reads queues again from which all read messages were taken.
 ///
 /// # Errors
-/// The first failure while nothing was found, when no queue is left.
+/// The first failure if no queue could be read and no message was found before.
 async fn filled(
     session: &Session,
     empty: Vec<Tail>,

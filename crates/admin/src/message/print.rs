@@ -78,9 +78,9 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Pr
     Ok(printed)
 }
 
-/// The messages of all queues, one queue after another. With a limit of the operator's own those that were stored first, in the order
-/// of their store times, because the first queue alone may have as many. After a failure the other queues of the broker set are left
-/// out, because each may wait for the same broker.
+/// Returns the messages of all queues, one queue after another. If the operator gives a limit, the messages that were
+/// stored first count, in the order of their store times. Otherwise the first queue alone could fill the limit. After a
+/// failure the other queues of the broker set are left out, because each may wait for the same broker.
 ///
 /// # Errors
 /// The first failure when no queue was read.

@@ -33,7 +33,7 @@ fn sized(topic: &str, arguments: &Arguments) -> Result<Message, Error> {
     Ok(Message::new(topic, "a".repeat(arguments.parse("size")?.unwrap_or(SIZE))))
 }
 
-/// Sends to the topic that a broker has under its own name, and shows what became of each message.
+/// Sends to the topic that a broker has under its own name, and shows the outcome of each message.
 pub(super) async fn to_broker(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let broker = arguments.need("broker")?;
     let words = |size: usize| Message::new(broker, "hello jodie".repeat(size.div_ceil(11)));

@@ -28,7 +28,7 @@ pub struct TraceEvent {
     /// The time in ms since the epoch.
     #[serde(skip)]
     pub time_ms: i64,
-    /// Absent for a listener that did not return.
+    /// Duration in ms; absent for a call of a listener that did not return.
     pub cost_ms: Option<i64>,
     /// `success` or `failed`; of a transaction its end; `running` without an end.
     pub status: String,

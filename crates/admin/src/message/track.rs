@@ -18,7 +18,8 @@ pub struct Track {
     pub kind: &'static str,
     /// Why nothing is known; empty otherwise.
     pub reason: String,
-    /// Whether the group's offset is behind the message, online or not; absent if no broker tells.
+    /// Whether the committed offset of the group is greater than the message's offset, whether or not a member is
+    /// online; absent if no broker tells.
     pub passed: Option<bool>,
 }
 
@@ -30,7 +31,7 @@ impl fmt::Display for Track {
     }
 }
 
-/// The groups that consume the topic of a message, and what each has done with it.
+/// Returns the groups that consume the topic of a message, and the state of the message in each group.
 pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<Track>, Error> {
     let topic = &message.queue.topic;
     let brokers = session.brokers_of(topic).await?;
@@ -82,7 +83,8 @@ async fn of_group(
     })
 }
 
-/// Whether the group's offset in the queue is behind the message; `None` if the group has none there.
+/// Whether the committed offset of the group in the queue is greater than the message's offset; `None` if the group has
+/// none there.
 async fn is_passed(session: &Session, message: &Received, group: &str) -> Result<Option<bool>, Error> {
     let stored_at = message.store_host.to_string();
     let route = session.route(&message.queue.topic).await?;

@@ -89,7 +89,7 @@ impl Typed for Transactions {
 struct Halves {
     halves: Vec<Received>,
     given_up: Vec<Received>,
-    /// Queue offsets of half messages that are decided, or of which there is a newer copy.
+    /// Queue offsets of half messages that are decided or have a newer copy.
     decided: BTreeSet<i64>,
     /// Queue offset before which all half messages are decided.
     done: i64,

@@ -1,4 +1,4 @@
-//! Options of which a command of `mqadmin` takes exactly one (`OptionGroup` of commons-cli).
+//! Groups of options of a command of `mqadmin`, of which exactly one must be given (`OptionGroup` of commons-cli).
 
 use super::options::Given;
 use crate::Argument;
@@ -27,7 +27,7 @@ const BROKER_OR_CLUSTER: [&str; 20] = [
     "updateUser",
 ];
 
-/// The short names of the options of which the command takes one.
+/// The short names of the options of each group of a command.
 fn groups(name: &str) -> Vec<&'static [&'static str]> {
     let mut groups: Vec<&'static [&'static str]> = Vec::new();
     if BROKER_OR_CLUSTER.contains(&name) {

@@ -1,4 +1,4 @@
-//! The names of `mqadmin` 5.5.0 and the classes behind them (`MQAdminStartup.initCommand`), in the order of its help.
+//! The names of `mqadmin` 5.5.0 and their classes (`MQAdminStartup.initCommand`), in the order of its help.
 
 /// All names of `mqadmin`, and the class that the text of a failure names.
 pub(super) const NAMES: [(&str, &str); 96] = [

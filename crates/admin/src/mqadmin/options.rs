@@ -38,7 +38,7 @@ pub(super) fn options(operations: &[&'static Operation]) -> Vec<&'static Argumen
     options
 }
 
-/// Parses the words behind the name of a command.
+/// Parses the words after the name of a command.
 ///
 /// # Errors
 /// A text as commons-cli writes it: an unknown option, or one without its value.

@@ -34,7 +34,7 @@ pub struct ResetQueue {
     pub broker: String,
     /// Id of the queue.
     pub queue: i32,
-    /// The offset before; absent if the broker does not tell, or the group has none.
+    /// The offset before; absent if the broker does not report it or the group has none.
     pub current: Option<i64>,
     /// The new offset.
     pub offset: i64,

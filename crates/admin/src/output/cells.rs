@@ -78,7 +78,7 @@ fn figure(name: &str, number: f64, is_fraction: bool) -> Option<String> {
     (is_amount || is_fraction).then(|| separated(&digits(number)))
 }
 
-/// A number with three significant digits behind the point at most, and all digits before it.
+/// A number with all digits of its whole part, and at most three significant digits.
 pub(super) fn digits(number: f64) -> String {
     let size = number.abs();
     let places = if size >= 100.0 || size == 0.0 { 0 } else { (2 - size.log10().floor() as i32).clamp(0, 6) };

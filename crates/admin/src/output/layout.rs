@@ -40,7 +40,7 @@ impl Column {
         self.cells.iter().any(|cell| cell.level != Level::Plain)
     }
 
-    /// Rank of the column in a table, the place of which is `place`: columns with low ranks are left out first.
+    /// Rank of the column at index `place` of a table. Columns with low ranks are left out first.
     fn rank(&self, place: usize) -> (u8, usize) {
         let least = LEAST.split(' ').position(|name| name == self.name);
         match least {

@@ -47,7 +47,7 @@ impl Table {
     }
 }
 
-/// Title, alignment, width and precision of each column, and the text behind the column.
+/// Title, alignment, width and precision of each column, and the text after the column.
 fn columns(layout: &'static str) -> impl Iterator<Item = (&'static str, bool, usize, usize, &'static str)> {
     layout.split('{').filter_map(|part| {
         let (column, behind) = part.split_once('}')?;

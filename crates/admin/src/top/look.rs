@@ -18,7 +18,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 const TOPICS_AT_ONCE: usize = 16;
 /// Most groups whose members are asked in one look.
 const GROUPS_AT_ONCE: usize = 8;
-/// Topics, those of retries included, from which on the doctor does not look.
+/// Number of topics, retry topics included, from which on the doctor does not look.
 const DOCTOR_TOPICS_MAX: usize = 2000;
 /// Broker id of a master.
 const MASTER: i64 = 0;
@@ -29,7 +29,7 @@ pub(super) struct Look {
     /// Time of the look, ms since the epoch.
     pub at_ms: i64,
     pub brokers: Vec<BrokerRow>,
-    /// Names of all topics, without those of retries and dead letters.
+    /// Names of all topics except retry topics and dead letter topics.
     pub topics: BTreeSet<String>,
     /// Names of all groups.
     pub groups: BTreeSet<String>,
@@ -43,7 +43,7 @@ pub(super) struct Look {
     pub errors: Vec<String>,
 }
 
-/// Whose turn it is among those that are asked one by one.
+/// Last topic and last group that were asked, so that the next look asks the names after them.
 #[derive(Default)]
 pub(super) struct Turns {
     topic: String,
@@ -94,7 +94,7 @@ pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Option<
 }
 
 impl Look {
-    /// Takes over the names of topics, and of groups, of which each has a retry topic.
+    /// Takes over names of topics. The names of groups follow from their retry topics.
     fn take_names(&mut self, names: impl Iterator<Item = String>) {
         let mut retried = BTreeSet::new();
         for name in names.filter(|name| !name.starts_with(DLQ_PREFIX)) {
@@ -103,7 +103,7 @@ impl Look {
                 None => self.topics.insert(name),
             };
         }
-        // The retry topic of popped messages has the name of their topic behind that of the group.
+        // The retry topic of popped messages has the name of their topic after that of the group.
         let is_group = |name: &&String| {
             let mut parts = name.match_indices(['_', '+']).map(|(at, _)| (&name[..at], &name[at + 1..]));
             !parts.any(|(group, topic)| retried.contains(group) && self.topics.contains(topic))
@@ -112,7 +112,8 @@ impl Look {
         self.groups = retried.iter().filter(is_group).chain(known).cloned().collect();
     }
 
-    /// Asks for what has no call for all at once: ends of topics that no group consumes, and members of groups.
+    /// Asks for figures that need a request for each object, in turn: ends of topics that no group consumes, and
+    /// members of groups.
     async fn ask_in_turn(&mut self, session: &Session, turns: &mut Turns) {
         let consumed: BTreeSet<&str> = self.progress.iter().map(|row| row.topic.as_str()).collect();
         let others = self.topics.iter().filter(|topic| !consumed.contains(topic.as_str()));
@@ -129,7 +130,8 @@ impl Look {
     }
 }
 
-/// The names whose turn it is: those behind `last`, from the first one on again after the last one.
+/// The next `count` names after `last`; after the last name the first one follows. Sets `last` to the last returned
+/// name.
 fn next<'a>(last: &mut String, names: impl Iterator<Item = &'a String> + Clone, count: usize) -> Vec<String> {
     let behind = names.clone().filter(|name| *name > last);
     let before = names.filter(|name| *name <= last);

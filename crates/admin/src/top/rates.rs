@@ -25,14 +25,14 @@ impl Key {
     }
 }
 
-/// Counters by what they count: values with the times at which they were told. Their number is bounded by that of what the
-/// cluster told in the last ten minutes.
+/// Values of counters with the times of the answers. Their number is bounded by the counters that the cluster reported
+/// in the last ten minutes.
 #[derive(Default)]
 pub(super) struct Rates(HashMap<Key, VecDeque<(i64, i64)>>);
 
 impl Rates {
-    /// Takes over a value, told at `at_ms`; the growth per second since the one before, or within the window of the counter.
-    /// `None` for the first value, and for one that went back, as at midnight or after a reset.
+    /// Adds a value of the time `at_ms`. Returns the growth per second since the value before, or within the window of
+    /// the counter. `None` for the first value, and for a smaller value than before, as at midnight or after a reset.
     pub fn take(&mut self, key: Key, at_ms: i64, value: i64) -> Option<f64> {
         let window_ms = key.window_ms();
         let values = self.0.entry(key).or_default();
@@ -50,7 +50,7 @@ impl Rates {
         (last_ms > since_ms).then(|| (last - since) as f64 * 1000.0 / (last_ms - since_ms) as f64)
     }
 
-    /// Forgets counters that were not told for long.
+    /// Forgets counters without a new value for [`KEPT_MS`].
     pub fn forget_old(&mut self, now_ms: i64) {
         self.0.retain(|_, values| values.back().is_some_and(|(last_ms, _)| now_ms - last_ms < KEPT_MS));
     }

@@ -64,7 +64,7 @@ impl Sample {
 pub(super) struct TopicRow {
     pub topic: String,
     pub queues: usize,
-    /// Sum of the ends of its queues; none while they were not told.
+    /// Sum of the maximum offsets of the queues; `None` until the queues were asked.
     pub end: Option<i64>,
     pub in_tps: Option<f64>,
     /// Rate of consumption of all groups.
@@ -72,7 +72,7 @@ pub(super) struct TopicRow {
     pub groups: usize,
     /// Messages that the groups have not consumed, all together.
     pub lag: i64,
-    /// Lag of the group furthest behind; none when it has consumed nothing yet.
+    /// Lag in time of the group that is furthest behind; unknown if it is unknown for any queue.
     #[serde(flatten)]
     pub time_behind: Lag,
 }
@@ -148,7 +148,8 @@ impl History {
         sample
     }
 
-    /// A broker with the rates since the last look, otherwise those of the broker, which are means of ten seconds.
+    /// A broker with the rates since the last look. At the first look it has the broker's own rates, which are means of
+    /// ten seconds.
     fn broker(&mut self, at_ms: i64, mut found: BrokerRow) -> BrokerRow {
         let mut rate = |key: fn(String) -> Key, count| match found.error {
             None => self.rates.take(key(found.address.clone()), at_ms, count),
@@ -185,7 +186,8 @@ impl History {
         rows.into_iter().map(|(topic, queues)| self.topic(topic, &queues)).collect()
     }
 
-    /// A topic, by what groups consume of it, or else by what it told when it was asked.
+    /// A topic. Its queues come from the groups that consume it; a topic without groups has the queues of its last
+    /// answer.
     fn topic(&mut self, topic: &str, queues: &[&QueueRow]) -> TopicRow {
         let topic = topic.to_owned();
         if queues.is_empty() {

@@ -19,7 +19,7 @@ pub(super) enum Screen {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub title: &'static str,
-    /// Width in characters; the columns with 0 share what is left.
+    /// Width in characters. Columns with 0 share the rest of the line.
     pub width: u16,
     /// Whether it is aligned at its right end and sorted from the largest value on.
     pub is_number: bool,
@@ -117,7 +117,7 @@ impl Screen {
         }
     }
 
-    /// The column by which rows are sorted at first: what is busiest or furthest behind comes first.
+    /// The column by which rows are sorted at first: the busiest row, or the row that is furthest behind, comes first.
     pub fn first_sort(self) -> usize {
         let title = match self {
             Self::Overview | Self::Clients => return 0,
@@ -231,7 +231,7 @@ impl Cell {
         }
     }
 
-    /// The order of two values of one column; what is not known is least.
+    /// The order of two values of one column. An unknown value is the least.
     pub fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Text(one), Self::Text(other)) => one.cmp(other),

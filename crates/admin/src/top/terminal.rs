@@ -81,7 +81,7 @@ async fn keep_diagnosing(cluster: &Cluster, health: &Cell<Health>) {
     }
 }
 
-/// Draws samples as they come, and does what keys say.
+/// Draws samples as they come, and handles keys.
 fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>, lang: Lang) -> std::io::Result<()> {
     let (mut view, mut sample) = (View::new(lang), Sample::default());
     let mut is_changed = true;

@@ -33,7 +33,7 @@ pub(super) struct View {
     pub marked: usize,
     pub input: Option<Input>,
     pub is_help: bool,
-    /// New samples are not shown.
+    /// Whether new samples are not shown.
     pub is_paused: bool,
     /// Error of the last command; empty without one.
     pub notice: String,
@@ -76,7 +76,7 @@ impl View {
         rows
     }
 
-    /// Does what a key says. True when the program is to end.
+    /// Handles a key. Returns true when the program is to end.
     pub fn key(&mut self, key: KeyCode, sample: &Sample) -> bool {
         if self.input.is_some() {
             return self.type_key(key);
@@ -130,7 +130,7 @@ impl View {
         .min(last);
     }
 
-    /// Shows the queues of the marked topic, or those of the marked group.
+    /// Shows the queues of the marked topic or group.
     fn open(&mut self, sample: &Sample) {
         if !matches!(self.screen, Screen::Topics | Screen::Groups) {
             return;
@@ -165,7 +165,7 @@ impl View {
         false
     }
 
-    /// Does what a command says. True when the program is to end.
+    /// Performs a command. Returns true when the program is to end.
     fn command(&mut self, command: &str) -> bool {
         let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
         let is_begin = |name: &str| !word.is_empty() && name.starts_with(word);

@@ -16,7 +16,7 @@ use wire::codes::request;
 use wire::json;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
-/// Topics of one request to a broker of RocketMQ, and most topics of a broker whose settings are read.
+/// Topics of one request to a broker of RocketMQ. Also the most topics of a broker whose settings are read.
 const TOPICS_AT_ONCE: usize = 2000;
 const TOPICS_MAX: usize = 20_000;
 
@@ -29,7 +29,7 @@ pub struct TopicRow {
     cluster: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
-    /// Figures of a page; absent if no broker tells.
+    /// Figures of a page; absent if no broker reports them.
     #[serde(flatten)]
     pub figures: Option<TopicFigures>,
 }
@@ -49,7 +49,7 @@ pub struct TopicFigures {
     pub write_queues: i32,
     /// Permission, as `RW-`.
     pub perm: String,
-    /// Messages that were ever stored: sum of the ends of all queues. Only brokers of Vostok tell.
+    /// Messages that were ever stored: sum of the ends of all queues. Only brokers of Vostok report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<i64>,
     /// Type of the messages, as `NORMAL` or `FIFO`.
@@ -127,7 +127,8 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error>
         .collect())
 }
 
-/// Queues, permissions and types of the topics of all masters that answer, as brokers of RocketMQ tell: without rates.
+/// Queues, permissions and types of the topics of all masters that answer, without rates. Brokers of RocketMQ report
+/// them too.
 async fn configs(session: &Session) -> Result<BTreeMap<String, TopicFigures>, Error> {
     let masters = session.members(None).await?.into_iter().filter(|member| member.id == 0);
     let masters: Vec<Member> = masters.collect();
@@ -146,7 +147,8 @@ async fn configs(session: &Session) -> Result<BTreeMap<String, TopicFigures>, Er
     Ok(all)
 }
 
-/// The topics of a broker. Brokers from 5.1.4 on tell a page at a time, others all at once (`AdminBrokerProcessor.getAllTopicConfig`).
+/// Returns the topics of a broker. Brokers from 5.1.4 on answer with pages, older brokers with all topics at once
+/// (`AdminBrokerProcessor.getAllTopicConfig`).
 async fn table(session: &Session, address: &str) -> Result<BTreeMap<String, TopicConfig>, Error> {
     let mut topics = BTreeMap::new();
     loop {

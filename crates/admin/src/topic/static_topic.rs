@@ -155,7 +155,8 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<W
     Ok(Written::new(rows, text))
 }
 
-/// Moving queues between brokers needs their offsets at the moment of the move; that is not done here.
+/// Refuses to move queues between brokers, because the move needs the offsets of its own moment. RocketMQ's own tool
+/// does it.
 pub(super) async fn remap(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let topic = arguments.need("topic")?;
     let (masters, _) = targets(session, arguments).await?;

@@ -39,7 +39,7 @@ pub(super) fn slaves(members: Members, own: &str) -> impl Iterator<Item = String
         .map(|(_, address)| address)
 }
 
-/// Returns the offsets of `ours` that are larger than in `theirs` or missing there: key, queue and offset.
+/// Returns the offsets of `ours` that are larger than in `theirs` or missing there: `topic@group`, queue id and offset.
 pub(super) fn behind<'a>(
     ours: &'a ConsumerOffsetTable,
     theirs: &'a ConsumerOffsetTable,

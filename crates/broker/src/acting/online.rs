@@ -25,7 +25,7 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3_600 
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Group {
-    /// Returns when this broker serves.
+    /// Prepares this broker until that succeeds, and then lets it serve. Returns at once unless the broker is fenced.
     pub(super) async fn come_online(&mut self) {
         if self.parts.replication.role.current() != BrokerRole::Fenced {
             return;
@@ -42,7 +42,7 @@ impl Group {
         serve(&self.parts.delivery, &self.parts.replication, &self.parts.runtime);
     }
 
-    /// Does the necessary exchange before this broker serves.
+    /// Makes a slave follow its master, or lets a master take back the newer state of its slaves.
     async fn prepare(&mut self) -> Result<(), GroupError> {
         if self.parts.runtime.config.name_servers().is_empty() {
             // No name server shows a slave as master.

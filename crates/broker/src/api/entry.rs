@@ -62,7 +62,7 @@ impl Api {
         self.broker.sessions.gate.is_authorizing()
     }
 
-    /// Decides whether a user may make a gRPC request with the message of this full name.
+    /// Decides whether a user may make a gRPC request. `message` is the full name of the request's protobuf message.
     ///
     /// # Errors
     /// `NO_PERMISSION` with RocketMQ's text.

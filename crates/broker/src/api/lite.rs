@@ -33,8 +33,8 @@ impl Api {
         lite::control(&self.broker.lite_parts(), link, changes)
     }
 
-    /// Starts a pop of the lite topics of a client. The messages are returned like those of an ordered pop. The counts
-    /// of the result have an entry per message.
+    /// Starts a pop of the lite topics of a client. The messages are returned like those of an ordered pop. The number of
+    /// earlier deliveries of each message is in [`Popped::lite_deliveries`](super::Popped::lite_deliveries).
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopLiteMessageProcessor.preCheck`.

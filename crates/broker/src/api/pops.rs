@@ -35,7 +35,7 @@ enum Event {
     /// The task of the call must run the pop again.
     Run(PopWork),
     Answered(Answer),
-    /// The broker forgot the pop.
+    /// The broker dropped the pop without a response. The call is refused, because that happens when the broker stops.
     Forgotten,
 }
 

@@ -93,7 +93,7 @@ struct Staging {
     is_due: bool,
 }
 
-/// Sends of a thread. All sends before the next [`Sends::commit`] are stored with one write.
+/// Sends that the requests of a thread stage. All sends before the next [`Sends::commit`] are stored with one write.
 pub struct Sends {
     api: Api,
     /// Staged sends. No other thread takes this lock. The lock makes futures that hold the sends `Send`, which tonic
@@ -135,7 +135,7 @@ impl Sends {
 }
 
 impl Api {
-    /// Returns the sends of a thread.
+    /// Makes the send queue of a thread.
     pub fn sends(&self) -> Sends {
         let sends = StagedSends::new(self.broker.store.batch());
         Sends {

@@ -105,7 +105,8 @@ pub(crate) fn consumer_list(clients: &Clients, group: &str) -> Result<Arc<[u8]>,
     list.ok_or_else(|| Refusal::error(format!("no consumer for this group, {group}")))
 }
 
-/// Checks that a consumer may subscribe so; consumers do not start otherwise (`ClientManageProcessor.checkClientConfig`).
+/// Checks the filter of a subscription: its type must be supported, and its expression must be valid. Consumers do not start if it
+/// is refused (`ClientManageProcessor.checkClientConfig`).
 pub(crate) fn check_client(data: &SubscriptionData, filters_properties: bool) -> Result<(), Refusal> {
     if !is_tag(&data.expression_type) && !filters_properties {
         let kind = &data.expression_type;

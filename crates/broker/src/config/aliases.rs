@@ -1,7 +1,7 @@
 //! Older names of settings.
 
-/// Names that Java prints but does not read, each with the name that Java reads. A bean's property has the name of
-/// its setter.
+/// Names that Java prints but does not read, each with the name that Java reads. Java prints the names of fields, and
+/// reads names from setters, which here lack the field's `is`.
 const PRINTED: [(&str, &str); 2] =
     [("isInBrokerContainer", "inBrokerContainer"), ("isScanAvailableNameSrv", "scanAvailableNameSrv")];
 

@@ -59,7 +59,7 @@ impl Metrics {
         pairs(&self.labels).flatten()
     }
 
-    /// Checks the labels of every series.
+    /// Checks the text of `metricsLabel`, and returns it unchanged.
     pub(super) fn parse_labels(text: &str) -> Result<String, Fault> {
         match pairs(text).find_map(Result::err) {
             None => Ok(text.to_owned()),
@@ -74,7 +74,7 @@ impl Metrics {
         headers(&self.otlp_headers).flatten()
     }
 
-    /// Checks the headers of exports.
+    /// Checks the text of the headers of exports, and returns it unchanged.
     pub(super) fn parse_headers(text: &str) -> Result<String, Fault> {
         match headers(text).all(|header| header.is_ok()) {
             true => Ok(text.to_owned()),
@@ -83,7 +83,8 @@ impl Metrics {
         }
     }
 
-    /// Checks the address of the collector. An address without a scheme uses TLS, as in Java.
+    /// Checks the address of the collector, and returns it with its scheme. An address without a scheme uses TLS, as in
+    /// Java. An empty text stays empty.
     pub(super) fn parse_target(text: &str) -> Result<String, Fault> {
         let expected = || Fault::Invalid("http://HOST:PORT or https://HOST:PORT".to_owned());
         if text.is_empty() {

@@ -58,7 +58,7 @@ impl Config {
         Ok(findings)
     }
 
-    /// Sets each setting of a properties text, without a check of their combination.
+    /// Sets each setting of a properties text, without a check of their combination. Returns the findings for the operator.
     pub(super) fn set_all(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
@@ -83,7 +83,8 @@ impl Config {
         Ok(findings)
     }
 
-    /// Checks the combination of settings, and completes settings that depend on others.
+    /// Checks the combination of settings, and completes settings that depend on others. Returns a finding for a setting
+    /// that has no effect in this combination.
     pub(super) fn check(&mut self) -> Result<Option<Finding>, ConfigError> {
         self.store.multi_dispatch = self.light.lmq && self.light.multi_dispatch;
         self.auth.check()?;

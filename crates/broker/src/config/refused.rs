@@ -32,7 +32,7 @@ const RULES: [Rule; 7] = [
     Rule { name: "indexRocksDBEnable", allowed: &["false"], reason: NO_ROCKS },
 ];
 
-/// Refuses a value of such a setting that cannot be served.
+/// Refuses a value that the rule of the setting does not allow. Settings without a rule pass.
 pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     match RULES.iter().find(|rule| rule.name == name) {
         Some(rule) if !rule.allowed.iter().any(|allowed| value::is_same(allowed, value)) => {
@@ -46,17 +46,17 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// Whether the name is that of a refused setting.
+/// Whether there is a rule for the setting.
 pub(super) fn is_known(name: &str) -> bool {
     RULES.iter().any(|rule| rule.name == name)
 }
 
-/// The names of these settings.
+/// The names of the settings with a rule.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name)
 }
 
-/// Name, allowed values and reason of each of these settings.
+/// Name, allowed values and reason of each rule.
 pub(super) fn rules() -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
     RULES.iter().map(|rule| (rule.name, rule.allowed, rule.reason))
 }

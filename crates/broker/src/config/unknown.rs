@@ -11,7 +11,8 @@ pub(super) struct WithoutEffect {
     pub default: String,
     /// Reason why the setting has no effect.
     pub reason: &'static str,
-    /// Whether an operator who changes the setting loses its effect.
+    /// Whether operators may rely on the setting. A value other than the default is then reported as without effect,
+    /// otherwise as not needed.
     pub is_missed: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) const LITE_MODEL: &str = "lite.sub.model";
 pub(crate) const LITE_RESETS_ON_TAKE_OVER: &str = "lite.sub.reset.offset.exclusive";
 /// Name of the attribute for the reset of the offset by the end of a subscription.
 pub(crate) const LITE_RESETS_ON_REMOVAL: &str = "lite.sub.reset.offset.unsubscribe";
-/// Name of the attribute for the most events of a client.
+/// Name of the attribute for the most events of a client: lite topics with messages that wait for a pop of the client.
 pub(crate) const LITE_EVENTS_MAX: &str = "lite.sub.client.max.event.cnt";
 /// Name of the attribute of groups that consume all lite topics of the parent.
 pub(crate) const LITE_WILDCARD: &str = "lite.sub.wildcard";

@@ -16,10 +16,11 @@ use crate::{Refusal, names, pop};
 /// Response code of a broker at its limit of subscriptions (`ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED`, 5.5).
 const SUBSCRIPTION_QUOTA_EXCEEDED: i32 = 2018;
 
-/// Lite topics that are changed while the tables are locked.
+/// Most lite topics that are changed under one lock of the tables.
 const PART: usize = 512;
 
-/// Most new lite topics that are looked at one by one. A full dispatch looks at more.
+/// Most new lite topics of a request whose events the request itself gives to the client. For more lite topics the engine
+/// runs a full dispatch.
 const FEW: usize = 64;
 
 /// The policy for the first message (`OffsetOption.POLICY_MIN_VALUE`).
@@ -143,7 +144,8 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
     Ok(())
 }
 
-/// Refuses additions that do not fit. Apache's broker lets the last one pass, however large it is.
+/// Refuses a change that would exceed `maxLiteSubscriptionCount`, which bounds the subscriptions and the clients of the
+/// broker. Apache's broker performs the change that exceeds the bound, and refuses the next changes.
 fn check_quota(
     parts: &LiteParts,
     rules: &GroupRules,
@@ -192,8 +194,8 @@ fn remove(delivery: &Delivery, runtime: &Runtime, pops: &Arc<PopParts>, change: 
     }
 }
 
-/// Ends subscriptions of a client. Other subscribers may not have the events that end with them. Returns the ended
-/// subscriptions.
+/// Ends subscriptions of a client and returns the ended subscriptions. The client loses its events for these lite queues,
+/// so other subscribers of the group get them.
 fn end(
     delivery: &Delivery,
     runtime: &Runtime,

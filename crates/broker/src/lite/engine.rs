@@ -14,7 +14,7 @@ use crate::state::{Offered, PassKey};
 /// Interval in milliseconds at which clients are checked.
 const CHECK_MS: i64 = 1000;
 
-/// Lite queues of full dispatches and searches that a round looks at.
+/// Most lite queues that a round visits for its dispatches, and most that it visits for its search for expired lite topics.
 const STEP: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// Names of lite queues.

@@ -25,8 +25,9 @@ pub(super) struct Search {
     groups: HashMap<Arc<str>, Vec<String>>,
     /// Expired lite queues, with their ends.
     expired: Vec<(Arc<Queue>, QueueOffset)>,
-    /// Lite queues without messages, and those that the last search found.
+    /// Lite queues without messages that this search found.
     empty: Empty,
+    /// Lite queues without messages that the last search found.
     empty_before: Empty,
     is_removing: bool,
     removed: usize,

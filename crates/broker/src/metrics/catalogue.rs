@@ -19,7 +19,6 @@ impl Kind {
     }
 }
 
-/// A metric.
 #[derive(Debug)]
 pub(super) struct Metric {
     /// Name with unit and suffix.

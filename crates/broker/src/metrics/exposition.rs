@@ -170,7 +170,8 @@ impl Template {
         Self { order, gaps, end }
     }
 
-    /// Appends the labels with these values. Returns where a gap is that no value is given for.
+    /// Appends the labels with these values. Returns the index in `text` of the gap without a value, which is the `le` of
+    /// a histogram's range.
     fn write(&self, values: &[&str], text: &mut String) -> usize {
         let mut missing_at = text.len();
         for (before, index) in &self.gaps {

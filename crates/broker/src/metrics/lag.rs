@@ -139,8 +139,8 @@ impl<'b> HeadTimes<'b> {
 }
 
 impl QueueProgress {
-    /// Returns the position of a group in a queue. A cell exists if the group has popped the queue. A group without a
-    /// committed offset in the queue counts as being at the end.
+    /// Returns the position of a group in a queue that ends at `end`. `popped` is the in-flight queue of a group that has
+    /// popped the queue. A group without a committed offset in the queue counts as being at the end.
     fn of(offsets: Option<&GroupOffsets>, popped: Option<&Arc<Cell>>, end: i64) -> Self {
         let committed = offsets.map(|offsets| offsets.committed).filter(|offset| *offset >= 0).unwrap_or(end);
         let read = match popped {

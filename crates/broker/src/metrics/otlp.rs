@@ -7,8 +7,9 @@ use prost::{Message, Oneof};
 
 use super::catalogue::{self, Kind};
 
-/// Aggregation temporalities.
+/// Aggregation temporality of values that have grown since the last export (`AggregationTemporality`).
 const DELTA: i32 = 1;
+/// Aggregation temporality of values that have grown since the broker started.
 const CUMULATIVE: i32 = 2;
 
 /// Request to export metrics (`ExportMetricsServiceRequest`).

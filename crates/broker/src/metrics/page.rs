@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::catalogue::{COMMON_LABELS, METRICS};
 
-/// Start of the table in the page.
+/// Line of the page before the table.
 const BEGIN: &str = "<!-- the table of metrics -->\n";
+/// Line of the page behind the table.
 const END: &str = "<!-- end of the table -->\n";
 
 const ENGLISH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

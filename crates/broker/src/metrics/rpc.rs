@@ -45,7 +45,7 @@ pub(super) fn write(figures: &Figures, text: &mut Exposition) {
     write_creations(text, &GROUP_CREATION, creations(&GROUP_REQUESTS), &[]);
 }
 
-/// Writes the times of creations by how they ended; `more` are the values of the labels behind that.
+/// Writes the durations of creations by their status. `more` has the values of the labels behind the status.
 fn write_creations(
     text: &mut Exposition,
     metric: &'static Metric,

@@ -13,7 +13,7 @@ use crate::pop::REVIVE_GROUP;
 use crate::stats;
 use wire::units::QueueOffset;
 
-/// The labels of the store (`DefaultStoreMetricsConstant`).
+/// Values of the labels `storage_type` and `storage_medium` for this store (`DefaultStoreMetricsConstant`).
 const LOCAL: [&str; 2] = ["local", "disk"];
 
 pub(super) fn write(tables: &Tables, delivery: &Delivery, runtime: &Runtime, text: &mut Exposition) {

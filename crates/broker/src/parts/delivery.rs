@@ -17,7 +17,7 @@ pub(crate) struct Delivery {
     /// Positions of the delay levels.
     pub(crate) schedule: Schedule,
     pub(crate) timer: TimerState,
-    /// Positions of delayed and timed messages that the log proves.
+    /// Earlier positions of the delay levels and of the timer, each with the end of the log that has the delivered copies.
     pub(crate) delivery_notes: DeliveryNotes,
     pub(crate) transactions: Transactions,
     pub(crate) pops: Pops,

@@ -85,7 +85,7 @@ impl Identity {
         self.ha_address.clone()
     }
 
-    /// Whether a seal with this address is for this broker.
+    /// Whether a seal ([`wire::seal`]) that names this address as the receiver is for this broker.
     pub(crate) fn is_named(&self, address: &str) -> bool {
         address == self.address || address == self.store_host.to_string()
     }

@@ -473,7 +473,8 @@ pub(super) fn settle_in_order(
 }
 
 /// Changes when a message that was popped in order is visible again
-/// (`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`).
+/// (`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`). Returns `None` if the message is acknowledged
+/// already.
 fn delay_in_order(
     delivery: &Delivery,
     runtime: &Runtime,

@@ -160,7 +160,8 @@ impl Picking<'_> {
     }
 }
 
-/// Ends a pop of lite topics: other pops may have dropped events of queues that this pop held without a result.
+/// Gives new events for the lite queues in which a pop found no messages, if messages are there now. Other pops may have
+/// dropped their events for these lite queues, because this pop held the queues.
 pub(super) fn release(delivery: &Delivery, group: &str, found_none: &[Arc<str>]) {
     // Pairs with the exchange in `Cell::occupy`: a pop that failed there saw messages that are read now.
     fence(Ordering::SeqCst);
@@ -227,7 +228,7 @@ pub(super) fn checked<'a>(tables: &Tables, message: &PoppedMessage<'a>) -> Resul
 }
 
 /// Changes the invisible time of a message of a lite topic. With `suspend` all messages of the pop stay invisible, and
-/// their delivery does not count.
+/// their delivery does not count. Returns `None` if the message is acknowledged already.
 pub(super) fn change_invisible_time(
     delivery: &Delivery,
     runtime: &Runtime,

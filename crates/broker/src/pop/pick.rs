@@ -68,7 +68,7 @@ struct Part {
 enum Yields {
     /// Messages with their checkpoint.
     Checkpoint(Checkpoint),
-    /// Messages of an ordered pop, which become the state of the queue.
+    /// Messages of an ordered pop. The in-flight queue keeps their offsets until they are acknowledged.
     Order,
     /// No message matches.
     Nothing,
@@ -171,8 +171,9 @@ enum Order {
     FromLast,
 }
 
-/// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). A pop
-/// returns messages of a single retry topic only.
+/// Returns the retry topics of the group that a pop examines, in their order (`KeyBuilder.buildPopRetryTopic`). `dice`
+/// is a number from 0 to 99 that differs from pop to pop. It decides which of two retry topics comes first, because a pop
+/// returns messages of a single retry topic.
 fn retry_kinds(runtime: &Runtime, dice: i32) -> &'static [Kind] {
     let settings = &runtime.config.pop;
     match (settings.retry_v2, settings.retry_v1_too) {
@@ -246,7 +247,7 @@ impl Picking<'_> {
         self.visit_queue(topic, queue, &cell, kind).map(drop)
     }
 
-    /// Reads messages of a queue. Its pulls are counted at `topic`.
+    /// Reads messages of a queue. They count in the statistics of the group at `topic`; for a lite queue that is its parent topic.
     pub fn visit_queue(
         &mut self,
         topic: &Arc<Topic>,
@@ -357,8 +358,8 @@ impl Picking<'_> {
         Scan::find_messages(&self.parts.pulls, pull, self.source, &mut self.units)
     }
 
-    /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; its
-    /// messages become the state of the queue instead.
+    /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; the
+    /// in-flight queue keeps the offsets of its messages instead.
     fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Yields {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;

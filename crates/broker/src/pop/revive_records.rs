@@ -19,9 +19,11 @@ use crate::topics::Queue;
 /// A checkpoint is delivered this many milliseconds before its messages are visible again (`PopAckConstants.ackTimeInterval`).
 const AHEAD_MS: i64 = 1000;
 
-/// Values of the property `TAGS` that distinguish revive records (`PopAckConstants`).
+/// Tag of a checkpoint (`PopAckConstants`).
 pub(super) const CHECKPOINT_TAG: &str = "ck";
+/// Tag of the acknowledgement of a message.
 pub(super) const ACK_TAG: &str = "ack";
+/// Tag of the acknowledgement of several messages of a checkpoint.
 pub(super) const ACKS_TAG: &str = "bAck";
 
 /// A batch of revive records that are appended together.

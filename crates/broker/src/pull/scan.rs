@@ -219,13 +219,15 @@ struct Collector<'a> {
     pull: &'a Pull,
     source: Source,
     units: &'a mut Vec<Numbered>,
-    /// Messages and bytes of `units`.
+    /// Number of messages of `units`.
     count: usize,
+    /// Bytes of the records of `units`.
     bytes: usize,
-    /// End of the log, and the distance in bytes before it within which messages count as being in memory.
+    /// Log offset of the end of the log.
     appended: u64,
+    /// Bytes before the end of the log within which messages count as being in memory.
     memory: u64,
-    /// Whether the last examined unit lies farther behind the end of the log than that distance.
+    /// Whether the last examined unit lies more than `memory` bytes before the end of the log.
     is_far_behind: bool,
     /// Buffer for the record whose properties a filter reads.
     record: Vec<u8>,

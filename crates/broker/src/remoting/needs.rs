@@ -20,7 +20,7 @@ use crate::gate::Need;
 pub(super) struct BodyContext<'a> {
     heartbeat: &'a ParsedHeartbeat,
     actions: Actions,
-    /// Whether the retry topic of another group counts, which RocketMQ leaves out: with `authorizationStrict`.
+    /// Whether a retry topic needs a permission for its group (`authorizationStrict`). RocketMQ checks no retry topics here.
     is_strict: bool,
 }
 
@@ -157,7 +157,7 @@ impl Needs {
 /// Demand of ACL 1.0 on the sender of a request (`PlainAccessResource.parse`).
 #[derive(Clone, Copy)]
 pub(super) enum Plain {
-    /// A signature.
+    /// The signature of any account.
     Signature,
     /// The signature of an administrator: the codes of `Permission.ADMIN_CODE`, their forms for many topics or groups,
     /// and requests about rules, users and acls, which 4.9.8 does not have.

@@ -12,7 +12,8 @@ use super::answer::Answer;
 use super::incoming::Request;
 use crate::Refusal;
 
-/// Response codes of 4.9.8 (`ResponseCode`); later versions gave their numbers to answers of pops.
+/// Response code of 4.9.8 for a failed change of an account (`ResponseCode`). Later versions use this number and the next
+/// two for responses to pops.
 const UPDATE_FAILED: i32 = 209;
 const DELETE_FAILED: i32 = 210;
 const WHITE_LIST_FAILED: i32 = 211;

@@ -31,12 +31,12 @@ thread_local! {
 /// Form of the response to a refused request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Clients read the fields of a pop's answer without a null check.
+    /// Has all fields of a pop's response, with zeros, because clients read the fields without a null check.
     Pop,
-    /// Pop of lite topics: its answers have fewer fields, and a refused request has none.
+    /// Has no fields. For a pop of lite topics, whose successful responses have fewer fields than those of other pops.
     LitePop,
-    /// Omits the fields of successful responses, as RocketMQ does. A client that ignores the code of a pull would
-    /// continue at an offset of 0.
+    /// Has no fields, as in RocketMQ. A client that ignores the code of a pull's response would otherwise continue at
+    /// offset 0.
     Plain,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Call {
     opaque: i32,
     encoding: Encoding,
     form: Form,
-    /// The client takes no answer.
+    /// Whether the client expects no response.
     pub(super) is_one_way: bool,
     pub(super) measured: Measured,
 }

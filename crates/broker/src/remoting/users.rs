@@ -73,8 +73,8 @@ pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(auth(r)?.delete_user(&r.caller.user, name).map(done)?)
 }
 
-/// The caller to whom a user is shown. With `authenticationHidesPasswords`, a caller without a seal sees what
-/// an anonymous caller sees. The gate has checked the seal of a user.
+/// Returns the identity for which users are shown. With `authenticationHidesPasswords`, a caller without a seal
+/// ([`wire::seal`]) sees what an anonymous caller sees. The gate has checked the seal of a user.
 fn reader<'a>(r: &Request<'a>, auth: &Auth) -> &'a Identity {
     let is_sealed = || matches!(r.caller.user, Identity::User(_)) && r.text(SEAL).is_some();
     match !auth.settings().hides_passwords || is_sealed() {
@@ -103,8 +103,8 @@ pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(proven(r, answer, version))
 }
 
-/// Adds the version to the response, and the proof that a caller requests by a nonce. A caller without a signature
-/// names the user whose secret proves the response.
+/// Adds the version of the users to the response. If the request has a nonce, also adds a proof that the response comes
+/// from a server that knows the secret of the user in the request's access key.
 fn proven(r: &Request<'_>, answer: Answer, version: String) -> Answer {
     let nonce = r.text(NONCE).filter(|nonce| nonce.len() <= NONCE_BYTES_MAX);
     let proof = nonce.and_then(|nonce| {

@@ -55,7 +55,7 @@ struct Task {
     outcomes: UnboundedSender<AgentEvent>,
 }
 
-/// Connections to controllers.
+/// Connections to controllers, by address.
 #[derive(Default)]
 struct Controllers(Mutex<BTreeMap<String, Arc<ConnectionHandle>>>);
 

@@ -103,7 +103,7 @@ struct Shell {
     growth: Growth,
     /// Notified when a flush that the machine asked for has ended or takes long.
     flushed: Arc<Notify>,
-    /// Connections for which there was no room.
+    /// Log limit for connections for which there was no room.
     overflow: LineLimit,
     /// Log limit for connections that have reported but do not count.
     strangers: LineLimit,
@@ -136,7 +136,7 @@ pub(super) async fn bind(
     }
 }
 
-/// Runs until `stopped`. An elected master has controllers to speak with.
+/// Runs until `stopped`. `controllers` is `None` for a master that no controllers elected.
 pub(super) async fn run(
     parts: Arc<GroupParts>,
     listener: std::net::TcpListener,

@@ -18,11 +18,12 @@ use crate::register::Silent;
 use crate::state::TableVersions;
 use crate::table_changes::NOT_MASTER;
 
-/// Interval of copying offsets from a RocketMQ master. If that master is lost, later commits are lost too, and their
-/// messages are delivered again.
+/// Shortest and longest interval of copying offsets from a RocketMQ master, see [`offsets_interval`]. If that master is
+/// lost, later commits are lost too, and their messages are delivered again.
 const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
-/// Bytes of offsets that are taken per millisecond from a master of RocketMQ: the table of many groups comes less often.
+/// Bytes of a copied table of offsets per millisecond of the pause before the next copy from a RocketMQ master. A larger table is
+/// copied less often.
 const OFFSETS_BYTES_PER_MS: usize = 1000;
 
 /// Most parts of an answer about changes, of some megabytes each.
@@ -67,7 +68,7 @@ struct Link {
     peer: Arc<ConnectionHandle>,
     /// Versions of the copied tables.
     has: TableVersions,
-    /// Whether the master does not know the question for changes: it is RocketMQ's.
+    /// Whether the master refused the request for changes, as a RocketMQ master does. Its whole tables are copied then.
     lacks_changes: bool,
     tables_due: Instant,
 }

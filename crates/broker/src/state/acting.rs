@@ -39,7 +39,7 @@ impl Acting {
         self.is_acting.send_replace(is_acting);
     }
 
-    /// Changes of [`Self::is_acting`].
+    /// Returns a receiver that has the value of [`Self::is_acting`] and is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<bool> {
         self.is_acting.subscribe()
     }
@@ -59,7 +59,7 @@ impl Acting {
         self.notices.send_modify(|count| *count += 1);
     }
 
-    /// The notices that the smallest id of the group has changed.
+    /// Returns a receiver that is notified when a notice arrives that the smallest id of the group has changed.
     pub(crate) fn notices(&self) -> watch::Receiver<u64> {
         self.notices.subscribe()
     }

@@ -11,7 +11,7 @@ pub(crate) struct ClockSetBack {
 
 impl ClockSetBack {
     /// Returns the latest time by the present clock at which a message can have been stored whose store time is ahead
-    /// of the clock. `max` is the end of the queue.
+    /// of the clock. `offset` is the queue offset of the message, and `max` is the end of the queue.
     pub(crate) fn stored_ms(&mut self, offset: i64, max: i64, now_ms: i64) -> i64 {
         match self.seen {
             Some((seen_ms, end)) if offset < end && seen_ms <= now_ms => seen_ms,

@@ -23,7 +23,7 @@ const NOTES_MAX: usize = 32;
 /// Time in milliseconds between two notes that stay. Newer notes replace the last note.
 const SPACING_MS: i64 = 5000;
 
-/// Positions that are proven by a log that reaches to an end.
+/// Positions of delayed and timed messages that are proven by every log that reaches to `end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeliveryNote {

@@ -32,7 +32,7 @@ impl Lite {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the engine, which runs full dispatches.
+    /// Returns the wake-up of the engine, which runs full dispatches.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -24,7 +24,8 @@ pub(crate) trait Postponed: Send {
     /// thread writes the next changes.
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>);
 
-    /// Returns the function that runs the queued work for the connection of the request.
+    /// Returns a function that runs the jobs that wait for the thread of the request's connection. Tests have no such
+    /// thread.
     #[cfg(test)]
     fn catch_up(&self) -> Box<dyn Fn()>;
 }
@@ -111,7 +112,7 @@ impl MetadataQueue {
         self.take()
     }
 
-    /// Wakes the metadata writer.
+    /// Returns the wake-up of the metadata writer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -57,13 +57,13 @@ impl Pops {
         }
     }
 
-    /// Wakes the revive engine, which reads the timer's deliveries in the revive topic.
+    /// Returns the wake-up of the revive engine, which reads the timer's deliveries in the revive topic.
     pub(crate) fn reviver_wakeup(&self) -> &Arc<Wakeup> {
         &self.reviver.wakeup
     }
 
-    /// Signals that the earliest timeout of a suspended pop or check of an in-flight queue has changed to an earlier
-    /// time.
+    /// Returns the signal that the earliest timeout of a suspended pop, or the earliest check of an in-flight queue, has
+    /// become earlier.
     pub(crate) fn earlier(&self) -> &Notify {
         &self.poll_timeouts.earlier
     }

@@ -28,7 +28,7 @@ impl RegistrationAcks {
         self.name_servers.send_replace(());
     }
 
-    /// Changes of `namesrvAddr` from now on.
+    /// Returns a receiver that is notified of later changes of `namesrvAddr`.
     pub(crate) fn name_servers(&self) -> watch::Receiver<()> {
         self.name_servers.subscribe()
     }

@@ -30,7 +30,7 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Wakes the engine that deletes.
+    /// Returns the wake-up of the engine that deletes old messages.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -43,7 +43,7 @@ impl Schedule {
         Ok(Self { path, table, wakeup: Arc::default() })
     }
 
-    /// Wakes the engine that delivers, `DelayLevels`, after a message was stored with a delay level.
+    /// Returns the wake-up of the engine `DelayLevels`, for messages that were stored with a delay level.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

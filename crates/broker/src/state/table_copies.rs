@@ -123,7 +123,7 @@ impl TableCopies {
         self.expectations.send_modify(|count| *count += 1);
     }
 
-    /// Notifies when slaves have to report their versions again.
+    /// Returns a receiver that is notified when slaves have to report their versions again.
     pub(crate) fn expectations(&self) -> watch::Receiver<u64> {
         self.expectations.subscribe()
     }
@@ -169,12 +169,12 @@ impl TableCopies {
         }
     }
 
-    /// Notifies of slaves that made a response wait until its timeout.
+    /// Returns a receiver that gets the slaves that made a response wait until its timeout.
     pub(crate) fn silent(&self) -> watch::Receiver<Vec<BrokerId>> {
         self.silent.subscribe()
     }
 
-    /// The versions and their changes.
+    /// Returns a receiver that has the versions and is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<Copies> {
         self.copies.subscribe()
     }

@@ -56,7 +56,7 @@ impl TimerState {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the timer.
+    /// Returns the wake-up of the timer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

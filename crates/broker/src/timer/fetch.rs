@@ -73,7 +73,7 @@ impl Fetch {
         (fetch, Fetcher { reader, inbox, outbox, refused: VecDeque::new() })
     }
 
-    /// Wakes the fetch engine.
+    /// Returns the wake-up of the fetch engine.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
     }

@@ -14,7 +14,7 @@ pub(crate) struct DeliveryTime<'a> {
     pub delay_s: Option<&'a [u8]>,
     pub delay_ms: Option<&'a [u8]>,
     pub deliver_ms: Option<&'a [u8]>,
-    /// The message was timed before: it is a delivered copy that a consumer sends back.
+    /// Whether the message was timed before: it is a delivered copy that a consumer sends back.
     pub was_timed: bool,
     /// Whether the message cancels another message.
     pub cancels: bool,

@@ -390,7 +390,8 @@ impl Scheduler {
         found.first().filter(|unit| !unit.is_blank()).map(|unit| (unit.log_offset, unit.size))
     }
 
-    /// Replaces the chain of a slot by a chain that holds only its undelivered messages.
+    /// Replaces the chain of a slot by a chain that holds only its undelivered messages. `newest` is the result of
+    /// [`newest`](Self::newest).
     fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
         let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
         let precision_ms = self.files.config().precision_ms;

@@ -4,7 +4,7 @@
 //! The member renews its locks every 20 s and relies on them for 30 s. Brokers keep them for 60 s. So no other member
 //! can begin before this member has stopped calling the listener, except while an earlier call lasts longer than the
 //! difference. When a queue moves to another member, this member waits until the listener has returned, commits the
-//! offset, and only then releases the lock. So the other member begins exactly behind.
+//! offset, and only then releases the lock. So the other member begins at the next message.
 
 use super::consume_pool::Job;
 use super::listener::Verdict;

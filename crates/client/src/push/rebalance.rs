@@ -246,7 +246,8 @@ impl State {
     }
 }
 
-/// Commits the offsets of the queues of a broker. The flag of each tells whether it had been given up before.
+/// Commits the offsets of the queues of a broker. Each flag tells whether the queue was already given up when the
+/// commit began; a queue that was given up since then is left out.
 async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure: bool) {
     let Shared { client, config, .. } = &*shared;
     for (state, was_dropped) in queues {

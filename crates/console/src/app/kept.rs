@@ -13,7 +13,7 @@ const ANSWERS_MAX: usize = 1000;
 /// a text. An answer with more values is not kept. If there is no room for an answer, all others are dropped.
 const VALUES_MAX: usize = 200_000;
 
-/// Answers by what was asked.
+/// Kept answers by their question: operation and arguments.
 #[derive(Default)]
 pub(super) struct Kept {
     answers: HashMap<String, KeptAnswer>,
@@ -43,7 +43,8 @@ impl Kept {
         Some(kept.answer.clone())
     }
 
-    /// Keeps an answer in place of the one before, and drops those that are too old or for which there is no room.
+    /// Keeps an answer in place of an earlier answer to the same question. Drops answers that are too old. Drops all
+    /// others if there is no room.
     pub fn insert(&mut self, asked: String, answer: KeptAnswer) {
         self.answers.retain(|other, kept| *other != asked && answer.at_ms - kept.at_ms < AGE_MS_MAX);
         self.values = self.answers.values().map(|kept| kept.values).sum();

@@ -49,7 +49,8 @@ fn addresses(list: &str) -> impl Iterator<Item = &str> {
     list.split([';', ',']).map(str::trim).filter(|it| !it.is_empty())
 }
 
-/// The controllers that brokers name, as they name them, with the broker sets that do so and the clusters of these.
+/// Returns the groups of controllers: for each value of `controllerAddr` the broker sets that have this value, and the
+/// cluster of each set.
 ///
 /// # Errors
 /// [`Refusal`] when no name server tells which brokers there are.

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const SHOWN_MAX: usize = 64 << 10;
 /// Most bytes of a body that are shown as hexadecimal digits.
 const HEX_MAX: usize = 4096;
-/// Most letters of a body in a list.
+/// Most characters of a body in a list.
 const BRIEF_MAX: usize = 120;
 
 /// Form in which a body is shown.
@@ -53,7 +53,7 @@ fn json(body: &[u8]) -> Option<String> {
     (value.is_object() || value.is_array()).then(|| serde_json::to_string_pretty(&value).unwrap_or_default())
 }
 
-/// Lines of sixteen bytes: offset, hexadecimal digits, letters of ASCII.
+/// Lines of sixteen bytes: offset, hexadecimal digits, ASCII characters.
 fn hex(body: &[u8]) -> String {
     body.chunks(16).enumerate().fold(String::new(), |mut out, (line, bytes)| {
         let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
@@ -64,7 +64,8 @@ fn hex(body: &[u8]) -> String {
     })
 }
 
-/// The body of a message with links to its other forms; a sentence for those who may not see it. `fields` are those of the page.
+/// The body of a message with links to its other forms. A visitor who may not see bodies gets a sentence. `fields` are
+/// the fields of the page.
 pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Markup {
     let lang = who.lang;
     if !who.bodies {

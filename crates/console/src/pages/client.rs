@@ -1,4 +1,4 @@
-//! Page of a member of a consumer group: the state that the member tells, and two of its thread dumps compared.
+//! Page of a member of a consumer group: the state that the member reports, and two of its thread dumps compared.
 
 use crate::answers::rows;
 use crate::app::{App, Visitor};
@@ -152,7 +152,6 @@ fn settings(lang: Lang, properties: &Value) -> Markup {
     Table::new(columns).rows(rows).or(empty(lang, lang.say("The client tells no settings")))
 }
 
-/// Work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     /// The thread runs a listener.
@@ -195,7 +194,8 @@ struct Thread {
     work: Work,
 }
 
-/// The threads of the second dump: in listeners, others, idle; in each those at the same place as in the first dump first.
+/// The threads of the second dump: in listeners, then others, then idle threads. In each part, threads at the same
+/// place as in the first dump come first.
 fn compare(first: &str, second: &str) -> Vec<Thread> {
     let before = admin::threads(first);
     let threads = admin::threads(second).into_iter().map(|paragraph| {

@@ -1,4 +1,4 @@
-//! The command line that does what a form does.
+//! The command line that has the same effect as a form.
 
 use admin::{Arguments, Kind, Operation};
 

@@ -18,7 +18,7 @@ use wire::properties::key;
 
 /// Names of the checkboxes begin so; broker, queue and offset follow.
 const CHOSEN: &str = "chosen ";
-/// Most letters of a file.
+/// Most dead letters in an exported file.
 const EXPORT: &str = "10000";
 /// Time for which the settings of a group are not asked for again, ms.
 const SETTINGS_MS: i64 = 5000;
@@ -145,7 +145,7 @@ fn table(
     }))
 }
 
-/// Why a group gave a message up, as far as the message and the group's settings tell: brokers store no more than the number of
+/// Why a group gave a message up, guessed from the message and the group's settings. Brokers store only the number of
 /// failures.
 fn reason(lang: Lang, letter: &MessageView, retry_max: Option<i64>) -> &'static str {
     match retry_max {
@@ -185,7 +185,8 @@ fn exported(group: &str, begin: &str, found: &Newest) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Gives the group the chosen messages once more. Each is noted, and a failure does not keep the others.
+/// Sends the chosen dead letters to their group again. Each one is noted in the audit log, and a failure does not
+/// prevent the others.
 pub(super) async fn resend(app: &App, who: &Visitor, form: &Fields) -> Result<Page, Refusal> {
     let (lang, group, operation) = (who.lang, form.text("group"), find("dlq", "resend")?);
     if !who.may(operation) {

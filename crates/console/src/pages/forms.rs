@@ -1,4 +1,4 @@
-//! Fields of forms: names to pick from what the cluster has, times in the zone of the visitor.
+//! Fields of forms: names of the cluster to pick from, times in the zone of the visitor.
 
 use crate::app::{App, Visitor};
 use crate::request::Fields;
@@ -142,7 +142,7 @@ fn time_input(who: &Visitor, name: &str, value: &str, is_required: bool) -> Mark
     html! { input type="datetime-local" name=(name) value=(value) step="1" required[is_required]; }
 }
 
-/// The zone in which the times of a form are written, which may change before the form is sent.
+/// Hidden field with the zone of the form's times, because the visitor's zone may change before the form is sent.
 pub(super) fn zone_field(who: &Visitor) -> Markup {
     html! { input type="hidden" name=(ZONE) value=(who.zone.name()); }
 }
@@ -220,7 +220,7 @@ pub(super) fn argument(
     }
 }
 
-/// Name and meaning of a field, the meaning as the operator's task has it.
+/// Label of a field: name of the argument, its help or the zone of its time, and whether it is required.
 fn title(lang: Lang, argument: &Argument, zone: Option<&Zone>) -> Markup {
     let note = if argument.is_required() { lang.say("required") } else { lang.say("optional") };
     html! {

@@ -39,8 +39,8 @@ const SETTINGS: [(&str, &str); 12] = [
     ("consumeTimeoutMinute", "consume-timeout"),
 ];
 
-/// The settings of a group on the first broker that told them, as arguments of the operation that changes them: it replaces all
-/// settings, and what is left out of its form becomes the default.
+/// The settings of a group on the first broker that reports them, as arguments of the operation that changes them. The
+/// operation replaces all settings, so a setting that its form leaves out becomes the default.
 fn values(settings: &[GroupSetting]) -> Vec<(&'static str, String)> {
     let Some(first) = settings.first() else { return Vec::new() };
     let of_broker = |row: &&GroupSetting| row.cluster == first.cluster && row.broker == first.broker;
@@ -87,7 +87,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body).live(LIVE_MS))
 }
 
-/// Links to what is done with a group.
+/// Links to the operations on a group.
 fn actions(who: &Visitor, name: &str, lag: Option<&GroupLag>, known: &[GroupSetting]) -> Markup {
     let lang = who.lang;
     let topics = lag.into_iter().flat_map(|lag| &lag.topics);
@@ -211,7 +211,6 @@ fn say(lang: Lang, text: &'static str) -> &'static str {
     lang.say(text)
 }
 
-/// The figures of a reason.
 fn figure(lang: Lang, cause: &LagCause) -> String {
     let LagCause { count, of, .. } = cause;
     match cause.cause {

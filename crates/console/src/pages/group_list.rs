@@ -17,7 +17,6 @@ use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The list of groups.
 const GROUPS: List<GroupName> =
     List { operation: ("group", "names"), name: |row| &row.group, figure: "lag", path: "/groups" };
 /// Order of the page unless the visitor wants another order.
@@ -66,8 +65,8 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, Waiting>, Ve
     Ok((lags, failures))
 }
 
-/// Adds a queue to the lag of its group. Queues of which everything is consumed count too: they tell a group that has consumed
-/// everything from a group that never consumed.
+/// Adds a queue to the lag of its group. Queues without unconsumed messages count too: a group without any queue never
+/// consumed.
 fn add(lags: &mut BTreeMap<String, Waiting>, GroupQueue { group, diff, lag, .. }: &GroupQueue) {
     let (messages, largest) = lags.entry(group.clone()).or_insert((0, Lag::NOTHING));
     *messages += diff;

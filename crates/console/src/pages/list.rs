@@ -15,13 +15,15 @@ use std::sync::Arc;
 const PAGE: usize = 50;
 /// Time for which a list of names is not asked for again, ms.
 pub(super) const NAMES_MS: i64 = 5000;
-/// Time for which a list that was long counts as long, ms.
+/// Time for which a list counts as long after it was found to be long, ms.
 const LONG_MS: i64 = 60_000;
-/// Rows that are asked for beyond those needed, because a broker leaves out what was deleted while it gathered a page.
+/// Rows that are asked for beyond the needed ones, because a broker leaves out names that were deleted while it
+/// gathered a page.
 const SPARE: usize = 10;
 /// Names from which on a list is long.
 const MANY: usize = 1000;
-/// Requests for one page of a long list beyond one for each beginning; they are needed where names are passed over.
+/// Requests for one page of a long list, beyond one for each prefix of [`Wanted::begins`]. More than one is needed
+/// where brokers return names that are not wanted.
 const ROUNDS_MAX: usize = 8;
 
 /// A list of things with names.
@@ -44,7 +46,7 @@ pub(super) struct Part<T> {
 
 /// The rows of a page that are wanted.
 pub(super) struct Wanted<'a, T, W> {
-    /// Beginnings of the names, in the order of names.
+    /// Prefixes of the wanted names, in the order of names; `[""]` for all names.
     pub begins: &'a [&'a str],
     /// Whether a name is wanted.
     pub is_wanted: W,
@@ -57,13 +59,15 @@ pub(super) struct Wanted<'a, T, W> {
 enum Place {
     /// A page by its number, of so many rows that were found.
     Page { page: usize, found: usize },
-    /// A part of a long list, and the name behind which the next part begins if there is one.
+    /// A part of a long list. `next` is the name after which the next part begins, if there is one. `is_by_name` tells
+    /// whether the rows are in the order of names.
     Behind { next: Option<String>, is_by_name: bool },
 }
 
 impl<T: Clone + Send + Sync + 'static> List<T> {
-    /// The part of the list that a page shows: names with the text `q` in them that are wanted. A long list is in the order of names,
-    /// except the first page by the figure of the list.
+    /// Returns the rows of the page that `fields` ask for: wanted names that contain the text `q`. A short list has the
+    /// caller's order. A long list is in the order of names; only its first page can be in the order of the list's
+    /// figure.
     ///
     /// # Errors
     /// [`Refusal`] when no server tells.
@@ -116,7 +120,8 @@ impl<T: Clone + Send + Sync + 'static> List<T> {
         Ok(walk.end())
     }
 
-    /// So many rows that a longer list is known to be long: by the figure of the list where the brokers sort.
+    /// Returns the first [`MANY`] rows and a few more, so that the caller sees whether the list is long. The rows are
+    /// in the order of the list's figure if all brokers sort.
     async fn whole(&self, app: &App, who: &Visitor, fresh_ms: i64) -> Result<Arc<Vec<T>>, Refusal> {
         let limit = (MANY + SPARE).to_string();
         let sorted = [("limit", limit.as_str()), ("sort", self.figure)];
@@ -143,7 +148,8 @@ impl<T: Clone> Walk<T> {
         self.rows.len() <= PAGE && self.rounds < self.rounds_max
     }
 
-    /// Takes rows over, and tells behind which name the next ones are if there may be more.
+    /// Adds the wanted rows of an answer. Returns the name after which the next request asks, or `None` if no name with
+    /// the prefix is left.
     fn take(&mut self, listed: &[T], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.rounds += 1;
         let name = |row: &T| (self.name)(row).to_owned();
@@ -191,7 +197,8 @@ impl<T> Part<T> {
         }
     }
 
-    /// The fields with the order that the rows have: that of names in a long list, whatever order is asked for.
+    /// The fields with the order of the rows. Rows of a long list are in the order of names, whatever order the visitor
+    /// asked for.
     pub fn order(&self, fields: &Fields, by_name: &str) -> Fields {
         match &self.place {
             Place::Behind { is_by_name: true, .. } => Fields::parse(&fields.with("sort", by_name)[1..]),

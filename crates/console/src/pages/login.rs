@@ -14,7 +14,7 @@ use maud::html;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The page where a name and a password are typed, with what went wrong the time before.
+/// The page with the form for name and password, and the failure of the last attempt.
 pub(crate) fn login(who: &Visitor, fields: &Fields, failure: Option<&str>) -> Reply {
     let lang = who.lang;
     let body = html! {

@@ -1,4 +1,4 @@
-//! Logins of the console, and what was done with them.
+//! Logins of the console, and the audit log of their actions.
 
 use crate::app::{App, Visitor};
 use crate::audit::Line;
@@ -18,7 +18,7 @@ pub(super) fn session(who: &Visitor) -> Result<Page, Refusal> {
     Ok(Page::new("Session", data.clone(), html! { (answer(who.lang, &data)) }))
 }
 
-/// The last lines of the audit log. They are an administrator's, because they name what others did.
+/// The last lines of the audit log. Only an administrator sees them, because they name the actions of others.
 pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     needs_admin(who)?;
     let lines = app.audit.lock().expect("short section").lines().cloned().collect::<Vec<_>>();
@@ -34,7 +34,7 @@ pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     Ok(Page::new(who.lang.say("Audit"), json!(lines), body))
 }
 
-/// The logins of the console. `told` is the name and password of a new one.
+/// The logins of the console. `told` is the name and the password of a new login, which are shown once.
 pub(super) fn logins(
     app: &App,
     who: &Visitor,
@@ -106,7 +106,7 @@ pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
     app.note(who, &format!("console user {name} {}", role.name()), "begun")?;
     let password = users.set(name, role, form.get("bodies").is_some()).map_err(failed)?;
     *app.users.lock().expect("short section") = users;
-    // A new password is given because somebody else may know the one before.
+    // A new password is given because another person may know the old one.
     app.sessions.lock().expect("short section").end_all_of(name);
     logins(app, who, Some((name, password)))
 }

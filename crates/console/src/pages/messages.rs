@@ -28,13 +28,13 @@ pub(super) fn local(who: &Visitor, ms: i64) -> Markup {
     html! { time datetime=(admin::time(ms)) title=(who.zone.name()) { (who.zone.time(ms)) } }
 }
 
-/// The form, and what it finds.
+/// The search form, and the found messages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
     let given = in_utc(who, fields);
     let by = match (fields.text("by"), fields.get("value")) {
         (by @ ("key" | "id"), _) => by,
-        // Whoever gives a key looks for it.
+        // A visitor who gives a key looks for that key.
         (_, Some(_)) => "key",
         _ => "newest",
     };
@@ -137,7 +137,8 @@ fn table(who: &Visitor, messages: &[MessageView]) -> Table {
     }))
 }
 
-/// A link to the page of a message. Of several copies with one id of the producer the broker's own id tells which is meant.
+/// A link to the page of a message. Several copies may have one id of the producer, so the link has the broker's own
+/// id.
 pub(super) fn link(message: &MessageView) -> Markup {
     let place = query([("topic", message.topic.as_str()), ("id", message.offset_id.as_str())]);
     html! { a href=(format!("/message{place}")) { (message.message_id) } }
@@ -213,7 +214,7 @@ fn head(who: &Visitor, message: &MessageView) -> Markup {
     }
 }
 
-/// Groups that consume the topic, in words: what offsets tell beside what traces tell.
+/// Groups that consume the topic, in words, from their offsets and from traces.
 fn consumption(who: &Visitor, message: &MessageView, events: &[TraceEvent]) -> Markup {
     let lang = who.lang;
     let calls = |group: &str| events.iter().rfind(|event| event.kind == "Sub" && event.group == group);

@@ -1,4 +1,4 @@
-//! Names of topics and groups: users' own, and those of RocketMQ itself.
+//! Names of topics and groups: names of users, and names of RocketMQ itself.
 
 use super::list::NAMES_MS;
 use crate::app::{App, Visitor};
@@ -44,14 +44,14 @@ const GROUPS: [&str; 14] = [
 /// Prefixes of groups that RocketMQ itself uses: also of proxies that tell each other of their clients (`HeartbeatSyncer`).
 const GROUP_PREFIXES: [&str; 2] = [SYSTEM_GROUP_PREFIX, "CID_DefaultHeartBeatSyncerTopic"];
 
-/// Owner of a topic, as its name tells.
+/// Owner of a topic, derived from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A user of the cluster.
     User,
-    /// A group, whose retries the topic has.
+    /// A group: the topic has its retries.
     Retry,
-    /// A group, whose dead letters the topic has.
+    /// A group: the topic has its dead letters.
     DeadLetter,
     /// RocketMQ itself.
     System,

@@ -1,5 +1,5 @@
-//! All operations of the table, each with a form: what only looks is answered below it, what changes something is previewed,
-//! and what destroys wants the name typed.
+//! All operations of the table, each with a form. An operation that only reads is answered below its form. A change is
+//! previewed, and a destruction needs the name typed.
 
 use super::command;
 use super::forms::{self, Choices, in_utc, zone_field};
@@ -103,7 +103,7 @@ pub(super) async fn form(
     Ok(Page::new(title(operation), data, body))
 }
 
-/// An answer; a list has no member that says what is missing of it.
+/// An answer. If it is a list, the failures of servers stand above it; an object contains them itself.
 fn looked_at(lang: Lang, done: &Done) -> Markup {
     html! {
         @if done.answer.is_array() { (shown_failures(&done.failures)) }
@@ -219,7 +219,6 @@ fn offsets(lang: Lang, rows: &[Value]) -> Markup {
     }
 }
 
-/// The first argument that is given.
 fn first_given<'a>(operation: &Operation, arguments: &'a Arguments) -> Option<&'a str> {
     operation.arguments.iter().find_map(|argument| arguments.get(argument.name))
 }
@@ -311,7 +310,7 @@ impl Form<'_> {
         }
     }
 
-    /// Links that fill in what is wanted most often.
+    /// Links that fill in the most frequent values.
     fn shortcuts(&self) -> Markup {
         let lang = self.who.lang;
         let given = ["group", "topic"].map(|name| (name, self.fields.text(name)));

@@ -1,4 +1,4 @@
-//! The overview: is the cluster well, what is to be done, and how much goes through it.
+//! The overview: health of the cluster, the next steps, and rates.
 
 use super::brokers::broker_cells;
 use super::charts::charts;
@@ -24,7 +24,7 @@ const BROKERS_MAX: usize = 10;
 /// Lag in time from which on a group counts as behind, s.
 const BEHIND_SECONDS: i64 = 60;
 
-/// The first page: whether the cluster is well, what to do if not, and its rates.
+/// The first page: health of the cluster, the next steps, and rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
     let brokers = &sample.brokers[..];
@@ -89,7 +89,6 @@ fn behind(app: &App, lang: Lang) -> Markup {
     )
 }
 
-/// The disk that is fullest.
 fn fullest(lang: Lang, brokers: &[BrokerRow]) -> Markup {
     let known = brokers.iter().filter(|row| row.error.is_none());
     let Some(row) = known.max_by(|one, other| one.disk_ratio.total_cmp(&other.disk_ratio)) else {

@@ -1,4 +1,4 @@
-//! Proxies, as far as brokers know them. No server has a list of proxies: they are known by what they ask brokers for.
+//! Proxies that brokers know. No server has a list of proxies, so they are recognised by their requests to brokers.
 
 use super::runtime::{masters, shown_failures, silent};
 use crate::app::{App, Visitor};
@@ -9,7 +9,7 @@ use maud::html;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups in which proxies in cluster mode hear of each other's clients and tell of their own (`HeartbeatSyncer`).
+/// Consumer group and producer group with which proxies in cluster mode exchange their clients (`HeartbeatSyncer`).
 const SYNCER: &str = "CID_DefaultHeartBeatSyncerTopic";
 const TELLER: &str = "PID_DefaultHeartBeatSyncerTopic";
 /// Name under which brokers know the producers of transactions of all proxies (`ClusterTransactionService`).
@@ -18,7 +18,7 @@ const PRODUCER: &str = "rmq-proxy-producer-client";
 /// The proxies in cluster mode that brokers know.
 pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let (lang, mut failures) = (who.lang, silent(app));
-    // Refused where nobody of the group is online, or no proxy ever made its topic.
+    // Refused if no member of the group is online, or no proxy ever made its topic.
     let consumers = app.typed::<Consumers>(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
     let mut members: Vec<Member> =
         consumers.map_or_else(|_| Vec::new(), |consumers| consumers.members.clone());

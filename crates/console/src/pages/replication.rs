@@ -1,4 +1,5 @@
-//! Replication: how far masters and slaves are, who is in sync and may be elected, who led when, and what helps when something is lost.
+//! Replication: positions of masters and slaves, brokers in sync and brokers that may be elected, past elections, and
+//! recoveries after a loss.
 
 use super::runtime::{shown_failures, silent};
 use crate::app::servers::controllers;
@@ -19,7 +20,7 @@ const BROKERS_MAX: usize = 128;
 /// Elections that are shown of each broker set, the latest first.
 const ELECTIONS: usize = 20;
 
-/// A group of controllers, and what it tells of the broker sets that name it.
+/// A group of controllers, with the broker sets that name it and its answers about them.
 struct Group {
     /// Addresses of the controllers, as the brokers name them.
     controllers: String,
@@ -205,7 +206,7 @@ fn position_table(lang: Lang, rows: Vec<(Option<Markup>, &ReplicaStatus)>) -> Ta
     Table::new(columns).rows(rows)
 }
 
-/// A group of controllers: who leads, the brokers of its sets, elections, and what helps.
+/// A group of controllers: leader, brokers of its sets, elections, and recoveries.
 fn shown_group(who: &Visitor, group: &Group) -> Markup {
     let lang = who.lang;
     html! {

@@ -1,4 +1,4 @@
-//! Runs of the lab: those below a directory, the report of one, two side by side, and starting one.
+//! Runs of the lab: the list of runs, the report of a run, two runs side by side, and starting a run.
 
 use crate::answers::{now_ms, rows};
 use crate::app::{App, Visitor};
@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files of a run that can be opened: pages that need no other file.
 const PAGES: [(&str, &str); 2] = [("report.html", "Open the report"), ("compare.html", "Comparison")];
 
-/// A directory of a run that is named as one of the entries of the directory of runs.
+/// Directory of the run `id`, which must be an entry of the directory of runs, so that a request reaches no other path.
 fn directory(app: &App, id: &str) -> Result<PathBuf, Refusal> {
     let missing = || Refusal::missing(format!("there is no run {id}"));
     directories(&app.config.runs).into_iter().find(|run| name(run) == id).ok_or_else(missing)
@@ -118,7 +118,7 @@ fn start_form(who: &Visitor) -> Markup {
     }
 }
 
-/// Starts a run, or stops the one that was started here.
+/// Starts a run, or stops the run that was started here.
 ///
 /// # Errors
 /// [`Refusal`] when the visitor is no administrator, a value is wrong, another run goes on, or the system refuses it.
@@ -195,7 +195,6 @@ fn text(lang: Lang, value: &Value) -> String {
     }
 }
 
-/// The verdict in a language.
 fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
     let lines = rows(&report["verdict"]).iter();
     lines
@@ -203,7 +202,7 @@ fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// The cells of a report, beside those of the same name of another one.
+/// The cells of a report, each beside the cell of the same name in another report.
 fn compared(lang: Lang, report: &Value, other: Option<&Value>) -> Vec<Value> {
     let tps = |cell: &Value| cell["figures"]["tps"]["mean"].as_f64();
     let p99 = |cell: &Value| cell["figures"]["latency"]["p99_us"].as_f64().map(|us| us / 1000.0);

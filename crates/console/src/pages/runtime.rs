@@ -22,7 +22,7 @@ pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Ref
     Ok(masters.map(|row| row.broker.clone()).collect())
 }
 
-/// Brokers that did not answer when they were last sampled, with the reason: what they alone know is missing on a page.
+/// Brokers that did not answer the last sample, each with the reason. A page lacks their part.
 pub(super) fn silent(app: &App) -> Vec<String> {
     let brokers = app.live.sample_unwatched().brokers;
     let silent = brokers.iter().filter_map(|row| {
@@ -32,7 +32,7 @@ pub(super) fn silent(app: &App) -> Vec<String> {
     silent.collect()
 }
 
-/// Runtime figures of all masters by name; and what was refused, or by whom nothing was answered.
+/// Runtime figures of each master by its name, and a text for each broker that refused or did not answer.
 pub(super) async fn runtimes(
     app: &App,
     who: &Visitor,

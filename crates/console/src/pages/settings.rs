@@ -1,4 +1,5 @@
-//! The settings of a broker: what is changed from the default first, then groups, with description, default and source of each value.
+//! The settings of a broker: first the settings that differ from the default, then groups, with description, default
+//! and source of each value.
 
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -85,7 +86,7 @@ pub(super) struct Item {
     is_planned: bool,
     entry: Option<Entry>,
     /// Whether the setting has an effect.
-    counts: bool,
+    has_effect: bool,
 }
 
 impl Item {
@@ -114,13 +115,14 @@ impl Item {
     /// Whether the value is not the default.
     pub fn is_changed(&self) -> bool {
         match self.default {
-            Some(default) => default != self.value && self.counts,
-            None => self.source.as_deref().is_some_and(|source| source != "default") && self.counts,
+            Some(default) => default != self.value && self.has_effect,
+            None => self.source.as_deref().is_some_and(|source| source != "default") && self.has_effect,
         }
     }
 }
 
-/// The settings that a broker showed. A broker of Vostok tells the sources of its values; of others the defaults of RocketMQ count.
+/// The settings that a broker reported. A broker of Vostok reports the source of each value. For other brokers, values
+/// are compared with RocketMQ's defaults.
 pub(super) fn items(lang: Lang, settings: &[Setting]) -> Vec<Item> {
     let (catalogue, java) = (catalogue(lang), defaults_of_java());
     let is_vostok = settings.iter().any(|row| row.source.is_some());
@@ -137,7 +139,7 @@ pub(super) fn items(lang: Lang, settings: &[Setting]) -> Vec<Item> {
             source: row.source.clone(),
             is_planned: row.counts.is_some(),
             entry,
-            counts: !is_vostok || entry.is_some(),
+            has_effect: !is_vostok || entry.is_some(),
         }
     };
     settings.iter().filter(|row| row.key != wire::settings::AFTER_RESTART).map(item).collect()
@@ -160,11 +162,11 @@ pub(super) async fn settings(app: &App, who: &Visitor, fields: &Fields) -> Resul
     };
     let found: Vec<Item> = items(lang, &settings.rows).into_iter().filter(has_text).collect();
     let changed: Vec<Item> = found.iter().filter(|item| item.is_changed()).cloned().collect();
-    let without_effect: Vec<Item> = found.iter().filter(|item| !item.counts).cloned().collect();
+    let without_effect: Vec<Item> = found.iter().filter(|item| !item.has_effect).cloned().collect();
     let titles = GROUPS.iter().map(|(title, _)| *title).chain([OTHER]);
     let groups: Vec<(&str, Vec<Item>)> = titles
         .map(|title| {
-            (title, found.iter().filter(|it| it.counts && group_of(&it.key) == title).cloned().collect())
+            (title, found.iter().filter(|it| it.has_effect && group_of(&it.key) == title).cloned().collect())
         })
         .filter(|(_, items): &(_, Vec<Item>)| !items.is_empty())
         .collect();

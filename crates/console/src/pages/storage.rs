@@ -1,4 +1,4 @@
-//! Storage: how full the disks are and when they will be, what holds old messages, damage.
+//! Storage: use of the disks and its forecast, holders of old messages, damage.
 
 use super::group_list::lag_text;
 use super::names::is_system_group;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Groups that are shown as those who read the oldest messages.
+/// Most groups in the table of groups that read the oldest messages.
 const READERS: usize = 20;
 /// Settings that decide how long messages stay.
 const RETENTION: [&str; 7] = [
@@ -40,7 +40,6 @@ const DAMAGE: [(&str, &str); 6] = [
     ("refusedFenced", "Refused: store fenced"),
 ];
 
-/// The space of a broker.
 #[derive(Debug, Serialize)]
 struct Space {
     broker: String,

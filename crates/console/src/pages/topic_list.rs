@@ -15,7 +15,6 @@ use maud::{Markup, html};
 use serde_json::json;
 use std::cmp::Ordering;
 
-/// The list of topics.
 const TOPICS: List<TopicRow> =
     List { operation: ("topic", "list"), name: |row| &row.topic, figure: "messages", path: "/topics" };
 /// Order of the page unless the visitor wants another order.
@@ -143,7 +142,7 @@ pub(super) fn permission(lang: Lang, perm: &str) -> &str {
     }
 }
 
-/// Messages that are stored per second; the last look at the topic if its brokers do not tell.
+/// Messages stored per second. If the brokers do not report it, the rate of the last look at the topic.
 fn in_rate(app: &App, row: &TopicRow) -> Option<f64> {
     let told = row.figures.as_ref().and_then(|figures| figures.in_tps);
     told.or_else(|| app.live.topic_rate(&row.topic))

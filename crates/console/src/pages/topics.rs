@@ -110,7 +110,8 @@ fn route_table(lang: Lang, route: &[RouteRow]) -> Markup {
     Table::new(columns).rows(rows).or(html! {})
 }
 
-/// Whether a topic has an order configuration, from the look at it. Only a name server that has none says that the topic is not ordered.
+/// Whether a topic has an order configuration: not if the name server answers that it has none. Other failures leave
+/// this unknown and are returned.
 fn is_ordered(order: Result<(), Refusal>) -> Result<bool, Refusal> {
     match order {
         Ok(()) => Ok(true),
@@ -154,8 +155,9 @@ fn is_alike(route: &[RouteRow], brokers: &[BrokerRow]) -> bool {
     !masters.is_empty() && masters.iter().all(has_topic) && route.iter().all(is_same)
 }
 
-/// Settings of a topic in a row of its route, as arguments of the operation that changes the topic, topic and place first. The
-/// operation sets all settings, so a setting that the form leaves out becomes the default.
+/// Settings of a topic in a row of its route, as arguments of the operation that changes the topic. `place` is the
+/// argument that names the broker or the cluster. The operation sets all settings, so a setting that the form leaves
+/// out becomes the default.
 fn values(
     name: &str,
     place: (&'static str, String),

@@ -91,7 +91,8 @@ async fn sample_group(app: &App, counters: &mut Counters, group: &str) {
     app.live.add(object, at_ms, &values);
 }
 
-/// The answer of an operation about one topic or group; `None` if it fails, as of one that was deleted meanwhile.
+/// Returns the answer of an operation about one topic or group; `None` if the operation fails, for example because the
+/// object was deleted.
 async fn of_object<T: Any>(
     app: &App,
     operation: (&str, &str),
@@ -102,10 +103,10 @@ async fn of_object<T: Any>(
     ask(app, operation, &arguments).await.ok()
 }
 
-/// Name of an object with the name of what is counted of it.
+/// Kind and name of an object, and the name of the counted figure.
 type Counted = (Kind, String, &'static str);
 
-/// Counters of the objects that are sampled, with the times at which they were told.
+/// Counters of the objects that are sampled, with the times of the answers.
 #[derive(Default)]
 struct Counters {
     counted: HashMap<Counted, Window>,
@@ -121,8 +122,8 @@ struct Window {
 }
 
 impl Counters {
-    /// Growth of a sum over queues, per second within the window; `None` for the first value, and for a sum of other queues than
-    /// before or one that went back.
+    /// Growth of a sum over queues, per second within the window. `None` for the first value, for a sum over another
+    /// number of queues, and for a sum that is smaller than before.
     fn rate(
         &mut self,
         (kind, name): (Kind, &str),

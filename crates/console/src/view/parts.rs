@@ -26,7 +26,7 @@ pub(crate) fn counted(lang: Lang, count: usize, one: &str, many: &str) -> String
     format!("{} {noun}", number(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// A rate or mean: one digit behind the point below 100, no digit above.
+/// A rate or mean: one digit after the point below 100, none above.
 pub(crate) fn decimal(value: f64) -> String {
     if value.abs() < 99.95 { format!("{value:.1}") } else { number(value.round() as i64) }
 }

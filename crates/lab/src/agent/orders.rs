@@ -151,7 +151,8 @@ struct Load {
     runs: bool,
 }
 
-/// Refuses what an agent does for no lab, since anyone who reaches its port can ask.
+/// Refuses workloads beyond the limits of an agent (files, cores, sizes, topics), because every client that reaches its
+/// port can send one.
 fn admit(workload: &Workload) -> Result<(), String> {
     if let Payload::File(path) = &workload.payload {
         return Err(format!(

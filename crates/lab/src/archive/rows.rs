@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// A CSV file to which rows are appended. A row is in the file when [`Rows::append`] returns, so an interrupted run
-/// keeps what it measured.
+/// keeps its figures.
 #[derive(Debug)]
 pub struct Rows<T> {
     writer: csv::Writer<File>,

@@ -191,8 +191,8 @@ pub struct BrokerSecond {
     pub put_tps: f64,
     /// Messages delivered to consumers per second.
     pub get_tps: f64,
-    /// Milliseconds for which an append has held the page cache; when none since the start of the broker took longer,
-    /// the time that the longest took.
+    /// Milliseconds for which the running append has held its lock (`pageCacheLockTimeMills`); at least the time of the
+    /// interval's longest append, if that took longer than all before it (`putMessageEntireTimeMax`).
     pub put_max_ms: f64,
     /// Bytes of the commit log that are not indexed yet (`dispatchBehindBytes`).
     pub dispatch_behind: u64,

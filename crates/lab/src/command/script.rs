@@ -105,7 +105,7 @@ impl RunFlags {
         }
     }
 
-    /// Refuses `-m true` for tools that write no traces, because the result would not be what was asked for.
+    /// Refuses `-m true` for tools that write no traces.
     fn refuse_trace(&self) -> Result<(), Error> {
         if !self.trace.0 {
             return Ok(());

@@ -58,7 +58,7 @@ pub fn period(text: &str) -> Result<u32, String> {
     if size == 0 { Err("expected at least one byte".to_owned()) } else { Ok(size) }
 }
 
-/// Values of a flag, with their help and what they stand for.
+/// Values of a flag, with their help and meaning.
 pub type Choice<T> = &'static [(&'static str, &'static str, T)];
 
 /// Parser for one of several words.
@@ -89,7 +89,7 @@ pub const LANGUAGES: Choice<Language> = &[
     ("zh", "The report opens in Simplified Chinese", Language::Zh),
 ];
 
-/// Parses what bodies hold: `random`, `repeat:BYTES` or `file:PATH`.
+/// Parses the content of bodies: `random`, `repeat:BYTES` or `file:PATH`.
 pub fn payload(text: &str) -> Result<Payload, String> {
     match text.split_once(':') {
         None if text == "random" => Ok(Payload::Random),

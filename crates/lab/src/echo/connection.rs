@@ -1,4 +1,4 @@
-//! Connection of a limit server: reads what arrived, answers its frames, writes once.
+//! Connection of a limit server: reads arrived bytes, answers their frames, writes once.
 
 use super::answer::Answers;
 use super::log::Log;

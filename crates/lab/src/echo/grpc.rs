@@ -48,7 +48,7 @@ pub(super) fn serve(stream: TcpStream, queues: u32) -> io::Result<()> {
     })
 }
 
-/// Answers what a producer calls: sends with a receipt for each message, and the route, heartbeats and telemetry around them.
+/// Answers the calls of a producer: sends with a receipt for each message, routes, heartbeats and telemetry.
 async fn answered(request: Request<Incoming>, queues: u32) -> Response<Body> {
     match request.uri().path().strip_prefix(SERVICE) {
         Some("SendMessage") => unary(request, sent).await,
@@ -105,7 +105,7 @@ where
     Grpc::new(ProstCodec::<R, M>::default()).unary(Unary(answer), request).await
 }
 
-/// The stream of a client: its settings are good as they are.
+/// The telemetry stream of a client: every command comes back unchanged with status OK, so all settings are accepted.
 struct Telemetry;
 
 impl StreamingService<TelemetryCommand> for Telemetry {

@@ -1,4 +1,4 @@
-//! The choices that a workload has: how messages are sent and consumed, and what they hold.
+//! The choices of a workload: modes of sending and consuming, and the content of messages.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

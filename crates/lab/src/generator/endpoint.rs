@@ -1,4 +1,4 @@
-//! A server of RocketMQ's gRPC protocol: connections to it as clients of RocketMQ 5.x have them, and what it says about
+//! A server of RocketMQ's gRPC protocol: connections to it as clients of RocketMQ 5.x have them, and its routes of
 //! topics.
 
 use super::places::{LOOKS, Place, Wanted, resolve};
@@ -19,26 +19,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Longest wait for the answer to anything but a receive: that of a send, which is given up after as long.
+/// Longest wait for the answer to a call other than a receive. A send is given up after the same time.
 pub(super) const WAIT: Duration = Duration::from_secs(3);
 
 /// Interval between two heartbeats of a consumer (`ClientManagerImpl`).
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Version of the client that servers are told. From 5.0.4 on they answer as they do to current clients.
+/// Version of the client in requests. From 5.0.4 on, servers answer as they do to current clients.
 const VERSION: &str = "5.0.8";
 
-/// A server, and who calls it.
+/// A server, and the client ids and keys of its callers.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     address: String,
     security: Security,
     credentials: Option<Credentials>,
-    /// Client ids are this and a number.
+    /// Beginning of the client ids; `#` and the number of the client follow.
     client_id: String,
 }
 
-/// A connection whose client has told its settings.
+/// A connection whose client has sent its settings.
 pub(super) struct Session {
     pub channel: Channel,
     tasks: JoinSet<()>,
@@ -59,7 +59,7 @@ impl Endpoint {
         workload.grpc.clone().map(|address| Self { address, security, credentials, client_id })
     }
 
-    /// The queues of the wanted topics that messages are sent to, or received from when `is_read`, all behind this server.
+    /// The queues of the wanted topics that messages are sent to, or received from when `is_read`, all through this server.
     ///
     /// # Errors
     /// [`Error::Broken`] when the server does not speak gRPC, or does not have a topic.
@@ -87,8 +87,8 @@ impl Endpoint {
         Ok(Place { address, targets })
     }
 
-    /// Asks for the route of a topic. One that was just created is waited for, because proxies learn of it later than
-    /// name servers.
+    /// Asks for the route of a topic. If the topic was just created, waits for its route, because proxies learn of it
+    /// later than name servers.
     async fn route(&self, topic: &str, is_created: bool) -> Result<Vec<MessageQueue>, Error> {
         let mut looks = LOOKS.0;
         loop {
@@ -207,7 +207,7 @@ impl Endpoint {
     }
 }
 
-/// The heartbeat of a client: that of a consumer names its group.
+/// The heartbeat of a client. The heartbeat of a consumer names its group.
 fn heartbeat(settings: &Settings) -> Bytes {
     let group = match &settings.pub_sub {
         Some(grpc::messages::PubSub::Subscription(subscription)) => subscription.group.clone(),
@@ -234,7 +234,7 @@ async fn stay(channel: &Channel, beat: Bytes, mut commands: Answers) -> Result<(
     }
 }
 
-/// Whether a status is success; otherwise what it says.
+/// Checks that a status is success. Otherwise returns its code and message as a refusal.
 pub(super) fn accepted(status: Option<&Status>) -> Result<(), Refusal> {
     let (code, text) = status.map_or((0, "no status"), |status| (status.code, status.message.as_str()));
     if code == Code::Ok as i32 { Ok(()) } else { Err(Refusal::new(code, Some(text))) }

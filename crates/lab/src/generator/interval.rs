@@ -1,4 +1,4 @@
-//! The figures of what generators did in an interval.
+//! The figures of generators in an interval.
 
 use crate::archive::{LoadSecond, empty_histogram};
 use crate::load::Refusal;

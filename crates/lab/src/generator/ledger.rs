@@ -102,7 +102,7 @@ impl Ledger {
             .is_some_and(|connection| sequence < connection.issued.load(Acquire))
     }
 
-    /// Records what became of a request.
+    /// Records the fate of a request: stored, refused or unanswered.
     pub fn settled(&self, connection: u32, sequence: u64, fate: Fate) {
         let mut book = self.book(connection);
         let groups = self.groups;

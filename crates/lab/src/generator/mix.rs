@@ -147,7 +147,7 @@ impl Mix {
         Self { silences, ..self }
     }
 
-    /// Records what becomes of every request in `ledger`.
+    /// Records the fate of every request in `ledger`.
     pub fn noted_in(self, ledger: Option<Arc<Ledger>>) -> Self {
         Self { ledger, ..self }
     }

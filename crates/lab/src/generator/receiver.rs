@@ -1,5 +1,5 @@
-//! Consumers over gRPC as applications have them: several receives wait at the same time, and what one brings is
-//! acknowledged before the next.
+//! Consumers over gRPC as applications have them. Several receives wait at the same time, and the messages of a receive
+//! are acknowledged before the next receive.
 
 use super::endpoint::{Endpoint, Session, WAIT, accepted};
 use super::places::Place;
@@ -45,7 +45,7 @@ const FIRST: u32 = 1 << 24;
 /// Function that counts received messages.
 pub(crate) type Count = dyn Fn(&[Message]) + Send + Sync;
 
-/// A consumer: its group, what it receives, and how that is counted.
+/// A consumer: its group, its topics, and the function that counts messages.
 pub(crate) struct Receiver {
     endpoint: Endpoint,
     number: u32,
@@ -118,7 +118,7 @@ pub(crate) struct RunningReceiver {
 }
 
 impl RunningReceiver {
-    /// Ends the consumer; what it received and did not acknowledge comes again.
+    /// Ends the consumer. Received messages without an acknowledgement are delivered again.
     pub async fn shutdown(self) {
         self.stop.send_replace(true);
         // The threads of a consumer that ended may have ended as well.
@@ -163,7 +163,7 @@ impl Receiver {
         workers.spawn(worker, move || async move {
             let own = Arc::new(self);
             tokio::select! {
-                // Without a sender there is nobody left to count for.
+                // Without a sender no consumer counts any more.
                 _ = stopped.wait_for(|stopped| *stopped) => {}
                 () = own.keep_connected() => {}
             }
@@ -248,7 +248,7 @@ impl Receiver {
         }
     }
 
-    /// Receives once, and acknowledges what came.
+    /// Receives once, and acknowledges the messages.
     async fn step(
         &self,
         channel: &Channel,

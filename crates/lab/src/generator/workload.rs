@@ -1,4 +1,4 @@
-//! The description of a load: what is sent and what is consumed.
+//! The description of a load: producers and consumers.
 
 use super::access::Access;
 use super::choices::{Compression, Consume, Payload, Send, Sizes, Start};
@@ -282,7 +282,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Refuses what is not sent or consumed over gRPC.
+    /// Refuses kinds of sending and consuming that do not exist over gRPC.
     fn check_grpc(&self) -> Result<(), Error> {
         let unserved = [
             (self.send != Send::Sync, "other sends than synchronous ones (-y, --oneway, --send)"),

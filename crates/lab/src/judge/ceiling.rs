@@ -21,7 +21,7 @@ const KNEE: f64 = 3.0;
 /// Share of the highest rate from which on a step belongs to the flat part of its ladder.
 const FLAT: f64 = 0.9;
 
-/// A step of a ladder: a load and what it reached.
+/// A step of a ladder: a load and the figures of its cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     /// Number of threads, or offered messages per second.

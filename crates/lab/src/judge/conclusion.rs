@@ -210,7 +210,7 @@ fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a>
     Case { guards: worst, balance, stability, backlog, soak, failover, judged }
 }
 
-/// Readings of the guards: for each guard, that of the repeat that used most of its limit.
+/// Readings of the guards. Each guard has the reading of the repeat that used most of its limit.
 fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
     let mut worst: Vec<Guard> = Vec::new();
     for guard in repeats.into_iter().flatten() {

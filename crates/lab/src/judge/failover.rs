@@ -169,7 +169,7 @@ fn longest<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Gap {
     spans.into_iter().map(Span::gap).max_by(order).unwrap_or(Gap::Short)
 }
 
-/// The offsets that are smaller than what was committed before.
+/// The offsets that are smaller than an earlier committed offset.
 fn went_back(offsets: &[CommittedOffset], fault_ms: u64) -> WentBack {
     let mut all = WentBack::default();
     for CommittedOffset { commits, found, .. } in offsets {

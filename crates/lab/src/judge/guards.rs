@@ -220,7 +220,7 @@ impl Guard {
         Self { watch, node: node.to_owned(), used: Some(used), reading: Reading::Measured { value, limit } }
     }
 
-    /// The guard with a reading in other terms than those it is judged in.
+    /// The guard with another reading for people; its use of the limit stays as it is.
     fn read_as(self, reading: Reading) -> Self {
         Self { reading, ..self }
     }

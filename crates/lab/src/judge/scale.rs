@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Efficiency below which the masters share a limiting resource.
 const EFFICIENT: f64 = 0.8;
 
-/// The verdict of R12: what more masters bring.
+/// The verdict of R12: the gain from more masters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleOut {
     /// Number of masters of the smaller and of the larger cluster.

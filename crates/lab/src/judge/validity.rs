@@ -114,7 +114,7 @@ pub fn outages(windows: &[Window<'_>]) -> Vec<Reason> {
     found
 }
 
-/// The reason of a cell in which nothing was acknowledged, with what brokers answered.
+/// The reason of a cell without any acknowledgement, with the answers of brokers.
 fn silence(windows: &[Window<'_>]) -> Reason {
     let mut events = windows.iter().flat_map(|window| window.events);
     let last = events.rfind(|event| ["flow-control", "no-answer"].contains(&event.kind.as_str()));

@@ -23,7 +23,7 @@ pub struct Message {
     pub topic: String,
     /// Body as it is sent, already compressed if compression is on.
     pub body: Vec<u8>,
-    /// System flag of the message: compression, prepared.
+    /// System flag of the message: compression, and for a half message the type `TRANSACTION_PREPARED_TYPE`.
     pub sys_flag: i32,
     /// Whether messages have KEYS.
     pub keys: bool,

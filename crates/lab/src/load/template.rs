@@ -252,7 +252,7 @@ impl Places {
         }
     }
 
-    /// Overwrites the variable parts; returns the counter after the one of the last key.
+    /// Overwrites the variable parts. Returns the counter after the counter of the last key.
     fn patch(&self, bytes: &mut [u8], stamp: &Stamp, counter: u16) -> u16 {
         let mut counter = counter;
         for at in &self.keys {

@@ -1,4 +1,4 @@
-//! The requests of a connection under load, and what follows an answer besides the next request.
+//! The requests of a connection under load, and reactions to their answers.
 
 use super::{Stamp, Template};
 use net::ConnectionHandle;
@@ -48,7 +48,7 @@ pub trait Work: Send + Sync + 'static {
     /// Called once for all answers of a read batch that messages are stored, with the time of the run.
     fn acknowledged(&self, _now_ns: u64) {}
 
-    /// Called when the connection is made; what is appended to the output is sent before the first request.
+    /// Called when the connection is made. Output that is appended is sent before the first request.
     fn opened(&self, _now_ns: u64, _peer: &ConnectionHandle, _out: &mut Vec<u8>) {}
 
     /// Called every few milliseconds while the connection is open.

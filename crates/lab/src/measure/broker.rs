@@ -38,7 +38,7 @@ impl Totals {
         }
     }
 
-    /// Adds to a row what happened since `last`; `segment` is the size of a commit log file in bytes.
+    /// Adds the changes since `last` to a row; `segment` is the size of a commit log file in bytes.
     pub(super) fn add_to(&self, second: &mut BrokerSecond, last: &Self, segment: u64) {
         let lasted_ms = self.at_ms.saturating_sub(last.at_ms);
         second.lasted_ms = lasted_ms;

@@ -127,7 +127,7 @@ fn java_broker() -> Option<i32> {
 }
 
 /// The only Java broker among processes with their command lines; `None` when there are two, since either could be
-/// meant. The shell that started a broker has the same words behind its own name (`runbroker.sh`) and is not taken.
+/// meant. The shell that started a broker has the same words after its own name (`runbroker.sh`) and is not taken.
 pub(super) fn only_broker(processes: impl Iterator<Item = (i32, Vec<String>)>) -> Option<i32> {
     let is_java = |program: &String| Path::new(program).file_name().is_some_and(|name| name == "java");
     let is_broker = |words: &[String]| words.iter().any(|word| JAVA_BROKERS.contains(&word.as_str()));

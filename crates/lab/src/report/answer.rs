@@ -1,4 +1,4 @@
-//! The top of the page: the answer in three big figures, what limits it, and the curve from which it was read.
+//! The top of the page: the answer in three big figures, its limit, and the curve from which it was read.
 
 use super::chart::{Chart, Line, Mark, Scale};
 use super::figure::Figure;
@@ -146,7 +146,7 @@ fn cell_note(case: &Case<'_>) -> Text {
     both!("answer.cell-name", name = &case.judged.cell.cell.name)
 }
 
-/// The tiles of a backlog: what it costs producers, and how fast it is drained.
+/// The tiles of a backlog: its cost for producers, and the rate of its drain.
 fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let before = backlog.stages.iter().find(|stage| stage.name == "before");
     let rate = before.map(|stage| &stage.send_tps).filter(|tps| tps.mean > 0.0);
@@ -185,7 +185,7 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
 }
 
-/// The tiles of a soak: what became of its messages, how long it was watched, and its rate.
+/// The tiles of a soak: the fate of its messages, the time of observation, and its rate.
 fn soak_tiles(run: &Conclusion<'_>, soak: &Soak) -> [Tile; 3] {
     let faults: u64 = soak.broken.iter().map(|fault| fault.count).sum();
     let value = if soak.undecided.is_some() { "?".to_owned() } else { numbers::count(faults as f64) };

@@ -19,7 +19,7 @@ struct Column {
     /// Whether the column is shown even when nothing was measured, as in the tables of the seeds.
     always: bool,
     /// Whether its numbers are written with a thousands separator.
-    counts: bool,
+    has_separators: bool,
     /// Whether the column is a figure, which an invalid cell does not have.
     is_figure: bool,
 }
@@ -27,12 +27,12 @@ struct Column {
 impl Column {
     /// Whether the values are numbers, which are aligned to the right.
     fn is_number(&self) -> bool {
-        self.is_figure || self.counts
+        self.is_figure || self.has_separators
     }
 }
 
 fn column(name: &'static str, en: &str, zh: &str) -> Column {
-    Column { name, title: Text::of((en, zh)), always: true, counts: false, is_figure: true }
+    Column { name, title: Text::of((en, zh)), always: true, has_separators: false, is_figure: true }
 }
 
 fn factor(name: &'static str, en: &str, zh: &str) -> Column {
@@ -40,7 +40,7 @@ fn factor(name: &'static str, en: &str, zh: &str) -> Column {
 }
 
 fn shown() -> Vec<Column> {
-    let counted = |column: Column| Column { counts: true, ..column };
+    let counted = |column: Column| Column { has_separators: true, ..column };
     let if_known = |column: Column| Column { always: false, ..column };
     vec![
         factor("case", "case", "CASE No."),
@@ -115,7 +115,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// The probes of a search, folded: the rate of each, and what it showed.
+/// The probes of a search, folded: the rate and the result of each.
 fn probes(run: &Conclusion<'_>) -> Markup {
     let probes: Vec<&Case<'_>> = run.cells.iter().filter(|case| case.is_probe()).collect();
     html! {
@@ -158,7 +158,7 @@ fn number(name: &Text) -> Markup {
 fn cell_text(value: &str, column: &Column) -> String {
     match value.parse::<f64>() {
         _ if value.is_empty() => "–".to_owned(),
-        Ok(count) if column.counts => numbers::count(count),
+        Ok(count) if column.has_separators => numbers::count(count),
         _ => value.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Chapters 2 and 11: what was tested on which machines, and how to repeat the run.
+//! Chapters 2 and 11: the tested cluster and its machines, and the command that repeats the run.
 
 use super::defaults::{Changed, UNKNOWN, changed, release};
 use super::words::{moment, words};

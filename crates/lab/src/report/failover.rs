@@ -143,7 +143,7 @@ fn drawn(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     joined
 }
 
-/// The name of the axis. An SVG text takes both languages in spans of its own kind.
+/// The name of the time axis. Inside SVG both languages are `tspan` elements, because SVG text takes no HTML.
 fn says_plain() -> Markup {
     html! {
         tspan.en { "seconds after the fault (dashed red); dashed green: the fault ended" }

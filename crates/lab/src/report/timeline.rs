@@ -140,12 +140,12 @@ impl<'a> Timeline<'a> {
         (part.before_ms + own) as f64 / self.unit.0
     }
 
-    /// A figure of every interval of load that a stage holds. Parts of a second tell no rate.
+    /// A figure of every row of load within the stages, rows shorter than a second included.
     fn load(&self, value: impl Fn(&LoadSecond) -> f64, join: fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
         self.line(|part| part.load().map(|row| (row.at_ms, value(row))).collect(), join)
     }
 
-    /// A rate of load. Parts of a second tell none.
+    /// A rate of load. Rows that are shorter than a second are left out, because they give no rate.
     fn rate_of(&self, value: fn(&LoadSecond) -> f64, join: fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
         let rows = |row: &LoadSecond| is_whole(row).then(|| (row.at_ms, value(row)));
         self.line(|part| part.load().filter_map(rows).collect(), join)
@@ -196,12 +196,10 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// Name of an event kind.
 fn event_text(kind: &str) -> Text {
     Text::of((kind, name_zh(kind)))
 }
 
-/// Name of a phase.
 fn phase_text(name: &str) -> Text {
     match name {
         "warmup" => both!("timeline.warm-up"),

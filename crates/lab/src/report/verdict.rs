@@ -26,7 +26,7 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     lines
 }
 
-/// The lines about what limits the rate.
+/// The lines about the limit of the rate.
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
     if is_about_rates(run) {

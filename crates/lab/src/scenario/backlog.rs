@@ -30,7 +30,7 @@ pub enum Fill {
 pub struct Backlog {
     /// Size of the backlog.
     pub fill: Fill,
-    /// Longest time in seconds for filling by bytes; `None` for what the bytes take.
+    /// Longest time in seconds for filling by bytes; `None` for the time that the bytes take at 20 MiB a second.
     pub fill_seconds: Option<u32>,
     /// Longest time in seconds for the drain; `None` for the time limit of filling, if that is longer than ten minutes.
     pub drain_seconds: Option<u32>,

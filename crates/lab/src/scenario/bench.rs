@@ -39,7 +39,7 @@ pub struct Bench {
     gc_log: Option<PathBuf>,
     watched: Vec<Watched>,
     load_agents: Vec<String>,
-    /// Whether a broker runs on this machine, also by what agents say about other machines.
+    /// Whether a broker runs on this machine. Reports of agents about other machines are taken into account.
     is_here: bool,
     /// The fault of a failover run.
     injector: Option<Injector>,

@@ -14,12 +14,11 @@ const TOLD_MAX: usize = 3;
 /// Topics that brokers create for a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
 const BESIDE_GROUP: [&str; 2] = [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX];
 
-/// Removes what the run in a directory left on its cluster, `vostok lab clean`. Without name servers, those of the run are
-/// asked.
+/// Removes the topics and groups that the run in a directory left on its cluster (`vostok lab clean`). Without name
+/// servers, those of the run are asked.
 ///
 /// # Errors
-/// [`Error::File`] when the directory holds no run, [`Error::Broken`] when something could not be
-/// removed.
+/// [`Error::File`] when the directory holds no run, [`Error::Broken`] when something could not be removed.
 pub fn run(root: &Path, namesrv: Option<String>, credentials: Option<Credentials>) -> Result<(), Error> {
     runtime::block_on(async {
         let archive = Archive::open(root)?;
@@ -38,8 +37,8 @@ pub fn run(root: &Path, namesrv: Option<String>, credentials: Option<Credentials
     })
 }
 
-/// Removes what a run created. Removed parts are deleted from the run's file, also when other parts cannot be
-/// removed.
+/// Removes the topics and groups that a run created. Removed names are deleted from the run's file, also when other
+/// names cannot be removed.
 pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), client::Error> {
     // A failover may have made other brokers masters than those that the run began with.
     let now = client.cluster_info().await.map(|info| info.broker_addr_table).unwrap_or_default();

@@ -43,7 +43,7 @@ pub struct RunOptions {
     pub free_bytes_min: u64,
 }
 
-/// A cell of a run: what distinguishes it from the others, and what each of its repeats does.
+/// A cell of a run: its factors, its load, and the stages of each repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellLoad {
     /// Factors that distinguish the cell.
@@ -56,7 +56,7 @@ pub struct CellLoad {
     pub repeats: Option<u32>,
 }
 
-/// The cells with which a run begins, and what holds for all of them.
+/// The cells with which a run begins, and the flags that hold for all of them.
 #[derive(Clone, Debug)]
 pub struct Design {
     /// Name of the scenario.

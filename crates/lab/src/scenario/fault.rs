@@ -1,4 +1,4 @@
-//! The fault of a failover run: what is done to the master, and how it is undone.
+//! The fault of a failover run: how the master is made to fail, and how the fault is ended.
 
 use super::local::LocalCluster;
 use crate::Error;
@@ -29,7 +29,7 @@ pub enum Fault {
     Partition,
     /// The controller is asked to make another broker master.
     Switch,
-    /// Commands do and undo it.
+    /// A command makes the fault, and a second command ends it.
     Commands {
         /// Command that makes the fault.
         inject: String,
@@ -64,7 +64,7 @@ impl Fault {
     }
 }
 
-/// The fault of a run with what is needed to perform it.
+/// The fault of a run, with the cluster of the lab's own whose processes it meets.
 #[derive(Debug)]
 pub struct Injector {
     fault: Fault,

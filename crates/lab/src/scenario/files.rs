@@ -12,11 +12,11 @@ use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// The open files of a repeat and what they need between two rows.
+/// The open files of a repeat, and the state between two rows.
 pub(super) struct Files {
     load: Rows<LoadSecond>,
     latency: Histograms,
-    /// The histograms of what only some loads have, opened with their first values.
+    /// Histograms that only some loads have, opened with their first values.
     more: BTreeMap<String, Histograms>,
     host: Rows<HostSecond>,
     others: BTreeMap<String, Rows<HostSecond>>,

@@ -32,7 +32,7 @@ pub struct LocalOptions {
     pub kind: String,
     /// File with the settings of all brokers.
     pub config: Option<PathBuf>,
-    /// Settings of all brokers beside those of the file.
+    /// Settings of all brokers in addition to the file.
     pub settings: BTreeMap<String, String>,
     /// Whether each broker is behind a network link that can be cut.
     pub links: bool,
@@ -69,7 +69,6 @@ pub struct LocalCluster {
     links: Option<String>,
 }
 
-/// A member of the cluster.
 #[derive(Debug)]
 struct Member {
     name: String,
@@ -82,7 +81,7 @@ struct Member {
     is_paused: bool,
 }
 
-/// Ports from which those of the members are counted.
+/// Ports from which the ports of the members are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ports {
     namesrv: u16,
@@ -245,7 +244,7 @@ impl LocalCluster {
         ip(&["-n", &links, "link", "set", name, state]).map_err(|why| broken(&why))
     }
 
-    /// Starts a broker that was killed, as the cluster's own process says that it is done.
+    /// Starts a killed broker again as a child of this process, with the data and the settings file that it had.
     ///
     /// # Errors
     /// Errors of [`Self::kill`].

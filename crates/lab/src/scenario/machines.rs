@@ -1,4 +1,4 @@
-//! The machines of a run: this one, and those that agents describe.
+//! The machines of a run: this machine, and the machines that agents describe.
 
 use super::cluster::{Cluster, Machine, asked_of};
 use super::design::RunOptions;

@@ -1,4 +1,4 @@
-//! A group that commits offsets until a fault, and what is left of them afterwards.
+//! A group that commits offsets until a fault, and the offsets that are found afterwards.
 
 use crate::archive::CommittedOffset;
 use crate::runtime::epoch_ms;

@@ -65,7 +65,7 @@ impl Progress {
         rest(left, done, self.bar.elapsed()).map(human)
     }
 
-    /// Shows what is being done.
+    /// Shows the current action.
     pub fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

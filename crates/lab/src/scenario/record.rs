@@ -105,7 +105,6 @@ struct Injected {
     injected_ms: u64,
 }
 
-/// A running repeat.
 struct RunningRepeat<'a> {
     bench: &'a Bench,
     /// This machine's share of the load.
@@ -280,7 +279,7 @@ impl<'a> RunningRepeat<'a> {
         if let Err(error) = self.heal().await {
             self.bench.line(&format!("the fault could not be ended: {error}"));
         }
-        // Whoever was not heard until now counts as silent to the end.
+        // A connection without an acknowledgement until now counts as silent to the end.
         self.generator.stop_producers();
         let offsets = match &self.offsets {
             Some(offsets) => offsets.found().await,
@@ -301,7 +300,8 @@ impl<'a> RunningRepeat<'a> {
         })
     }
 
-    /// Stops the producers and records the last answers, so that the sum of the rows is what the brokers acknowledged.
+    /// Stops the producers and records the last answers, so that the sum of the rows equals the acknowledgements of the
+    /// brokers.
     async fn end(mut self) {
         let last = self.last_answers().await;
         let written = last.and_then(|last| self.files.load(&last));
@@ -311,7 +311,7 @@ impl<'a> RunningRepeat<'a> {
         self.generator.stop().await;
     }
 
-    /// The figures of what was answered since the last second. Requests in flight have their own time limit.
+    /// The figures of the answers since the last second. Requests in flight have their own time limit.
     async fn last_answers(&mut self) -> Result<IntervalSample, Error> {
         if self.sending {
             self.fleet.stop().await?;

@@ -43,7 +43,7 @@ pub(super) fn replication(cluster: &Cluster) -> &'static str {
     cluster.target.replication().unwrap_or("none")
 }
 
-/// The mode among those asked for that can be run: the cluster's own. Prints which other modes need further runs.
+/// The requested mode that can be run, which is the cluster's own. Prints the modes that need further runs.
 pub(super) fn possible(asked: &[String], found: &str) -> Result<String, Error> {
     let Some(one) = asked.iter().find(|word| word.is_empty() || *word == found) else {
         return Err(Error::Broken(format!(
@@ -129,7 +129,7 @@ pub(super) fn changes(cells: &[Factors], key: &str) -> bool {
     swept.any(|(name, _)| name == key) || (key == FLUSH && cells.iter().any(|cell| !cell.flush.is_empty()))
 }
 
-/// Restores the settings that cells changed. A setting that cannot be restored does not prevent the others from it.
+/// Restores the settings that cells changed. The other settings are restored even if one cannot be restored.
 pub(super) async fn put_back(cluster: &Cluster, cells: &[Factors]) -> Result<(), Error> {
     let mut failed = Vec::new();
     for master in masters(cluster) {

@@ -17,7 +17,7 @@ pub enum LineFormat {
 }
 
 impl LineFormat {
-    /// A line whose values are separated by bars, as this format separates them.
+    /// Converts a line of RocketMQ 5, whose values are separated by bars, to this format.
     fn separated(self, line: String) -> String {
         match self {
             Self::V5 => line,

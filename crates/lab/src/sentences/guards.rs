@@ -1,4 +1,4 @@
-//! R2: what guards read.
+//! R2: readings of guards in words.
 
 use super::{Sentence, serialized};
 use crate::judge::conclusion::Case;

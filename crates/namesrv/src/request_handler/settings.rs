@@ -20,7 +20,7 @@ struct Table<'a> {
     table: &'a BTreeMap<String, String>,
 }
 
-/// The change that a request asks for; `None` for a request that names no key to remove.
+/// Returns the change that a request asks for, or `None` if a request to delete lacks namespace or key.
 fn kv_change<'a>(command: &'a Command<'_>) -> Result<Option<KvChange<'a>>, Refusal> {
     let fields = &command.fields;
     let name = (fields.text("namespace"), fields.text("key"));

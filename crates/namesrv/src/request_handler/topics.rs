@@ -21,7 +21,7 @@ struct Names {
     topic_list: Vec<String>,
 }
 
-/// Member of `TopicRouteData` that defines a registered topic.
+/// Body of `REGISTER_TOPIC_IN_NAMESRV`: of a `TopicRouteData`, only the queues are read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Queues {
@@ -137,21 +137,21 @@ impl RequestHandler {
         errand.finish(&body)
     }
 
-    /// Answers `WIPE_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
+    /// Answers `WIPE_WRITE_PERM_OF_BROKER`. A request without a broker name changes no topic and is no error.
     pub(super) fn wipe_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let count = self.routes.wipe_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("wipeTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// Answers `ADD_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
+    /// Answers `ADD_WRITE_PERM_OF_BROKER`. A request without a broker name changes no topic and is no error.
     pub(super) fn add_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let count = self.routes.add_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("addTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// Answers `DELETE_TOPIC_IN_NAMESRV`; without a topic none is deleted.
+    /// Answers `DELETE_TOPIC_IN_NAMESRV`. A request without a topic name deletes no topic and is no error.
     pub(super) fn delete_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let cluster = fields.text("clusterName").filter(|cluster| !cluster.is_empty());

@@ -26,8 +26,8 @@ pub struct Departure {
     pub connection: Option<u64>,
 }
 
-/// Result of departures: the groups whose queues must be withdrawn, and notices for groups with acting master whose
-/// smallest broker left.
+/// Result of departures: the groups whose queues must be withdrawn, and notices. A group with acting master gets a
+/// notice if its broker with the smallest id left.
 pub(super) struct Left<'a> {
     removed: BTreeSet<&'a str>,
     read_only: BTreeSet<&'a str>,

@@ -65,7 +65,7 @@ pub enum Registered {
     Accepted {
         /// Master of a slave, if it is live.
         master: Option<Master>,
-        /// Notice, if the broker is the new smallest broker of its group.
+        /// Notice, if the broker has a smaller id than all brokers that its group had before.
         notice: Option<MinBrokerNotice>,
         /// Address of the broker that had this name and id until now and still counts as live, unless controllers
         /// elected this broker in its place.

@@ -109,8 +109,8 @@ impl SharedRoutes {
         shards
     }
 
-    /// Removes brokers, and the queues of groups without remaining brokers (`unRegisterBroker`). Returns notices for
-    /// groups with acting master whose smallest broker left.
+    /// Removes brokers, and the queues of groups without remaining brokers (`unRegisterBroker`). Returns a notice
+    /// for each group with acting master whose broker with the smallest id left.
     pub fn unregister(&self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
         let _change = self.change();
         let left = self.write().leave(departures);

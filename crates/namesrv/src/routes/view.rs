@@ -66,7 +66,7 @@ pub struct QueueView<'a> {
     pub perm: i32,
     /// Number of queues that consumers read.
     pub read_queue_nums: i32,
-    /// Unit flags of the topic.
+    /// Bit 0: unit topic, bit 1: unit subscription.
     pub topic_sys_flag: i32,
     /// Number of queues that producers write.
     pub write_queue_nums: i32,

@@ -185,7 +185,7 @@ impl TlsSettings {
     }
 }
 
-/// The identity, if it names both files.
+/// Returns a pair of certificate and key, or `None` if one of the two has no file name.
 fn named(identity: Option<&KeyPair>) -> Option<&KeyPair> {
     identity.filter(|identity| {
         !identity.certificate.as_os_str().is_empty() && !identity.key.as_os_str().is_empty()

@@ -20,8 +20,9 @@ use super::Cluster;
 use crate::registry::{Client, Stated};
 use grpc::messages::settings_json;
 
-/// Name of a client's protocol between proxies (`ChannelProtocolType`).
+/// Protocol of a gRPC client in reports between proxies (`ChannelProtocolType`).
 const GRPC: &str = "GRPC_V2";
+/// Protocol of a remoting client in reports between proxies.
 pub(super) const REMOTING: &str = "REMOTING";
 
 /// Interval of searches for queues of the topic.

@@ -47,7 +47,7 @@ impl Cluster {
         })
     }
 
-    /// Cancels a timed message (370); the unique key of that message.
+    /// Cancels a timed message (370), and returns the unique key of that message.
     pub(crate) async fn recall(
         self: &Arc<Self>,
         broker: &str,
@@ -213,7 +213,8 @@ impl Cluster {
         self.call(broker, request::CONSUMER_SEND_MSG_BACK, write).await.map(drop)
     }
 
-    /// Commits an undecided message, or rolls it back (37). The reference does not wait for the broker's answer.
+    /// Commits an undecided message, or rolls it back (37). RocketMQ's proxy does not wait for the
+    /// broker's answer.
     pub(crate) async fn end_transaction(
         self: &Arc<Self>,
         id: &TransactionId<'_>,

@@ -76,7 +76,7 @@ impl Users {
         Ok(Self { auth: Auth::kept_elsewhere(config)?, believed, are_known: AtomicBool::new(false) })
     }
 
-    /// Authenticates a call on a connection with this mark.
+    /// Authenticates a gRPC call. `mark` is the mark of the call's connection ([`auth::Mark`]).
     pub(crate) fn authenticate(
         &self,
         now_ms: i64,
@@ -136,7 +136,7 @@ impl Users {
         self.auth.settings().authorization != Switch::Off
     }
 
-    /// Checks the permissions of a user for a message of this full name.
+    /// Checks that a user has the permissions `needs`. `message` is the full name of the gRPC request message.
     pub(crate) fn authorize(
         &self,
         (user, message): (&Identity, &str),

@@ -28,7 +28,8 @@ impl Log {
         log
     }
 
-    /// Takes a record over.
+    /// Applies a record to the log in memory. An entry replaces the entries from its index on, and a snapshot replaces all
+    /// entries. Ignores an entry that would leave a gap.
     pub(super) fn save(&mut self, record: &Record) {
         match record {
             Record::Hard(hard) => self.hard = *hard,

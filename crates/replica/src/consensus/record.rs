@@ -217,7 +217,8 @@ pub(super) fn decode(bytes: &[u8], voters: &ConfState) -> Option<eraftpb::Messag
     rest.0.is_empty().then_some(message)
 }
 
-/// The types that controllers send each other.
+/// Returns the type of a message by its number in raft's protocol. `None` for types that controllers never send to each
+/// other.
 fn kind(number: u8) -> Option<MessageType> {
     use MessageType as It;
     [

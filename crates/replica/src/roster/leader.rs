@@ -104,7 +104,7 @@ pub enum LeaderAction {
     Propose(ProposalId, Vec<Change>),
     /// Notify the broker at this address of the current master (request 1008).
     Notify(BrokerId, String, Mastership),
-    /// Log that an election outside the in-sync set loses messages, and which.
+    /// Log this text: an election outside the in-sync set loses the acknowledged messages behind the winner's log end.
     Lost(String),
     /// Send [`LeaderEvent::Timer`] at this time.
     WakeAt(u64),
@@ -375,7 +375,7 @@ fn not_leader() -> Answer {
     Answer::refuse(response::CONTROLLER_NOT_LEADER, "The controller is not in leader state")
 }
 
-/// Returns the loss that an election with a winner outside the in-sync set causes.
+/// Returns the action that logs a loss of messages, if the change elects a master outside the in-sync set.
 fn lost(roster: &Roster, lives: &Lives, change: &Change) -> Option<LeaderAction> {
     let Change::Elected { name, master: Some(winner) } = change else { return None };
     let set = roster.set(name).filter(|set| set.master_epoch > Epoch::ZERO)?;

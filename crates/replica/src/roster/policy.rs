@@ -11,7 +11,7 @@ pub(super) struct Candidates<'a> {
     pub(super) brokers: &'a BTreeSet<BrokerId>,
     /// Previous master. It stays master if possible.
     pub(super) former: Option<BrokerId>,
-    /// Broker that an operator chose. Either this broker wins, or the election fails.
+    /// Broker that an operator or a resigning master chose. Either this broker wins, or the election fails.
     pub(super) designated: Option<BrokerId>,
 }
 

@@ -38,7 +38,8 @@ impl Slave {
         }
     }
 
-    /// Continues after a comparison: with the next frame, or behind the end of this log.
+    /// Continues after a comparison. Different bytes close the connection. If the frame ends before this log, the next
+    /// frame is compared too. Otherwise the slave appends the bytes of the frame that lie behind this log's end.
     pub(super) fn compared(
         &mut self,
         now_ms: u64,

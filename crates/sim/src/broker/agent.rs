@@ -107,7 +107,8 @@ impl Broker {
         self.out.push(Output::Ask(call, at, request));
     }
 
-    /// Position up to which the next start finds the log, unless the broker reports a possible loss.
+    /// Returns the log position that a heartbeat promises for the next start. Controllers take a log that ends before
+    /// the position for an older copy. The position is the end on disk with sync flush, otherwise the log's end.
     fn kept(&self) -> LogOffset {
         let end = self.store.appended();
         if self.settings.is_sync_flush() { self.store.flushed().min(end) } else { end }
@@ -224,7 +225,8 @@ impl Broker {
         self.out.push(Output::Lookup(master));
     }
 
-    /// Takes the address of the master's HA port from the name server.
+    /// Processes the name server's answer to [`Output::Lookup`](super::Output::Lookup). Passes the HA address of `node` to the
+    /// slave's machine if this broker still follows `node`.
     pub(super) fn master_at(&mut self, node: NodeId) {
         if self.followed != Some(node) {
             return;

@@ -57,9 +57,9 @@ pub enum Input {
     Taken(PeerId, usize),
     /// A connection has ended.
     Ended(PeerId),
-    /// A producer sends a message.
+    /// A producer sends a message: id of the call, and the message.
     Send(u64, Sending),
-    /// A reader requests messages of a queue from an offset on.
+    /// A reader requests messages: id of the call, queue id, and the queue offset to begin at.
     Read(u64, i32, u64),
     /// A controller named the leader.
     Leader(CallId, Option<String>),
@@ -99,9 +99,9 @@ pub enum Output {
     Beat(Heartbeat),
     /// Ask the name server for the HA address of a broker.
     Lookup(NodeId),
-    /// Answer a producer.
+    /// Answer a producer: id of the call, and the result.
     Sent(u64, SendOutcome),
-    /// Answer a reader: the messages as (queue offset, number), and the next position.
+    /// Answer a reader: id of the call, and queue offset and number of each message.
     Found(u64, Vec<(u64, u64)>),
     /// Note for the checks.
     Note(Note),
@@ -121,15 +121,15 @@ pub enum Note {
         /// The epoch of the master; zero in classic mode.
         epoch: Epoch,
     },
-    /// A message is appended.
+    /// The message with this number is appended.
     Appended(u64),
-    /// A send is refused.
+    /// The message with this number is refused, and not stored.
     Refused(u64),
     /// The broker begins to lead.
     Leads(Epoch),
     /// The broker begins to follow.
     Follows(NodeId),
-    /// The slave's log was cut.
+    /// The slave's log is cut: log offset of the end before the cut, and of the end after it.
     Cut(u64, u64),
     /// A slave's log is longer than its classic master's, or has another last record.
     Diverged(NodeId),
@@ -169,10 +169,11 @@ pub struct Broker {
     /// Identity that could not be written, and the time of the next attempt.
     unsaved: Option<(u64, Identity)>,
     store_wake_ms: Option<u64>,
-    /// Duration of a round of flushes on the disk in ms, and the end time of the present round.
+    /// Duration of a round of flushes on a slow disk; zero for a quick disk.
     slow_ms: u64,
+    /// End time of the last round of flushes on a slow disk. The broker's store does not run before.
     disk_free_ms: u64,
-    /// Start time of the present round.
+    /// Start time of that round.
     disk_busy_ms: u64,
     store_events: Arc<Mutex<VecDeque<StoreEvent>>>,
     waiting: BTreeMap<u64, Waiting>,

@@ -32,8 +32,9 @@ pub(super) struct Waiting {
     number: u64,
     end: LogOffset,
     place: (i32, u64),
-    /// Results of the flush and of the replicas, when they are known.
+    /// Result of the flush. `None` while it is pending.
     flushed: Option<AckStatus>,
+    /// Result of the replicas. `None` while it is pending.
     replicated: Option<AckStatus>,
 }
 

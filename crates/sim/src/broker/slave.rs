@@ -152,7 +152,8 @@ impl Broker {
         }
     }
 
-    /// Drops the beginning of a record at the log's end; everything else is durable then.
+    /// Drops an incomplete record at the log's end, before the slave of an elected master connects. The rest of the log
+    /// is then on disk.
     fn cut_incomplete(&mut self) -> SlaveEvent {
         match self.store.stop_following().and_then(|end| self.store.start_following().map(|()| end)) {
             Ok(end) => {
@@ -202,7 +203,7 @@ impl Tail {
         Some(Self { path, at, bytes })
     }
 
-    /// Restores the bytes below the store, like a truncation that moves positions in memory only.
+    /// Writes the bytes into the file again without the store, as if the truncation had not zeroed them on the disk.
     fn restore(self, disk: &FakeDisk) {
         if let Ok(file) = disk.open(&self.path)
             && file.length().is_ok_and(|length| length >= self.at + self.bytes.len() as u64)

@@ -182,8 +182,9 @@ impl World {
         }
     }
 
-    /// Checks after the return of a classic master that its loss is within its mode. Slaves with more of the log are
-    /// emptied, as the operator must. Slaves that are down find out themselves.
+    /// Checks after the return of a classic master that its loss is within its mode. Empties the running slaves whose log
+    /// was ever longer, as the operator must. A slave that is down notices the difference when it connects
+    /// ([`Note::Diverged`]), and is emptied then.
     fn master_is_back(&mut self) {
         let Some(broker) = &self.nodes[0].broker else { return };
         let (end, begin) = (broker.store().appended().get(), broker.store().min().get());

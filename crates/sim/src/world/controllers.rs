@@ -55,7 +55,7 @@ impl World {
     fn step_controller(&mut self, node: NodeId, event: controller::Event) {
         let now_ms = self.now_ms;
         let actions = self.controller(node).map(|it| it.step(now_ms, event));
-        self.follow(node, actions);
+        self.perform_actions(node, actions);
     }
 
     /// Ends a controller's process, and the machine with it.
@@ -92,7 +92,7 @@ impl World {
             Event::Ask(process, at, call, request, _) if !is_cut(self, process.0, at) => {
                 self.trace.note(now_ms, process.0.name(), &request);
                 let actions = self.controller(at).map(|it| it.ask(now_ms, process, call, request));
-                self.follow(at, actions);
+                self.perform_actions(at, actions);
             }
             Event::Beat(process, at, mut heartbeat) if !is_cut(self, process.0, at) => {
                 heartbeat.connection = Self::connection_of(process);
@@ -104,11 +104,11 @@ impl World {
                 if actions.is_none() {
                     self.schedule(1, Event::Unreachable(from, to));
                 }
-                self.follow(to, actions);
+                self.perform_actions(to, actions);
             }
             Event::Unreachable(node, peer) => {
                 let actions = self.controller(node).map(|it| it.unreachable(now_ms, peer));
-                self.follow(node, actions);
+                self.perform_actions(node, actions);
             }
             Event::ControllerWake((node, life)) if self.station(node).life == life => {
                 self.station(node).armed_ms = None;
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Performs the actions of a controller.
-    fn follow(&mut self, node: NodeId, actions: Option<Vec<Action>>) {
+    fn perform_actions(&mut self, node: NodeId, actions: Option<Vec<Action>>) {
         for action in actions.into_iter().flatten() {
             match action {
                 Action::Answer(process, call, answer) => {
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Passes an event about a controller to a broker.
+    /// Passes an answer or a notice of a controller to its broker, unless the link between the two is cut.
     pub(super) fn hear(&mut self, event: Event) {
         let is_cut = |world: &Self, from: NodeId, to: NodeId| world.network.is_cut(world.now_ms, from, to);
         match event {

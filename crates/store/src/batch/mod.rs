@@ -73,8 +73,8 @@ pub(crate) struct Item {
     pub(crate) tags: Tags,
     /// Whether the record gets a unit in its queue.
     pub(crate) queued: bool,
-    /// Index behind the record's hashes in the batch's list. The hashes begin at the `keys_end` of the preceding
-    /// record.
+    /// Index in `Batch::hashes` behind the last hash of the record's keys. The hashes begin at the `keys_end` of the
+    /// preceding record.
     pub(crate) keys_end: usize,
     /// Whether the record must directly follow the preceding record, in the same file.
     pub(crate) joined: bool,
@@ -157,7 +157,8 @@ impl Batch {
     /// Adds one message and returns its index.
     ///
     /// # Errors
-    /// [`PushError`] when the message breaks a limit or does not fit its queue; the batch is then unchanged.
+    /// [`PushError::TooLarge`] or [`PushError::Encode`] when the message is too long. [`PushError::InnerBatch`] when
+    /// an inner batch is sent to an ordinary queue. The batch is then unchanged.
     pub fn push(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
         assert!(!self.appended, "an appended batch is cleared before it is filled again");
         if queue.is_batched() {
@@ -246,10 +247,12 @@ impl Batch {
         Tags::of_tag(queue.is_schedule(), message.properties, keys.tag, &self.delays)
     }
 
-    /// Adds the messages of a client batch: adjacent in one file, with consecutive queue offsets. Returns their indexes.
+    /// Adds the messages of a client batch: adjacent in one file, with consecutive queue offsets. Returns their
+    /// indexes.
     ///
     /// # Errors
-    /// [`PushError`] when one message, or all together, break a limit or do not fit the queue; the batch is then unchanged.
+    /// Errors of [`Self::push`] for one message, and [`PushError::TooLarge`] when all messages together are too
+    /// long. The batch is then unchanged.
     pub fn push_group<'a>(
         &mut self,
         queue: &Arc<Queue>,

@@ -35,8 +35,8 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Invalidates the handles of a topic's queues, and returns their number. The next checkpoint removes the
-    /// files. If a queue does not end at `end`, the topic stays.
+    /// Invalidates the handles of a topic's queues, and returns their number. The next checkpoint removes the files.
+    /// With `end`, the topic stays unless the ends of its queues add up to `end`.
     fn take_out(&self, topic: &str, end: Option<QueueOffset>) -> usize {
         let mut rounds = lock(&self.checkpoints.rounds);
         // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic

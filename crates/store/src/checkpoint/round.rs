@@ -44,7 +44,8 @@ impl Rounds {
         self.dirty.is_empty() && self.removed.is_empty()
     }
 
-    /// Drops the plan: the queues are loaded again.
+    /// Drops the planned queues and the open file of the queue table, because recovery or a truncation made the
+    /// table invalid. The next round begins a new generation.
     pub(crate) fn forget(&mut self) {
         self.planned.clear();
         self.journal = None;
@@ -171,8 +172,8 @@ impl Checkpointer<'_> {
         Rows::new(self.state.log.min(), self.state.config.queue_file_bytes)
     }
 
-    /// Begins the next generation of the queue table: a base of all committed queues, then these rows. Returns the mark which
-    /// makes that file count.
+    /// Begins the next generation of the queue table: a base of all committed queues, then these rows. Returns the
+    /// mark with which the `checkpoint` file makes the new generation valid.
     fn roll(&self, rounds: &mut Rounds, rows: Option<&Rows>) -> io::Result<Mark> {
         let mut base = self.rows();
         // Tombstones come before the queues: queues of a re-created topic of the same name follow its tombstone.

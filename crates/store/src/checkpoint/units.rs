@@ -97,7 +97,7 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Removes the unit journal: the queue files hold all its units, or the journal does not count.
+    /// Removes the unit journal. The queue files hold all its units, or it is invalid.
     pub(crate) fn remove_journal(&self) -> io::Result<()> {
         *lock(&self.checkpoints.journaling) = Journal::default();
         journal::remove_except(&*self.state.disk, &self.state.config.root, &[])
@@ -122,8 +122,9 @@ pub(super) struct Due {
     pub(super) ripe: usize,
     pub(super) units: u64,
     pub(super) units_max: u64,
-    /// Bytes of the log behind the last checkpoint, and the number from which a checkpoint is due.
+    /// Bytes of the log behind the last checkpoint.
     pub(super) bytes: u64,
+    /// Bytes of the log behind the last checkpoint from which a checkpoint is due.
     pub(super) bytes_max: u64,
 }
 

@@ -9,7 +9,6 @@
 
 use super::Entry;
 
-/// Size of a block in bytes.
 pub(super) const BLOCK_BYTES: usize = 512;
 
 /// Entries of a full block.

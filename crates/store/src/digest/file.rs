@@ -33,7 +33,6 @@ pub(crate) struct Digests {
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) base: u64,
-    /// Number of blocks in the file.
     pub(super) blocks: u64,
     /// The last block; empty when the file has none.
     pub(super) last: Block,
@@ -162,7 +161,7 @@ impl Digests {
         gone.keys().try_for_each(|base| self.disk.remove(&self.path(*base)))
     }
 
-    /// Whether digests exist for the log file of this position, up to it at least.
+    /// Whether the digest file of this position's log file exists, and digests exist up to the position or further.
     pub(crate) fn covers(&self, at: LogOffset) -> bool {
         lock(&self.blocks).contains_key(&self.base_of(at)) && self.newest() >= Some(at)
     }

@@ -306,7 +306,7 @@ struct AlignedZeros {
 }
 
 impl AlignedZeros {
-    /// Bytes of a write. Other writers of the file wait that long.
+    /// Bytes of a write. Other writes to the same file wait until the write ends.
     const BYTES: usize = 1 << 20;
 
     fn new() -> Self {

@@ -28,7 +28,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Writes both into the header of a file.
+    /// Writes time and position into the header of a file, and syncs the file.
     pub(super) fn write(self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_at(&self.time.to_be_bytes(), END_TIME_AT)?;
         file.write_at(&self.offset.to_be_bytes(), END_OFFSET_AT)?;

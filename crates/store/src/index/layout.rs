@@ -1,12 +1,10 @@
 //! The byte layout of an index file (`IndexFile`, `IndexHeader`), big-endian.
 
-/// Size of the header in bytes.
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Position of [`Header::end_time`] in the file.
 pub(crate) const END_TIME_AT: u64 = 8;
 /// Position of [`Header::end_offset`] in the file.
 pub(crate) const END_OFFSET_AT: u64 = 24;
-/// Size of an item in bytes.
 pub(crate) const ITEM_BYTES: usize = 20;
 
 /// Numbers of slots and items per file; the same for all files of a store (`maxHashSlotNum`, `maxIndexNum`).
@@ -23,7 +21,6 @@ impl Geometry {
         self.item_at(self.items)
     }
 
-    /// The slot of a hash.
     pub(crate) fn slot_of(self, hash: u32) -> u32 {
         hash % self.slots
     }
@@ -50,7 +47,6 @@ pub(crate) struct Header {
     pub(crate) begin_offset: u64,
     /// Log position of the last item's message.
     pub(crate) end_offset: u64,
-    /// Number of used slots.
     pub(crate) slots_used: u32,
     /// Number of the next item, which is the number of items plus one.
     pub(crate) next: u32,

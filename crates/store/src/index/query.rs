@@ -163,7 +163,7 @@ impl Search<'_> {
 }
 
 impl KeyIndex {
-    /// The index files, oldest first.
+    /// Returns an empty result with the index's progress, and the index files, oldest first.
     fn views(&self, hash: u32) -> (KeyMatches, Vec<View>) {
         let filling = lock(&self.filling);
         let newest = filling.newest();

@@ -21,8 +21,9 @@ struct Reading {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     header: Header,
-    /// Items read, and the number of the first of them.
+    /// Bytes of the items that were read last.
     bytes: Vec<u8>,
+    /// Number of the first item in `bytes`.
     first: u32,
     /// Number of the next item.
     number: u32,

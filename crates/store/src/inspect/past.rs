@@ -15,7 +15,7 @@ pub(super) struct Past {
     /// Whether the next opening uses the table: Vostok wrote the checkpoint, no other program had the store since, and the
     /// table is whole.
     pub(super) is_sure: bool,
-    /// Topics whose remaining files the next opening removes.
+    /// Topics whose remaining files the next opening removes, with the log position of the removal.
     pub(super) leaving: HashMap<Box<str>, u64>,
     /// Whether the disk could not read the table, which is empty then.
     pub(super) is_unreadable: bool,

@@ -101,7 +101,8 @@ impl QueueDir {
         Ok(!self.files.is_empty())
     }
 
-    /// Queue offset of the first unit that counts.
+    /// Queue offset of the first unit that can have a message: the minimum offset in the queue table, or the start
+    /// of the first file.
     fn first(&self, survey: &Survey) -> Option<u64> {
         let min = survey.past.extent(&self.topic, self.queue_id).min;
         self.files.keys().next().map(|first| min.max(*first))
@@ -150,7 +151,8 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Log position where the re-created queue begins, as far as these records tell, which follow queue offsets below `end`.
+    /// Passes the records of `stretch` to `restarts`. Returns the log position where the queue was re-created, if
+    /// `restarts` has seen that. `end` is the queue offset behind all earlier records of the queue.
     fn begin_with(&self, restarts: &mut Restarts, mut end: u64, stretch: &[Expected]) -> Option<u64> {
         let key = (self.topic.as_str(), self.queue_id);
         for record in stretch.chunk_by(|one, other| one.unit.log_offset == other.unit.log_offset) {

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Largest such record in bytes; RocketMQ's recovery reads a record as a whole.
+/// Largest filler record in bytes. RocketMQ's recovery reads a record as a whole, so a filler must not be huge.
 const FILLER_BYTES_MAX: u64 = 1 << 20;
 
 /// A step of a repair.
@@ -43,7 +43,8 @@ pub enum Step {
     Cut(u64, u64),
     /// Removes these commit log files.
     RemoveLog(Vec<PathBuf>),
-    /// Removes the files of these queues; the next opening misses them by the queue table, and rebuilds them from the log.
+    /// Removes the files of these queues. The next opening finds by the queue table that the files are missing, and
+    /// rebuilds them from the log.
     RebuildQueues(Vec<(String, i32)>),
     /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with
     /// messages in the log. The next opening then rebuilds all of them from the log.

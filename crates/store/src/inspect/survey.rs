@@ -159,7 +159,8 @@ impl Survey {
         self.segments.first().map_or(0, |segment| segment.base)
     }
 
-    /// Whether the next opening indexes a record at this log position anyway.
+    /// Whether the next opening reads the record at this log position, so that a missing unit is no defect: the
+    /// store is running or crashed, and the checkpoint does not cover the position.
     pub(super) fn is_new(&self, at: u64) -> bool {
         let durable = self.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
         self.is_running && at >= durable

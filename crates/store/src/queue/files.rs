@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use wire::units::LogOffset;
 
-/// Files of a queue.
 pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
     open: Arc<OpenFiles>,
     /// Whether consecutive units may be equal: a record of a batch consume queue holds several messages.
     repeats: bool,
-    /// Number below which files were removed.
+    /// Number of the oldest file that the last removal left; files are numbered from queue offset 0. A call for the
+    /// same file lists no directory.
     removed_below: AtomicU64,
     /// RocketMQ's `consumequeue_ext` files. They are searched when a unit refers to them.
     extension: OnceLock<Extension>,
@@ -387,8 +387,9 @@ impl QueueFiles {
         Ok(if low == 0 { 0 } else { end })
     }
 
-    /// Reads units from number `from` on. Stops at the first unit that is missing or not before `limit`, or at the
-    /// end of the block that contains the first unit before `limit`. Blank units count like the units behind them.
+    /// Reads units from number `from` on, and counts units of records before `limit` and blank units. Stops at the
+    /// first unit that is missing or not before `limit`. Also stops at the end of a block that has a unit before
+    /// `limit`, so that the caller can skip ahead.
     fn run_before(&self, file: &dyn DiskFile, from: u64, until: u64, limit: LogOffset) -> io::Result<Run> {
         // Read in blocks: for most queues the first read finds the end.
         const BLOCK_UNITS: u64 = 204;

@@ -4,8 +4,9 @@ use super::Unit;
 use std::collections::VecDeque;
 use wire::units::LogOffset;
 
-/// Bits of the distance of a log position from the first unit's, and bits of a record size, in the 12-byte form.
+/// Bits of the distance between a unit's log position and the base, in the 12-byte form.
 const DISTANCE_BITS: u32 = 40;
+/// Bits of a record's size in the 12-byte form.
 const SIZE_BITS: u32 = 24;
 
 /// A unit in 12 bytes: distance from the base (40 bits), size (24 bits; zero in a blank unit), and a tags code of 32 bits.

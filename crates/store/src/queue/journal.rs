@@ -153,7 +153,8 @@ impl Journal {
         }
     }
 
-    /// Prepares for an entry; `committed` is the checkpoint's log position. Returns `false` when an entry would not count.
+    /// Prepares for an entry; `committed` is the checkpoint's log position. Returns `false` when units before the
+    /// entry are in neither journal nor queue files, so that the entry would be invalid.
     pub(crate) fn begin(
         &mut self,
         disk: &dyn Disk,
@@ -205,7 +206,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds groups, which count once [`Self::finish`] was called.
+    /// Adds groups, which are valid after [`Self::finish`].
     pub(crate) fn add(&mut self, disk: &dyn Disk, part: &mut Part) -> io::Result<()> {
         if part.is_empty() {
             return Ok(());
@@ -241,7 +242,7 @@ impl Journal {
 /// A unit journal found when the store is opened.
 pub(crate) struct OpenedJournal {
     pub(crate) end: End,
-    /// Numbers of its files, and the position up to which each counts.
+    /// Numbers of the journal's files, each with the position in the file behind its last valid record.
     files: Vec<(u64, u64)>,
 }
 
@@ -259,7 +260,8 @@ impl Group<'_> {
     }
 }
 
-/// Finds the journal behind `committed`, the checkpoint's log position; `None` when none counts.
+/// Finds the journal that reaches beyond `committed`, the checkpoint's log position. Returns `None` when no journal
+/// does.
 pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<OpenedJournal>> {
     let mut at = None;
     let mut end = None;

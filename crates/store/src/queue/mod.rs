@@ -66,7 +66,7 @@ struct Tail {
     committed: Extent,
     /// Range of queue offsets whose units in the files are lost and being rebuilt.
     lost: Option<(u64, u64)>,
-    /// Queue offset up to which [`Queue::take_growth`] has returned the queue's growth.
+    /// Queue offset up to which messages were returned by [`Queue::take_growth`].
     counted: u64,
 }
 

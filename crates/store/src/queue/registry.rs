@@ -17,8 +17,9 @@ pub(crate) struct Queues {
     pub(crate) directory: PathBuf,
     /// Directory of the units of batch consume queues.
     pub(crate) batched_directory: PathBuf,
-    /// Topics with batch consume queues, and whether there are any.
+    /// Topics with batch consume queues.
     batched: RwLock<BTreeSet<Box<str>>>,
+    /// Whether `batched` ever had a topic. While it is false, lookups take no lock.
     has_batched: AtomicBool,
     pub(crate) file_bytes: u64,
     pub(crate) open: Arc<OpenFiles>,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Directories with a subdirectory per topic and queue.
 pub(crate) const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
 
-/// Removed topics, and the log position before which their records do not count.
+/// Removed topics, with the log position of the removal. Records of a topic before that position are in no queue.
 #[derive(Default)]
 pub(crate) struct Tombstones {
     is_any: AtomicBool,

@@ -106,7 +106,8 @@ pub(crate) struct Table {
     pub(crate) log_min: u64,
     pub(crate) file_bytes: u64,
     pub(crate) queues: HashMap<Box<str>, BTreeMap<i32, Extent>>,
-    /// Removed topics, with the log position before which their records do not count.
+    /// Removed topics, with the log position of the removal. Records of a topic before that position are in no
+    /// queue.
     pub(crate) removed: HashMap<Box<str>, u64>,
 }
 

@@ -36,8 +36,8 @@ impl Queue {
         lock(&self.tail).committed.min < self.min().get()
     }
 
-    /// Removes the files without units from the minimum offset on, by the minimum in the queue table. Otherwise a
-    /// crash would make them count as lost, and they would be rebuilt.
+    /// Removes the files whose units all lie before the minimum offset in the committed queue table. A file before a
+    /// newer minimum stays: after a crash its absence would look like a lost file.
     pub(crate) fn remove_files_before_min(&self) -> io::Result<()> {
         let min = self.committed().min;
         if let Some(batches) = &self.batches

@@ -9,7 +9,8 @@
 //!
 //! Records that this process wrote and that never left memory need no check: [`crate::read_ahead::ReadAhead`] compares with the log
 //! position below which that is not certain. It starts at the end of the recovered log and rises whenever bytes are read from
-//! the disk or read ahead.
+//! the disk or read ahead. Behind the fence every record is checked, because after a failed write or flush the pages in memory may
+//! be zeros.
 
 use super::Reader;
 use crate::digest::sum;
@@ -74,8 +75,11 @@ impl Reader<'_> {
     }
 
     /// Schedules a rebuild of a unit that does not lead to its record. Returns `false` after an earlier rebuild,
-    /// because then the record itself is damaged.
+    /// because then the record itself is damaged, and behind the fence, where no unit is rebuilt.
     pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
+        if self.state.fence.is_up() {
+            return false;
+        }
         let Some(queue) = self.state.queues.find(queue.topic(), queue.queue_id()) else { return false };
         let mut suspected = lock(&self.damaged.suspected);
         let Numbered { offset, unit } = message;

@@ -30,9 +30,9 @@ pub(super) struct Behind {
     pub(super) records: u64,
     /// Number of records that continue the log before the position: neither store time nor queue offset goes back.
     pub(super) fitting: u64,
-    /// Store time of the first of them, in ms since the epoch.
+    /// Store time of the first record behind the position, in ms since the epoch.
     pub(super) first_ms: i64,
-    /// Newest store time of them, in ms since the epoch.
+    /// Newest store time of the records behind the position, in ms since the epoch.
     pub(super) newest_ms: i64,
     /// Longest time in ms between two successive records by store time.
     pub(super) pause_ms: i64,
@@ -42,7 +42,8 @@ pub(super) struct Behind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) broken: Broken,
-    /// The position lies below the checkpoint's: remains of an earlier cut of the log were overwritten there long ago.
+    /// Whether the position lies before the log position of the checkpoint or of a clean stop. Whole records behind
+    /// such a position are no remains of an earlier cut.
     pub(super) is_checkpointed: bool,
     /// The checkpoint, or an earlier opening, proves that the log is on the disk up to a point behind this position.
     pub(super) was_durable: bool,
@@ -97,7 +98,7 @@ impl Behind {
 /// Meaning of a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The log's end: no record behind the position counts.
+    /// The log's end: no whole record follows, or the following records do not continue the log.
     End,
     /// The log's end: a power cut kept pages from the disk, and the records behind the position were written later
     /// than those pages.

@@ -80,7 +80,6 @@ impl From<OpenError> for Failure {
 }
 
 impl Healer<'_> {
-    /// Runs a round of the healer.
     pub(crate) fn healer_round(&self, now: Instant) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
             lock(&self.lost.work).stopped = true;

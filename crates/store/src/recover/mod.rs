@@ -65,8 +65,8 @@ pub struct Recovered {
     pub from: u64,
     /// Log position behind the last whole record, at which the next record is written.
     pub end: u64,
-    /// Log position that the log had reached by the checkpoint, on disk or in the view of a controller's replicas. Behind `end`
-    /// when files of the log are gone.
+    /// Highest log position in the checkpoint: of the durable log, of the newest record, or the confirm offset.
+    /// Higher than `end` when files of the log are gone.
     pub reached_before: u64,
     /// Number of records that were read and indexed again.
     pub records: u64,
@@ -162,7 +162,7 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Reads the checkpoint; whether the store was not closed cleanly.
+    /// Loads the checkpoint. Returns whether the store was not closed cleanly (`abort` exists).
     fn read_checkpoint(&self) -> Result<bool, OpenError> {
         let root = &self.state.config.root;
         let entries = self.state.disk.list(root).map_err(OpenError::io(root))?;
@@ -351,8 +351,8 @@ impl Recovery<'_> {
         self.load_queues_below(base, true)
     }
 
-    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in
-    /// between, half-rebuilt queues must not be trusted.
+    /// Lowers the checkpoint's position and drops its mark, before queues behind the position are wiped and rebuilt.
+    /// After a crash in between, the next opening rebuilds them again.
     fn take_back(&self, offset: u64) -> Result<(), OpenError> {
         self.save_page_opening(|page| {
             page.logics_physical_offset = offset.cast_signed();

@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Mounts {
     /// Log position before which an opening made everything durable, except for skipped damage.
     pub(super) durable: u64,
-    /// The mounts of the log's directories; empty where the system cannot name them.
+    /// Names of the mounts, in the order of the log's directories. Empty where the system cannot name a mount.
     names: Vec<String>,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Origin {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     pub(super) records: u64,
-    /// Number of commit log files with such records that begin behind the cut.
+    /// Number of commit log files that begin behind the log's end and hold lost records.
     pub(super) files: u64,
 }
 
@@ -88,11 +88,11 @@ pub(super) struct Scan {
     pub(super) behind_gaps: HashSet<usize>,
     /// Records that wait because their queue offset may be damaged.
     pub(super) jumps: Jumps,
-    /// Log position up to which a decided damage reaches.
+    /// End of the damage found last. Positions before it need no further decision.
     decided: u64,
     /// Queues that this scan found deleted and created again by another broker.
     pub(super) restarts: Restarts,
-    /// Such queues that earlier scans found.
+    /// Queues that earlier scans found deleted and created again by another broker.
     pub(super) known: Restarts,
     reported: Instant,
 }

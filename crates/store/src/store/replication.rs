@@ -154,8 +154,8 @@ impl Store {
         self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
     }
 
-    /// Answers all waiters for replicas that this store is no longer their master. Later waiters wait until their
-    /// timeout.
+    /// Ends all waits for replicas with [`WaitOutcome::Abandoned`], because this store is no longer a master. Later
+    /// waits end at their timeout.
     pub fn abandon_replicated(&self) {
         self.parts.state.replicated.abandon();
     }

@@ -21,7 +21,7 @@ fn seal(numbers: &[u8]) -> [u8; 4] {
 /// Content of the file: seven numbers at the start of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimerCheck {
-    /// Time in ms before which all slots are delivered.
+    /// Time in ms since the epoch before which all slots are delivered.
     pub read_ms: i64,
     /// Position in the timer log before which all units are durable, and in their slots.
     pub log_position: i64,

@@ -130,7 +130,7 @@ impl SaveError {
 /// Progress of the caller, for [`TimerFiles::save`].
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Time in ms before which all slots are delivered.
+    /// Time in ms since the epoch before which all slots are delivered.
     pub read_ms: i64,
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
@@ -157,8 +157,9 @@ pub struct TimerFiles {
     pub(super) writer: CheckWriter,
     /// Position behind the last unit in the timer log.
     pub(super) end: u64,
-    /// Units that are not written yet, and the position where they go.
+    /// Units that are not written yet.
     block: Vec<u8>,
+    /// Position in the timer log where `block` is written.
     block_at: u64,
     /// Position up to which the oldest timer log file was examined, and the latest slot time found in it.
     looked: (u64, i64),
@@ -293,8 +294,9 @@ impl TimerFiles {
         Ok(())
     }
 
-    /// Replaces the chain of a time's slot by these units, or by an empty chain. A reader of the old units, after a
-    /// crash, sees that these are newer.
+    /// Replaces the chain of a time's slot by these units, or by an empty chain. After a crash, a reader of the old
+    /// units sees that these are newer. `record` is the log position and size of the newest processed message, for
+    /// [`Self::mark`] if `units` is empty.
     ///
     /// # Errors
     /// The error of the failed file operation.

@@ -103,7 +103,8 @@ impl TimerLog {
         files.get(index).cloned()
     }
 
-    /// Fills `target` from position `at`, as far as that file reaches; returns the number of bytes.
+    /// Fills `target` from position `at`, but reads at most to the end of the file with that position. Returns the
+    /// number of bytes.
     ///
     /// # Errors
     /// `NotFound` when the timer log does not hold the position; otherwise the error of the read.

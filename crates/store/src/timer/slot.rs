@@ -1,6 +1,5 @@
 //! A slot of the timer wheel.
 
-/// Size of a slot in bytes.
 pub(crate) const SLOT_BYTES: u64 = 32;
 
 /// Head of the chain of units in a step of time.

@@ -6,7 +6,7 @@ use wire::units::LogOffset;
 pub const UNIT_BYTES: u64 = 52;
 /// Size in bytes of the mark at the end of a file.
 pub(crate) const BLANK_BYTES: u64 = 16;
-/// Magic number of that mark.
+/// Magic number of the mark at the end of a file.
 const BLANK_MAGIC: u32 = 0xCBD4_3194;
 
 /// Bits of a unit's magic field.

@@ -98,7 +98,8 @@ pub(super) fn chain(
     Ok(())
 }
 
-/// Reads the chain that a [`Load`] requests, up to a unit that the disk cannot read: chains lead back in time.
+/// Reads the chain that a [`Load`] requests, from the newest unit to older units. Stops at a unit that the disk
+/// cannot read, and returns it: older units are only reached through it.
 #[must_use]
 pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
     let mut found = BTreeMap::new();

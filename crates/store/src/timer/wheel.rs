@@ -10,7 +10,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Size of a page in bytes.
 const PAGE_BYTES: u64 = 4096;
 /// Pages kept in memory between two saves; each covers 128 slots.
 const PAGES_KEPT: usize = 512;
@@ -98,7 +97,6 @@ impl Wheel {
         Ok(Slot::from_bytes(bytes, precision_ms))
     }
 
-    /// Stores a slot.
     pub(super) fn put(&mut self, slot: Slot) -> io::Result<()> {
         let bytes = slot.to_bytes(self.precision_ms);
         let (page, at) = self.locate(slot.time_ms);

@@ -1,6 +1,6 @@
 //! Damage of files that were durable: of derived files, and in the middle of the log.
 
-use crate::tool::{append, bodies, flush, message, open, small_config};
+use crate::tool::{append, bodies, flush, message, messages_of, open, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::inspect::{Repair, Survey, verify};
@@ -296,15 +296,10 @@ fn a_unit_that_leads_elsewhere_is_told_and_rebuilt() {
         let store = open(&disk);
         store.wait_healed();
         let queue = store.find_queue("Topic", 1).unwrap();
-        let messages = || -> Vec<Numbered> {
-            let mut units = Vec::new();
-            queue.units_blocking(QueueOffset::ZERO, 30, &mut units).unwrap();
-            (0..).zip(units).map(|(at, unit)| Numbered { offset: QueueOffset::new(at), unit }).collect()
-        };
-        let read = store.read_messages_blocking(&queue, &messages(), &mut Vec::new());
+        let read = store.read_messages_blocking(&queue, &messages_of(&queue), &mut Vec::new());
         assert!(matches!(&read, Err(ReadError::Rebuilding { .. })), "{what}: {read:?}");
         store.wait_healed();
-        store.read_messages_blocking(&queue, &messages(), &mut Vec::new()).unwrap();
+        store.read_messages_blocking(&queue, &messages_of(&queue), &mut Vec::new()).unwrap();
         assert_eq!(content(&disk, path), before, "{what}");
     }
 }

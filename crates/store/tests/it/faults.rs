@@ -1,9 +1,12 @@
 //! Single faults, and the reports about them.
 
-use crate::tool::{append, bodies, flush, message, open, small_config};
+use crate::tool::{append, bodies, flush, message, messages_of, open, small_config};
 use std::sync::Arc;
 use store::inspect::{Decision, Repair, Survey, verify};
-use store::{AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, Gap, OpenError, Space, Store};
+use store::{
+    AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, Gap, OpenError, Read, ReadError, Space,
+    Store,
+};
 use wire::units::LogOffset;
 
 #[test]
@@ -85,6 +88,28 @@ fn a_failed_flush_fences_and_is_never_tried_again() {
     // Zeros in the log may now be pages that were not written, although the file system was never gone.
     drop(store);
     assert!(disk.open("/store/vostok/mounts".as_ref()).is_err());
+}
+
+#[test]
+fn behind_the_fence_a_record_whose_page_the_kernel_dropped_is_not_served() {
+    let disk = FakeDisk::new(512);
+    let (store, ends) = ten_records(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    disk.faults(|faults| faults.syncs_left = Some(0));
+    assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
+    // The end of the third record lies on a page that the kernel failed to write, dropped, and read again as zeros.
+    let end = ends[2];
+    disk.open(FIRST_FILE.as_ref()).unwrap().write_at(&[0; 16], end - 16).unwrap();
+    let messages = messages_of(&queue);
+    let mut bytes = Vec::new();
+    let read = store.read_messages(&queue, &messages, &mut bytes);
+    assert!(
+        matches!(&read, Err(ReadError::Damaged(damaged)) if damaged.len() == 1 && damaged[0].index == 2),
+        "{read:?}"
+    );
+    // The messages beside it are served, and nothing waits for a rebuild of the queue.
+    assert_eq!(store.read_messages(&queue, &messages[..2], &mut bytes).unwrap(), Read::Done);
+    assert_eq!(store.read_messages(&queue, &messages[3..], &mut bytes).unwrap(), Read::Done);
 }
 
 /// Makes ten records of a queue. Returns the end of each.

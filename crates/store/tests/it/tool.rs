@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Config, FakeDisk, FlushMode, Message, Queue, Store};
+use store::{Config, FakeDisk, FlushMode, Message, Numbered, Queue, Store};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
@@ -62,6 +62,13 @@ pub fn flush(store: &Store) -> store::FlushOutcome {
     let (sender, receiver) = std::sync::mpsc::channel();
     store.when_flushed(store.appended(), Box::new(move |outcome| sender.send(outcome).unwrap()));
     receiver.recv().unwrap()
+}
+
+/// Returns all messages of a queue.
+pub fn messages_of(queue: &Queue) -> Vec<Numbered> {
+    let mut units = Vec::new();
+    queue.units_blocking(QueueOffset::ZERO, usize::MAX >> 1, &mut units).unwrap();
+    (0..).zip(units).map(|(at, unit)| Numbered { offset: QueueOffset::new(at), unit }).collect()
 }
 
 /// Returns the bodies of the messages from an offset on. Checks all fields of the records.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// know the field. A broker that gets its current version in a request responds without a body.
 pub const USERS_VERSION: &str = "vostokUsersVersion";
 
-/// Field of requests 3005 and 3010, which RocketMQ does not know: a text that no other request has, so that no former answer proves
-/// anything.
+/// Field of requests 3005 and 3010: a random text that no other request has. RocketMQ does not know the field.
+/// The [`PROOF`] in the response signs the text, so that a recorded response proves nothing about a later request.
 pub const NONCE: &str = "vostokNonce";
 
 /// Longest nonce that is answered.

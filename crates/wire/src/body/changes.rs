@@ -21,7 +21,8 @@ pub struct Changed<T> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TableChanges {
-    /// Groups, with all topics that are closed for groups.
+    /// Configurations of groups. The part has the whole `forbidden_table`: the permissions in topics that operators
+    /// took from groups. Absent in a part about other tables only.
     pub groups: Option<Changed<SubscriptionGroupTable>>,
     /// End of this part: the table and key of its last entry. Only the master interprets the text: the slave
     /// sends it to get the next part. Absent in the last part.

@@ -29,7 +29,7 @@ pub struct SubscriptionGroupConfig {
     pub group_name: Option<String>,
     /// Delays of retries; `{"type":"CUSTOMIZED"}` means the delay levels.
     pub group_retry_policy: Value,
-    /// Unit flags.
+    /// Flags that answers to pulls repeat (`groupSysFlag`). Brokers and clients of RocketMQ give them no meaning.
     pub group_sys_flag: i32,
     /// Whether members are notified when the membership changes.
     pub notify_consumer_ids_changed_enable: bool,

@@ -14,7 +14,8 @@ pub struct LockBatchBody {
     pub consumer_group: String,
     /// The queues to lock or unlock.
     pub mq_set: Vec<MessageQueue>,
-    /// Whether only this broker locks the queues, even in strict mode.
+    /// Whether only this broker locks or unlocks the queues. In RocketMQ, `lockInStrictMode` otherwise asks the
+    /// other brokers of the group too.
     pub only_this_broker: bool,
 }
 

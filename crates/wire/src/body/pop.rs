@@ -174,7 +174,7 @@ pub struct OrderState {
     /// Invisible time of the messages, ms.
     #[serde(rename = "i")]
     pub invisible_ms: Option<i64>,
-    /// Time of the pop, ms since the epoch.
+    /// Time of the last pop, ms since the epoch. A state that was not used for long is dropped from the file.
     #[serde(rename = "l")]
     pub used_ms: i64,
     /// Queue offsets: the first offset, and later offsets relative to it.
@@ -183,10 +183,11 @@ pub struct OrderState {
     /// Delivery count of messages by queue offset.
     #[serde(rename = "oc")]
     pub counts: Option<BTreeMap<i64, i32>>,
-    /// Time in ms at which messages with a changed invisible time become visible, by queue offset.
+    /// Time in ms since the epoch at which a message with a changed invisible time becomes visible, by queue offset.
     #[serde(rename = "ot")]
     pub visible_ms: Option<BTreeMap<i64, i64>>,
-    /// Time of the pop in its receipt handles, ms since the epoch.
+    /// Time of the pop, ms since the epoch. An acknowledgement applies to this state only if its receipt handle has
+    /// the same time.
     #[serde(rename = "popTime")]
     pub pop_ms: i64,
 }

@@ -16,7 +16,8 @@ pub struct QueueData {
     pub perm: i32,
     /// Number of queues that consumers read.
     pub read_queue_nums: i32,
-    /// Unit flags; called `topicSynFlag` by clients up to 4.9.
+    /// Bit 0: unit topic, bit 1: unit subscription (`TopicSysFlag`). Clients up to 4.9 call the field
+    /// `topicSynFlag`.
     #[serde(alias = "topicSynFlag")]
     pub topic_sys_flag: i32,
     /// Number of queues that producers write.

@@ -60,7 +60,7 @@ impl<'a> PullHeader<'a> {
         }
     }
 
-    /// Stores one header field; returns the bit of a required field.
+    /// Stores one header field. Returns the bit of a required field, or 0 for other fields.
     fn set(&mut self, key: &[u8], value: &'a [u8]) -> Result<u8, FieldError> {
         let position = match key {
             b"consumerGroup" => {
@@ -138,9 +138,9 @@ pub struct PullReply {
     pub min_offset: i64,
     /// Maximum offset of the queue, which the next message will get.
     pub max_offset: i64,
-    /// System flag of the topic.
+    /// Unit flags of the topic; see `TopicConfig::topic_sys_flag`.
     pub topic_sys_flag: i32,
-    /// System flag of the group.
+    /// Flags of the group; see `SubscriptionGroupConfig::group_sys_flag`.
     pub group_sys_flag: i32,
 }
 

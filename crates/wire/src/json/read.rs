@@ -58,7 +58,6 @@ fn visit_text<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> Res
     }
 }
 
-/// The text of a scalar.
 fn text(value: Scalar<'_>) -> Cow<'_, str> {
     match value {
         Scalar::Text(text) => text,

@@ -41,7 +41,7 @@ keys! {
     TRACE_SWITCH = "TRACE_ON";
     /// Unique id of the message.
     UNIQ_KEY = "UNIQ_KEY";
-    /// Extension of the unique id.
+    /// Name that RocketMQ reserves; its open source neither sets nor reads the property.
     EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO";
     /// Time in ms when consumption started, added by clients.
     CONSUME_START_TIME = "CONSUME_START_TIME";
@@ -51,13 +51,14 @@ keys! {
     INNER_BASE = "INNER_BASE";
     /// Seconds during which a half message is not checked.
     CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS";
-    /// Queue offset of the first half message after a re-put.
+    /// Queue offset of the original half message, in a copy that the broker stored because the producer did not
+    /// decide.
     TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET";
     /// Number of checks made for a half message.
     TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES";
     /// The transaction id, equal to the unique id.
     TRANSACTION_ID = "__transactionId__";
-    /// Id of the client instance.
+    /// Namespace of the producer, added by clients with a namespace (`DefaultMQProducerImpl.sendKernelImpl`).
     INSTANCE_ID = "INSTANCE_ID";
     /// Correlates a reply with its request.
     CORRELATION_ID = "CORRELATION_ID";
@@ -75,7 +76,7 @@ keys! {
     CLUSTER = "CLUSTER";
     /// Receipt handle of a popped message.
     POP_CK = "POP_CK";
-    /// Checkpoint offset of a popped message.
+    /// Name that RocketMQ reserves; its open source neither sets nor reads the property.
     POP_CK_OFFSET = "POP_CK_OFFSET";
     /// Time in ms when the message was first popped.
     FIRST_POP_TIME = "1ST_POP_TIME";
@@ -85,7 +86,7 @@ keys! {
     PRIORITY = "_SYS_MSG_PRIORITY_";
     /// Queue id to which a proxy forwards the message.
     FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID";
-    /// Marks a redirected message.
+    /// Name that RocketMQ defines; its open source neither sets nor reads the property.
     REDIRECT = "REDIRECT";
     /// Lite topic of the message.
     LITE_TOPIC = "__LITE_TOPIC";
@@ -93,7 +94,7 @@ keys! {
     INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH";
     /// Queue offsets of the message in those further queues.
     INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET";
-    /// Trace context.
+    /// Trace context of a message that was sent by gRPC (`SystemProperties.trace_context`).
     TRACE_CONTEXT = "TRACE_CONTEXT";
     /// Relative delivery delay in seconds.
     TIMER_DELAY_SEC = "TIMER_DELAY_SEC";

@@ -75,7 +75,7 @@ pub enum Finding {
         /// Reason why the setting is not needed.
         reason: String,
     },
-    /// The file uses the name by which Java prints a setting.
+    /// The file has the name under which a Java broker prints a setting. Java reads the setting under the name `now`.
     #[error("setting {key} is read as {now}, its present name")]
     Alias {
         /// The name of the setting that the file uses.
@@ -122,7 +122,7 @@ impl<C: 'static> Property<C> {
         Self { name, doc, effect, get: Box::new(get), set: Box::new(set) }
     }
 
-    /// The setting of a configuration that has this setting's configuration as a part.
+    /// Makes the setting of `W`, a configuration with `C` as a part, that shows and changes this setting in the part.
     pub fn within<W: 'static>(self, part: fn(&W) -> &C, part_mut: fn(&mut W) -> &mut C) -> Property<W> {
         let Self { get, set, .. } = self;
         let set = move |whole: &mut W, text: &str| set(part_mut(whole), text);

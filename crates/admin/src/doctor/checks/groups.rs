@@ -47,7 +47,6 @@ fn lagging(group: &Group) -> impl Iterator<Item = &Progress> {
     group.progress.iter().filter(|row| row.lag() > 0)
 }
 
-/// A queue of a group.
 fn queue_title(group: &Group, row: &Progress) -> Text {
     text!("{group} in {queue}", group = &group.name, queue = row.title())
 }

@@ -22,7 +22,8 @@ pub(super) const CHECKS: &[Check] = checks! {
         "A proxy in cluster mode was there and is gone", Phrase("a console that has looked before");
 };
 
-/// Departures that are still of interest. A member of a set with controllers is found there.
+/// Departures that are still of interest. A member of a set with controllers is left out, because the checks of
+/// replicas find it.
 fn departed(bundle: &Bundle) -> Option<Vec<&Departed>> {
     let is_recent = |it: &&Departed| {
         let limit_ms = if it.is_unregistered { STOPPED_MS } else { LOST_MS };

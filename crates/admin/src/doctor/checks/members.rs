@@ -62,7 +62,6 @@ fn is_clustering(group: &Group) -> bool {
     group.model == "CLUSTERING" && group.consume_type == "CONSUME_PASSIVELY"
 }
 
-/// A member of a group.
 fn member_title(client: &str, group: &str) -> Text {
     text!("{client} of {group}", client, group)
 }
@@ -82,7 +81,7 @@ fn members_fix(group: &Group) -> Fix {
     Fix::new("client", "consumers", &[("group", &group.name)])
 }
 
-/// The operation that shows what a member does.
+/// The operation that shows the status of a member.
 fn status_fix(group: &Group, client: &str) -> Fix {
     Fix::new("client", "status", &[("group", &group.name), ("client", client)])
 }
@@ -327,7 +326,8 @@ fn lock_held_idle(bundle: &Bundle) -> Look {
     })
 }
 
-/// Why the holder of a lock does not consume the queue, of which it says `owned`; `None` when it does.
+/// Why the holder of a lock does not consume the queue; `None` if it does. `owned` is what the holder reports about the
+/// queue; `None` if it does not report the queue.
 fn idle_reason(bundle: &Bundle, owned: Option<&Owned>) -> Option<Text> {
     let Some(owned) = owned else {
         return Some(text!("which does not have the queue"));

@@ -1,4 +1,4 @@
-//! Whether clients reach the brokers, and whether name servers tell all of them the same.
+//! Whether clients reach the brokers, and whether all name servers give the same answers.
 
 use crate::doctor::bilingual::{Phrase, Text, text};
 use crate::doctor::bundle::{Broker, Bundle, NameServer, Route, ip};
@@ -132,7 +132,7 @@ fn registered(broker: &Broker) -> Text {
     text!("registered as {address}", address = &broker.address)
 }
 
-/// Whether an address is one that Docker, libvirt or a link without a server gives by default.
+/// Whether an address is a default address of Docker, libvirt or a link without an address server.
 pub(super) fn is_bridge(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => matches!(ip.octets(), [172, 17, ..] | [192, 168, 122, _] | [169, 254, ..]),
@@ -142,7 +142,7 @@ pub(super) fn is_bridge(ip: IpAddr) -> bool {
 
 fn address_bridge(bundle: &Bundle) -> Look {
     let has_bridge = |server: &NameServer| ip(&server.address).is_some_and(is_bridge);
-    // Whoever reached a name server through the bridge is inside it, as its clients may be.
+    // If a name server is asked through the bridge, this machine is inside the bridge, and its clients may be too.
     let is_inside = bundle.name_servers.iter().any(has_bridge);
     Look::each(&bundle.brokers, |broker| {
         let is_hidden = is_bridge(ip(&broker.address)?) && !is_inside;

@@ -60,7 +60,7 @@ fn not_connected(bundle: &Bundle) -> Look {
     })
 }
 
-/// Masters that tell slaves elsewhere an address of their own machine.
+/// Masters that announce to slaves on other machines an address of their own machine.
 fn unreachable_address(bundle: &Bundle) -> Look {
     Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |master| {
         let configured = master.setting("brokerIP2").filter(|configured| !configured.is_empty())?;
@@ -90,7 +90,7 @@ fn behind(bundle: &Bundle) -> Look {
     slaves(bundle, |slave| slave.is_in_sync && slave.behind_bytes > GAP_BYTES)
 }
 
-/// Slaves of which something holds.
+/// A finding for each slave for which `is_found` is true, with the bytes that it is behind.
 fn slaves(bundle: &Bundle, is_found: fn(&crate::doctor::bundle::Slave) -> bool) -> Look {
     let all = masters(bundle).flat_map(|master| {
         let slaves = master.replication.iter().flat_map(|status| &status.slaves);

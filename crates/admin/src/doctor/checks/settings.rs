@@ -7,7 +7,7 @@ use crate::doctor::remedy::Fix;
 use crate::doctor::secrets::EXAMPLE;
 use std::collections::BTreeMap;
 
-/// Difference of clocks that is a finding. The running time is told in whole seconds.
+/// Difference of clocks from which on it is a finding. Brokers report their running time in whole seconds.
 const SKEW_MS: i64 = 5000;
 const SETTINGS: &str = "GET_BROKER_CONFIG (26)";
 

@@ -9,19 +9,20 @@ const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: Phrase = Phrase("runtime figures of a Vostok broker");
 const NEEDS: Phrase = Phrase("runtime figures of a broker");
 const NEEDS_JAVA: Phrase = Phrase("runtime figures of a RocketMQ broker");
-/// A disk that is full sooner is a finding.
+/// Seconds until a disk is full, below which the disk is a finding.
 const FULL_S: f64 = 86_400.0;
-/// Log that is not in the queues yet.
+/// Bytes of the log that are not in the queues, above which the queues are a finding.
 const DISPATCH_BYTES: f64 = 67_108_864.0;
-/// Delay of messages with a delay level, beyond that of the level.
+/// Time since the first message of a delay level was due, from which on the level is a finding.
 const LEVEL_MS: i64 = 60_000;
-/// Age of a half message whose producer was asked and did not say what becomes of it.
+/// Age of a half message from which on it is a finding, if its producer was asked and did not decide.
 const HALF_MS: i64 = 120_000;
-/// Age of a record of a popped message that was not processed. Records wait as long as their messages are invisible.
+/// Age of an unprocessed record of a popped message from which on it is a finding. Records wait as long as their
+/// messages are invisible.
 const REVIVE_MS: i64 = 3_600_000;
-/// Time that a disk may take for a write or flush of the log (`diskStallTimeoutMillis`).
+/// Longest time of a write or flush of the log before the disk is a finding (`diskStallTimeoutMillis`).
 const STALL_MS: f64 = 3_000.0;
-/// Delay of timed messages.
+/// Seconds by which timed messages are late, above which they are a finding.
 const TIMER_S: f64 = 60.0;
 
 /// A level of disk use: setting, default, and the range to which Java clamps it, in percent
@@ -141,7 +142,7 @@ fn holder_text(holder: &str) -> Text {
     }
 }
 
-/// Brokers whose fullest disk is over a level and not over the next one.
+/// Brokers whose fullest disk is above a level and not above the next level.
 fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, means: Phrase) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let disks = ["commitLogDiskRatio", "consumeQueueDiskRatio"];
@@ -197,7 +198,8 @@ fn above(bundle: &Bundle, name: &str, limit: f64, advice: Phrase) -> Look {
     })
 }
 
-/// Java names what is behind the log; Vostok builds queues with the append, and names what is left of those it rebuilds after damage.
+/// Brokers whose queues lack a part of the log. Java reports it as `dispatchBehindBytes`. Vostok writes queues with the
+/// append; after damage it reports the rest of the rebuilding as `rebuildLeftBytes`.
 fn dispatch_behind(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let figure = |name: &'static str| broker.figure(name).map(|value| (name, value));
@@ -242,7 +244,8 @@ fn halves_given_up(bundle: &Bundle) -> Look {
     })
 }
 
-/// Undecided half messages are stored again each time their producer is asked, so their age is that of the producer's clock.
+/// Brokers with old undecided half messages. The age is that of the producer's clock, because a half message is stored
+/// again each time its producer is asked.
 fn halves_undecided(bundle: &Bundle) -> Look {
     let all = bundle.brokers.iter().filter_map(|broker| Some((broker, broker.halves.as_ref()?)));
     Look::each(all, |(broker, heads)| {

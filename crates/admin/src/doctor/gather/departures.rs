@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::body::{DepartedBroker, ProducerConnection};
 use wire::codes::request;
 
-/// Requests for the members of the groups in which proxies in cluster mode hear of each other's clients and tell of their own
+/// Requests for the members of the groups with which proxies in cluster mode exchange their clients
 /// (`HeartbeatSyncer`). Proxies of Vostok are members of the second group alone.
 const PROXIES: [(i32, &str, &str); 2] = [
     (request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "CID_DefaultHeartBeatSyncerTopic"),
     (request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "PID_DefaultHeartBeatSyncerTopic"),
 ];
 
-/// Brokers that left name servers, and are registered at no name server; `None` if no name server tells.
+/// Brokers that left name servers and are registered at no name server; `None` if no name server reports departures.
 pub(super) fn brokers(bundle: &Bundle) -> Option<Vec<Departed>> {
     let mut told = bundle.name_servers.iter().filter_map(|server| server.departed.as_ref()).peekable();
     told.peek()?;

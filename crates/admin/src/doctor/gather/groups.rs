@@ -1,4 +1,4 @@
-//! Gathers consumer groups: progress, connections, and what each member says of itself.
+//! Gathers consumer groups: progress, connections, and the report of each member.
 
 use super::{Scope, Watch, masters};
 use crate::doctor::bundle::{Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
@@ -118,7 +118,7 @@ struct Locks {
     rows: Vec<Lock>,
 }
 
-/// The queue locks of a group by the account of the masters; `None` when none of them tells, as RocketMQ's do not.
+/// The queue locks of a group, as the masters report them; `None` if no master reports locks, as masters of RocketMQ.
 async fn locks(session: &Session, bundle: &Bundle, group: &str) -> Option<Vec<Lock>> {
     let mut locks: Option<Vec<Lock>> = None;
     for master in masters(bundle) {
@@ -160,7 +160,7 @@ async fn connections(session: &Session, address: &str, group: &str) -> Result<Co
     body(address, &session.look(address, &ask).await?)
 }
 
-/// Adds what a broker says of connected members.
+/// Adds the connected members that a broker reports.
 fn add_connections(address: &str, group: &mut Group, found: Result<ConsumerConnection, Error>) {
     let found = match found {
         Ok(found) => found,
@@ -249,8 +249,8 @@ pub(in crate::doctor) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }
 
-/// Looks a second time at groups with lag and at the stacks of their members, some seconds later, in which `watch` reads tables of name
-/// servers. Does not wait when nothing is to be seen.
+/// Looks a second time at groups with lag and at the stacks of their members, `seconds` later. Meanwhile `watch` reads
+/// tables of name servers. Does not wait if no group lags and no table must be read.
 pub(crate) async fn look_again(session: &Session, bundle: &mut Bundle, watch: &mut Watch, seconds: u16) {
     if !watch.is_needed() && !bundle.groups.iter().any(is_lagging) {
         return;

@@ -15,14 +15,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Answers of name servers about brokers over a time.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The name servers that do not tell whom a broker replaced.
+    /// The name servers that do not report replaced brokers.
     servers: Vec<String>,
-    /// The brokers that were replaced, and those of all tables that were read.
+    /// The replaced brokers, and the brokers of all tables that were read.
     seen: BTreeSet<ReplacedBroker>,
 }
 
 impl Watch {
-    /// Begins with what the name servers of a bundle told.
+    /// Begins with the answers of the bundle's name servers.
     pub fn new(bundle: &Bundle) -> Self {
         let answering = bundle.name_servers.iter().filter(|server| server.error.is_none());
         let silent = answering.clone().filter(|server| server.replaced.is_none());
@@ -37,7 +37,7 @@ impl Watch {
         !self.servers.is_empty()
     }
 
-    /// Passes a time, in which the tables are read again. A name server that fails is asked no more.
+    /// Waits for `seconds`, and reads the tables again meanwhile. A name server that fails is not asked again.
     pub async fn pass(&mut self, session: &Session, seconds: u16) {
         for _ in 0..seconds {
             tokio::time::sleep(PERIOD).await;
@@ -79,8 +79,8 @@ impl Watch {
         unknown.collect()
     }
 
-    /// Adds to the bundle the brokers that were seen, are not in it, and answer under that name and id. Of the others one stopped a
-    /// moment ago, or came back at another address. `clock` tells the time in ms since the epoch.
+    /// Asks the brokers that were seen and are not in the bundle. Adds a broker if it answers under the name and id
+    /// under which it was seen; others have stopped or moved. `clock` tells the time in ms since the epoch.
     pub async fn finish(self, session: &Session, bundle: &mut Bundle, clock: fn() -> i64) {
         for broker in self.unknown(bundle) {
             let broker = super::broker(session, broker, clock).await;

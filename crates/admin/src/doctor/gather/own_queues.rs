@@ -1,5 +1,5 @@
-//! Gathers what waits in the own queues of a master: half messages, and the records of popped messages. How far the broker is with them
-//! are the offsets of groups of its own.
+//! Gathers waiting messages in the own queues of a master: half messages, and records of popped messages. Offsets of
+//! the broker's own groups show its progress.
 
 use super::groups::first_message;
 use crate::Session;
@@ -27,7 +27,9 @@ pub(super) async fn revives(session: &Session, broker: &Broker) -> Option<Vec<He
     heads(session, broker, (REVIVE_GROUP, &topic), 1).await
 }
 
-/// The queues of a topic in which messages wait from `next` behind the offset of the group on.
+/// The queues of a topic with messages that wait, and the first waiting message of each. `of` is the group and the
+/// topic. The first waiting message is `next` after the group's offset: 0 if the offset is that of the first waiting
+/// message, 1 if it is that of the last processed one.
 async fn heads(session: &Session, broker: &Broker, of: (&str, &str), next: i64) -> Option<Vec<Head>> {
     let (group, topic) = of;
     let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).with("topicList", topic);

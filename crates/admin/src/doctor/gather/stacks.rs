@@ -15,13 +15,14 @@ const IDLE: &str = "ThreadPoolExecutor.getTask";
 
 /// A thread dump of a member.
 pub(in crate::doctor) struct Dump {
-    /// Places of the group and of the member in the bundle.
+    /// Indexes of the group and of the member in the bundle.
     pub at: (usize, usize),
     broker: String,
     pub text: String,
 }
 
-/// The first dumps of members that hold messages of a group with lag, of those groups (by their places) that `is_wanted` accepts.
+/// Makes the first dumps of members that hold messages of a group with lag. `is_wanted` accepts a group by its index in
+/// the bundle.
 pub(in crate::doctor) async fn first(
     session: &Session,
     bundle: &Bundle,

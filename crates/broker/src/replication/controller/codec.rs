@@ -32,7 +32,6 @@ impl SetBody {
     }
 }
 
-/// Code of a request.
 pub(super) fn code(request: &Request) -> i32 {
     match request {
         Request::NextId(_) => request::CONTROLLER_GET_NEXT_BROKER_ID,

@@ -70,7 +70,7 @@ impl Admission {
         Self { proposal, newcomers, uncounted, is_counted: false, wanted, until: now + PATIENCE }
     }
 
-    /// Whether the proposal continues.
+    /// Returns the next step of the proposal: to wait, to count the newcomers, to propose the set, or to give up.
     pub(super) fn look(&self, replication: &Replication, runtime: &Runtime, machine: &Master) -> Verdict {
         let now = runtime.clock.steady();
         let is_of_this_set = |epoch| epoch == self.proposal.1;
@@ -97,7 +97,8 @@ impl Admission {
     }
 }
 
-/// Waits until a slave reports its versions, or for a moment. Waits for ever without a waiting proposal.
+/// Waits until a slave reports its versions, at most for [`LOOK_AGAIN`]. Waits for ever if no proposal waits (`is_awaited` is
+/// false).
 pub(super) async fn news(copies: &mut watch::Receiver<Copies>, is_awaited: bool) {
     if !is_awaited {
         return std::future::pending().await;

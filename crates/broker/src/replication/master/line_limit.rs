@@ -3,11 +3,11 @@
 /// Shortest time between two lines in milliseconds.
 const LINE_INTERVAL_MS: u64 = 10_000;
 
-/// Number of suppressed lines.
+/// Limit of log lines of one kind, which counts the events since the last line.
 #[derive(Default)]
 pub(super) struct LineLimit {
     count: u64,
-    /// When the next line may be written.
+    /// Time from which on the next line may be written, on the clock of [`Self::note`].
     line_ms: u64,
 }
 

@@ -10,10 +10,11 @@ use crate::client_link::ClientLink;
 use crate::groups::attributes as names;
 use crate::long_polling::Waiters;
 
-/// Listeners of a wildcard group that are compared for an event if no listener waits.
+/// Number of listeners of a wildcard group that are compared for an event if no listener waits. More are compared until one has
+/// room.
 const COMPARED_MAX: usize = 16;
 
-/// Events of a client that are looked at for subscribers that wait.
+/// Most events of a client that are searched at a time for events that another subscriber waits for.
 const AWAITED_MAX: usize = 64;
 
 /// Events of a wildcard group that wait for room in the set of a listener. A full dispatch finds further lite queues.
@@ -59,7 +60,7 @@ pub(crate) struct FullDispatch {
     /// Whether an event found no room since the last full dispatch began. Another full dispatch must follow, because
     /// the last may have passed the lite queue.
     pub overflows: bool,
-    /// Whether a full dispatch waits for room in the middle.
+    /// Whether a full dispatch stopped before its last lite queue, because the event sets were full.
     pub is_stopped: bool,
     /// Whether a full dispatch is queued.
     pub is_due: bool,
@@ -182,8 +183,9 @@ pub(crate) struct Group {
     pub(super) listeners: Vec<Arc<str>>,
     /// Clients whose pops were suspended, in this order. Some of them no longer wait.
     pub(super) waiting: VecDeque<Arc<str>>,
-    /// Whether no listener had room for the last event. Ends as soon as an event leaves a set: [`Self::has_room`] with
-    /// this flag would run full dispatches without end.
+    /// Whether no listener had room for the last event, so that no listener is compared for the next events. Cleared as
+    /// soon as an event leaves a set. A full dispatch waits for [`Self::has_room`] instead, because with this flag a full
+    /// dispatch would begin after each event.
     pub(super) is_full: bool,
     /// Events of a wildcard group for which no listener had room.
     pub(super) waiting_events: Events,
@@ -219,7 +221,8 @@ impl Group {
         clients.any(|client| client.events.len() <= self.rules.events_max / 2)
     }
 
-    /// Adds an event to the set of a subscriber with room, beginning with number `dice`. Returns the client.
+    /// Adds an event to the set of a subscriber with room, and returns the client. `dice` is a number that differs from
+    /// event to event. Modulo the number of subscribers, it is the index of the subscriber that is compared first.
     pub(super) fn offer(&mut self, name: &Arc<str>, dice: usize) -> Option<&Client> {
         let max = self.rules.events_max;
         if self.rules.wildcard
@@ -286,8 +289,8 @@ impl Group {
         false
     }
 
-    /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. Not all
-    /// listeners of a large wildcard group are compared.
+    /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. `dice` tells which
+    /// subscriber is compared first, see [`offer`](Self::offer). Not all listeners of a large wildcard group are compared.
     fn choose(&self, name: &str, dice: usize) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let subscribers = self.subscribers(name);
         let count = subscribers.len();

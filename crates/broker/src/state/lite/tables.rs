@@ -84,7 +84,6 @@ impl Tables {
         self.groups.get(group)?.clients.get(client)
     }
 
-    /// A client of a group.
     #[cfg(test)]
     pub(crate) fn client_mut(&mut self, group: &str, client: &str) -> Option<&mut Client> {
         self.groups.get_mut(group)?.clients.get_mut(client)
@@ -222,7 +221,7 @@ impl Tables {
     }
 
     /// Repeats subscriptions of a client. In an exclusive group the client does not get a lite queue that another client
-    /// has, and is in `lost`.
+    /// has; `lost` of the result lists the client with each such queue.
     pub(crate) fn repeat(&mut self, group: &str, client: &str, names: &[Arc<str>]) -> Change {
         let mut change = Change::default();
         let Some(of_group) = self.groups.get_mut(group).filter(|it| !it.rules.wildcard) else {

@@ -83,8 +83,8 @@ pub(crate) struct InFlightQueue {
     pub order: Option<OrderState>,
     /// When this in-flight queue is checked next, in milliseconds since the epoch; `None` when no check is planned.
     pub alarm_ms: Option<i64>,
-    /// The group or the topic was deleted. Pops still in flight must not move the group's offset, which may
-    /// belong to a new group or topic with the same name now.
+    /// Whether the group or the topic was deleted. Pops still in flight must then not move the group's offset, which may
+    /// belong to a new group or topic with the same name.
     pub gone: bool,
     /// Checkpoints that were taken out by [`Self::clear`] and could not be stored yet.
     unstored: Vec<HeldCheckpoint>,

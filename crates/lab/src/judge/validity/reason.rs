@@ -13,7 +13,7 @@ pub enum Reason {
     TooFew {
         /// Number of repeats.
         count: usize,
-        /// Whether the cell is a backlog, whose phases are told all the same.
+        /// Whether the cell is a backlog, whose phases are reported nevertheless.
         is_backlog: bool,
     },
     /// The run ended before anything counted.

@@ -39,7 +39,7 @@ fn broker_hosts(file: &RunFile) -> Vec<&HostFile> {
 /// A limit in which the self-tests of two machines differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apart {
-    /// Which limit.
+    /// Limit in which the machines differ.
     pub limit: Tested,
     /// Names of the machines of the first and of the second run.
     pub machines: (String, String),
@@ -61,7 +61,7 @@ pub enum Tested {
 
 type Of = fn(&Roofline) -> f64;
 
-/// Every figure that is compared, with where it stands.
+/// Figures of self-tests that are compared, each with its member of [`Roofline`].
 const TESTED: [(Tested, Of); 6] = [
     (Tested::DiskWrite, |all| all.disk_write_bytes),
     (Tested::DiskFlushes, |all| all.disk_flushes),

@@ -86,7 +86,6 @@ impl Axis {
     }
 }
 
-/// Label of a tick.
 fn label(scale: Scale, tick: f64) -> String {
     match scale {
         Scale::Linear if tick.abs() < 1e-9 => "0".to_owned(),

@@ -105,7 +105,7 @@ impl Control {
         Ok(change)
     }
 
-    /// Begins a change that a killed process can have made too.
+    /// Begins a change that does not count against [`Faults::killed_after`]. Waits while the disk is copied.
     pub(super) fn begin(&self) -> RwLockReadGuard<'_, ()> {
         if self.is_copying.load(Ordering::SeqCst) {
             drop(lock(&self.gate));

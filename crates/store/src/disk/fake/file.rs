@@ -16,7 +16,6 @@ pub(super) struct Data {
     pub(super) dirty: BTreeSet<usize>,
 }
 
-/// A file of the fake disk.
 pub(super) struct FakeFile {
     page_bytes: usize,
     pub(super) data: Mutex<Data>,

@@ -49,8 +49,9 @@ pub(crate) struct Reader {
     file: Option<Arc<dyn DiskFile>>,
     /// Position of the next unit.
     at: u64,
-    /// Bytes read around that position, and how many of them lie before it.
+    /// Bytes of the file that were read at once; they contain the position `at`.
     chunk: Vec<u8>,
+    /// Number of bytes in `chunk` before the next unit.
     passed: usize,
     last: Option<BatchUnit>,
 }
