@@ -12,6 +12,7 @@ mod file;
 mod group;
 mod handlers;
 mod positions;
+mod text;
 mod topics;
 mod view;
 
