@@ -108,7 +108,7 @@ def measured(server, chosen):
           flush=True)
     for name, found in (("lite", lite), ("ordered", ordered)):
         times = found["times"]
-        chosen.rows.append([server.name, name, f"{found['rate']:,.0f}", *(f"{times[key]:.2f}" for key in ("p50", "p99", "p999", "max")),
+        chosen.rows.append([server.name, name, f"{found['rate']:,.0f}", *(f"{times[key] or -1:.2f}" for key in ("p50", "p99", "p999", "max")),
                             f"{found['cpu_us']:.0f}", stage.ratio(found["cpu_us"], ordered["cpu_us"]), found["missing"], found["failures"]])
     return figures | {"lite": lite, "ordered": ordered}
 
