@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_547),
     ("auth", 2654),
-    ("broker", 32_380),
+    ("broker", 32_564),
     ("client", 4781),
     ("console", 7746),
     ("controller", 1422),
