@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6667),
     ("replica", 4167),
     ("sim", 3403),
-    ("store", 17_099),
+    ("store", 17_101),
     ("vostok", 3375),
     ("wire", 5614),
 ];
