@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_334),
     ("auth", 2654),
-    ("broker", 32_480),
+    ("broker", 32_664),
     ("client", 4401),
     ("console", 7746),
     ("controller", 1425),
@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6688),
     ("replica", 4179),
     ("sim", 3403),
-    ("store", 17_099),
+    ("store", 17_101),
     ("vostok", 3392),
     ("wire", 5629),
 ];
