@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_547),
+    ("admin", 15_334),
     ("auth", 2608),
-    ("broker", 32_212),
-    ("client", 4781),
+    ("broker", 32_494),
+    ("client", 4401),
     ("console", 7746),
-    ("controller", 1399),
+    ("controller", 1402),
     ("grpc", 974),
-    ("host", 266),
-    ("lab", 20_865),
+    ("host", 250),
+    ("lab", 20_458),
     ("namesrv", 2436),
     ("net", 2786),
-    ("proxy", 6614),
-    ("replica", 4104),
+    ("proxy", 6635),
+    ("replica", 4116),
     ("sim", 3368),
-    ("store", 16_923),
-    ("vostok", 3375),
-    ("wire", 5481),
+    ("store", 16_925),
+    ("vostok", 3392),
+    ("wire", 5496),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.
