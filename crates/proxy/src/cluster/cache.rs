@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// Age at which a value is fetched again (`topicRouteServiceCacheRefreshSeconds`).
 const REFRESH_MS: i64 = 20_000;
@@ -234,6 +234,7 @@ mod tests {
     use grpc::messages::Code;
 
     use super::*;
+    use crate::failure::Failure;
 
     fn check(cache: &Cache<i32>, now_ms: i64, expected: &str) {
         let text = |value: Option<Arc<i32>>| value.map_or("none".to_owned(), |value| value.to_string());
