@@ -9,7 +9,7 @@ use serde::Deserialize;
 use wire::body::{AclInfo, PolicyInfo, UserInfo};
 use wire::json;
 
-use crate::error::{AuthError, shown};
+use crate::error::{AuthError, Result, shown};
 use crate::file::{self, FileError, FileId};
 use crate::names::{PolicyType, UserStatus, UserType};
 use crate::policy::{Entry, EntryTexts, Policies, Policy};
@@ -37,7 +37,7 @@ impl Account {
     /// # Errors
     /// [`AuthError::Invalid`] for a blank name or password, [`AuthError::TooLong`] for a name or password that is too
     /// long.
-    pub(crate) fn new(name: &str, password: &str, kind: UserType) -> Result<Self, AuthError> {
+    pub(crate) fn new(name: &str, password: &str, kind: UserType) -> Result<Self> {
         if name.trim().is_empty() {
             return Err(AuthError::Invalid("username can not be blank"));
         }
@@ -51,7 +51,7 @@ impl Account {
     ///
     /// # Errors
     /// [`AuthError::TooLong`] for a password that is too long.
-    pub(crate) fn update(&mut self, info: &UserInfo) -> Result<(), AuthError> {
+    pub(crate) fn update(&mut self, info: &UserInfo) -> Result<()> {
         if let Some(password) = info.password.as_deref().filter(|text| !text.trim().is_empty()) {
             (self.key, self.password) = (key_of(password)?, password.into());
         }
@@ -89,7 +89,7 @@ impl Account {
     }
 }
 
-fn key_of(password: &str) -> Result<SigningKey, AuthError> {
+fn key_of(password: &str) -> Result<SigningKey> {
     if password.trim().is_empty() {
         return Err(AuthError::Invalid("password can not be blank"));
     }
@@ -97,7 +97,7 @@ fn key_of(password: &str) -> Result<SigningKey, AuthError> {
     Ok(SigningKey::new(password))
 }
 
-fn bounded(what: &'static str, text: &str, max: usize) -> Result<(), AuthError> {
+fn bounded(what: &'static str, text: &str, max: usize) -> Result<()> {
     let bytes = text.len();
     if bytes > max { Err(AuthError::TooLong { what, bytes, max }) } else { Ok(()) }
 }
@@ -112,7 +112,7 @@ pub(crate) fn user_of(subject: &str) -> Option<&str> {
 ///
 /// # Errors
 /// [`AuthError::Invalid`] with RocketMQ's text for the first error.
-pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies, AuthError> {
+pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies> {
     let mut policies = Vec::new();
     for PolicyInfo { policy_type, entries } in acl.policies.iter().flatten() {
         let entries = entries.iter().flatten().map(|entry| Entry::try_from(EntryTexts::from(entry)));

@@ -8,7 +8,7 @@ use wire::body::{AclInfo, UserInfo};
 
 use crate::accounts::{Account, Accounts, Files, changed, merge, policies_of, user_of};
 use crate::auth::{Auth, Identity};
-use crate::error::{AuthError, shown};
+use crate::error::{AuthError, Result, shown};
 use crate::file::FileError;
 use crate::names::{PolicyType, UserType};
 use crate::policy::{Entry, Policies};
@@ -23,7 +23,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] when a caller who is not super makes a super user,
     /// [`AuthError::Invalid`] for a blank password or a user that exists, [`AuthError::TooLong`], [`AuthError::NotStored`].
-    pub fn create_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
+    pub fn create_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<()> {
         let user = named(user)?;
         if makes_super(info) && !self.is_super(caller) {
             return Err(AuthError::SuperNeeded("create"));
@@ -46,7 +46,7 @@ impl Auth {
     /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] and [`AuthError::Invalid`] when a caller who is not super makes or
     /// changes a super user, [`AuthError::Invalid`] for a user that does not exist, [`AuthError::TooLong`],
     /// [`AuthError::NotStored`].
-    pub fn update_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
+    pub fn update_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<()> {
         let user = named(user)?;
         let is_super = self.is_super(caller);
         if makes_super(info) && !is_super {
@@ -64,7 +64,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::Invalid`] for a blank name, or when a caller who is not super removes a super user;
     /// [`AuthError::NotStored`].
-    pub fn delete_user(&self, caller: &Identity, user: &str) -> Result<(), AuthError> {
+    pub fn delete_user(&self, caller: &Identity, user: &str) -> Result<()> {
         named(user).map_err(|_| AuthError::Invalid("username can not be blank"))?;
         let is_super = self.is_super(caller);
         self.change(self.settings().keeps_users, Files::save, |accounts| {
@@ -77,14 +77,13 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::BlankUser`].
-    pub fn user(&self, caller: &Identity, user: &str) -> Result<Option<UserInfo>, AuthError> {
+    pub fn user(&self, caller: &Identity, user: &str) -> Result<Option<UserInfo>> {
         let user = named(user)?;
         let is_super = self.is_super(caller);
         Ok(self.accounts().get(user).map(|account| info_for(account, is_super)))
     }
 
     /// Returns the users whose name contains `filter`, by name (request 3005). Only super users see passwords.
-    #[must_use]
     pub fn users(&self, caller: &Identity, filter: &str) -> Vec<UserInfo> {
         let is_super = self.is_super(caller);
         let accounts = self.accounts();
@@ -98,7 +97,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::NoBody`] without policies, [`AuthError::Invalid`] with RocketMQ's text for the first error,
     /// [`AuthError::SubjectNotExist`], [`AuthError::NotStored`].
-    pub fn change_acl(&self, subject: &str, acl: &AclInfo) -> Result<(), AuthError> {
+    pub fn change_acl(&self, subject: &str, acl: &AclInfo) -> Result<()> {
         if acl.policies.as_ref().is_none_or(Vec::is_empty) {
             return Err(AuthError::NoBody);
         }
@@ -119,7 +118,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::Invalid`] for a subject or an acl that does not exist or a resource that cannot be read,
     /// [`AuthError::NotStored`].
-    pub fn delete_acl(&self, subject: &str, policy: &str, resource: &str) -> Result<(), AuthError> {
+    pub fn delete_acl(&self, subject: &str, policy: &str, resource: &str) -> Result<()> {
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
         let pattern = match resource {
             "" => None,
@@ -143,7 +142,7 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] for a subject that does not exist.
-    pub fn acl(&self, subject: &str) -> Result<Option<AclInfo>, AuthError> {
+    pub fn acl(&self, subject: &str) -> Result<Option<AclInfo>> {
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
         let accounts = self.accounts();
         Ok(accounts.get(user).ok_or(NO_SUCH_SUBJECT)?.acl(|_| true))
@@ -151,7 +150,6 @@ impl Auth {
 
     /// Returns the acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by
     /// name (request 3010). Acls without such an entry are left out.
-    #[must_use]
     pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
         let accounts = self.accounts();
         let found = accounts.values().filter(|account| account.subject().contains(subject));
@@ -165,8 +163,8 @@ impl Auth {
         &self,
         is_kept: bool,
         save: Save,
-        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
-    ) -> Result<(), AuthError> {
+        change: impl FnOnce(&mut Accounts) -> Result<()>,
+    ) -> Result<()> {
         if !is_kept {
             return Err(AuthError::NotStored);
         }
@@ -185,7 +183,7 @@ impl Auth {
 const NO_SUBJECT: AuthError = AuthError::Invalid("The subject is null.");
 const NO_SUCH_SUBJECT: AuthError = AuthError::Invalid("The subject is not exist.");
 
-fn named(user: &str) -> Result<&str, AuthError> {
+fn named(user: &str) -> Result<&str> {
     if user.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(user) }
 }
 
@@ -195,7 +193,7 @@ fn makes_super(info: &UserInfo) -> bool {
 }
 
 /// Super users are changed by super users only.
-fn may_change(account: &Account, is_super: bool) -> Result<(), AuthError> {
+fn may_change(account: &Account, is_super: bool) -> Result<()> {
     if account.kind == UserType::Super && !is_super {
         return Err(AuthError::Invalid("The super user can only be update by super user"));
     }

@@ -18,7 +18,6 @@ pub struct Origin {
 }
 
 /// Makes the line about an authentication. RocketMQ writes failures at level info, and successes at debug.
-#[must_use]
 pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &AuthError>) -> String {
     let (word, reason) = match result {
         Ok(_) => ("success", "verified".to_owned()),
@@ -32,7 +31,6 @@ pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &Aut
 }
 
 /// The line about a decision. RocketMQ writes it at level info when the request is refused, else at debug.
-#[must_use]
 pub fn authorization(
     identity: &Identity,
     origin: Origin,
@@ -47,7 +45,6 @@ pub fn authorization(
 
 /// Makes the line about a request that is refused before its needs are known, or by ACL 1.0. RocketMQ writes no such
 /// line.
-#[must_use]
 pub fn refusal(identity: &Identity, origin: Origin, request: Request<'_>, reason: &str) -> String {
     decision((identity, origin, request), "Deny", ("null", "null"), reason)
 }

@@ -3,12 +3,14 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
-use crate::error::{AuthError, shown};
+use crate::error::{AuthError, Result, shown};
 use crate::failures::{AnswerTime, Failures, Mark};
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
@@ -29,7 +31,7 @@ pub enum Identity {
 }
 
 /// Result of verifying a request: its sender, or the reason of the refusal.
-type Verdict = Result<Identity, AuthError>;
+type Verdict = Result<Identity>;
 
 /// Request to verify.
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +174,6 @@ impl Auth {
     }
 
     /// The settings.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -182,7 +183,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::NoCredentials`], [`AuthError::UnknownUser`], [`AuthError::DisabledUser`], [`AuthError::Signature`], and
     /// [`AuthError::NoAuthenticationProvider`] for every request while the provider is missing.
-    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity, AuthError> {
+    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity> {
         self.identify(Request::Code(signed.code), || {
             let user = signed.access_key().ok_or(AuthError::NoCredentials)?;
             self.check(user, signed.signature(), signed.parts(Older::ByVersion))
@@ -194,7 +195,7 @@ impl Auth {
     /// # Errors
     /// Errors of [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
     /// [`AuthError::Credential`] and [`AuthError::Context`] for invalid credentials.
-    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
+    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity> {
         self.identify(Request::Message(metadata.message), || {
             let GrpcCredentials { user, signature, content } = metadata.credentials()?;
             self.check(user, signature, [content.as_bytes()].into_iter())
@@ -211,7 +212,7 @@ impl Auth {
     pub fn in_turn(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
+        verify: impl FnOnce() -> Result<Identity>,
     ) -> Result<Identity, Denied> {
         let Attempt { now_ms, address, request, user, mark } = attempt;
         let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
@@ -271,11 +272,7 @@ impl Auth {
     }
 
     /// Returns an enabled user. `missing` makes the error for an unknown user.
-    pub(crate) fn enabled(
-        &self,
-        user: &str,
-        missing: fn(String) -> AuthError,
-    ) -> Result<Arc<Account>, AuthError> {
+    pub(crate) fn enabled(&self, user: &str, missing: fn(String) -> AuthError) -> Result<Arc<Account>> {
         let account = self.accounts().get(user).cloned().ok_or_else(|| missing(shown(user)))?;
         match account.status {
             UserStatus::Enable => Ok(account),
@@ -287,26 +284,19 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub fn check_seal(
-        &self,
-        identity: &Identity,
-        signed: &Signed<'_>,
-        arrival: Arrival<'_>,
-    ) -> Result<(), AuthError> {
+    pub fn check_seal(&self, identity: &Identity, signed: &Signed<'_>, arrival: Arrival<'_>) -> Result<()> {
         let Identity::User(name) = identity else { return Ok(()) };
         self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
     }
 
     /// Signs a response with the secret of a user, so that the user can distinguish this broker from an impostor.
     /// Returns `None` for an unknown or disabled user.
-    #[must_use]
     pub fn prove(&self, user: &str, parts: &[&[u8]]) -> Option<String> {
         self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
     /// Decides whether a caller may send a request that needs all of `needed`. Changes since the caller was verified
     /// count: a user that was removed or disabled meanwhile is refused.
-    #[must_use]
     pub fn decide(
         &self,
         identity: &Identity,
@@ -342,7 +332,6 @@ impl Auth {
     }
 
     /// Whether a caller may change super users and see passwords: a super user, or any caller while authentication is off.
-    #[must_use]
     pub fn is_super(&self, identity: &Identity) -> bool {
         let Identity::User(name) = identity else {
             return *identity == Identity::Off && self.settings.authentication == Switch::Off;
@@ -351,21 +340,20 @@ impl Auth {
     }
 
     /// A name for the present state of users and acls. Equal names are equal states; a new start has new names.
-    #[must_use]
     pub fn version(&self) -> String {
         format!("{:x}-{}", self.version.0, self.version.1.load(Ordering::Acquire))
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     pub(crate) fn accounts(&self) -> Arc<Accounts> {
-        self.accounts.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.accounts.read().clone()
     }
 
     pub(crate) fn replace(&self, accounts: Accounts) {
-        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
+        *self.accounts.write() = Arc::new(accounts);
         // A reader of a version and then the table gets a table that is not older than the version.
         self.version.1.fetch_add(1, Ordering::Release);
     }
@@ -426,7 +414,6 @@ impl Ruling {
     }
 
     /// Whether the request is served.
-    #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.refusal.is_none()
     }

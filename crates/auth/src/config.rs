@@ -68,7 +68,6 @@ impl AuthConfig {
     ///
     /// # Panics
     /// When no setting has the name.
-    #[must_use]
     pub fn get(&self, key: &str) -> String {
         PROPERTIES.iter().find(|row| row.name == key).expect("a name of the table").value(self)
     }
@@ -251,7 +250,6 @@ pub struct Whitelist {
 
 impl Whitelist {
     /// Parses a comma-separated list of request codes and names of gRPC messages.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut list = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -264,7 +262,6 @@ impl Whitelist {
     }
 
     /// Whether a request is on the list.
-    #[must_use]
     pub fn contains(&self, request: Request<'_>) -> bool {
         match request {
             Request::Code(code) => self.codes.contains(&code),

@@ -2,6 +2,9 @@
 
 use wire::codes::response;
 
+/// Outcome of a check that may refuse a request.
+pub(crate) type Result<T, E = AuthError> = std::result::Result<T, E>;
+
 /// Reason why a request is refused. The text is RocketMQ's. [`AuthError::code`] is the response code of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
@@ -99,7 +102,6 @@ pub enum AuthError {
 
 impl AuthError {
     /// RocketMQ's response code for the error.
-    #[must_use]
     pub fn code(&self) -> i32 {
         match self {
             Self::BlankUser => response::INVALID_PARAMETER,
@@ -112,7 +114,6 @@ impl AuthError {
 
 /// Returns the part of a request's name that texts repeat, without control characters. So no line of a log can be
 /// forged, and no response is as large as the request.
-#[must_use]
 pub(crate) fn shown(name: &str) -> String {
     name.chars().take(256).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

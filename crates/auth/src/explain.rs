@@ -22,7 +22,6 @@ pub struct Explanation {
 impl Auth {
     /// Explains the decision about a request of a user with a valid signature. An unknown or disabled user cannot
     /// have one.
-    #[must_use]
     pub fn explain(
         &self,
         user: &str,

@@ -10,7 +10,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Failures of an address within [`WINDOW_MS`] that are answered at once.
 pub const FREE_FAILURES: usize = 10;
@@ -69,7 +70,6 @@ struct Address {
 
 impl Failures {
     /// The mark of a connection on which this user was verified.
-    #[must_use]
     pub fn mark(&self, user: &str) -> Mark {
         self.names.hash_one(user).max(1)
     }
@@ -90,7 +90,7 @@ impl Failures {
         if mark == name {
             return None;
         }
-        let Addresses { recent, older } = &mut *self.addresses();
+        let Addresses { recent, older } = &mut *self.addresses.lock();
         match recent.get_mut(&address).or_else(|| older.get_mut(&address)) {
             Some(known) if known.slows(now_ms, name) => Some(known.reserve_answer_time(now_ms)),
             _ => None,
@@ -107,7 +107,7 @@ impl Failures {
         reserved: Option<AnswerTime>,
     ) -> AnswerTime {
         let (address, name) = (counted(address), self.mark(user));
-        let Addresses { recent, older } = &mut *self.addresses();
+        let Addresses { recent, older } = &mut *self.addresses.lock();
         let known = recent.remove(&address).or_else(|| older.remove(&address));
         let mut known = known.filter(|known| known.is_of(now_ms)).unwrap_or_else(|| Address {
             failures: VecDeque::with_capacity(FREE_FAILURES),
@@ -127,10 +127,6 @@ impl Failures {
         }
         recent.insert(address, known);
         answer
-    }
-
-    fn addresses(&self) -> MutexGuard<'_, Addresses> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -45,7 +45,6 @@ pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Returns the path of the former content of a file.
-#[must_use]
 pub(crate) fn copy_of(path: &Path) -> PathBuf {
     beside(path, ".bak")
 }

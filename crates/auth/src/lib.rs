@@ -39,7 +39,7 @@ pub use failures::{AnswerTime, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_
 pub use file::{FileError, read as read_file, write as write_file};
 pub use names::{Action, Actions, ResourceType};
 pub use plain::{
-    PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
+    PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL_MS,
 };
 pub use resource::{Needed, Resource};
 pub use seal::Arrival;

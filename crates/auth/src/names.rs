@@ -15,13 +15,11 @@ macro_rules! words {
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The value with this name, in any case of letters; `None` for an unknown name.
-            #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| name.eq_ignore_ascii_case(it.name()))
             }
 
             /// The name as RocketMQ writes it.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
@@ -107,7 +105,6 @@ pub struct Actions(u8);
 
 impl Actions {
     /// The set of these actions.
-    #[must_use]
     pub const fn of(actions: &[Action]) -> Self {
         let mut set = Self(0);
         let mut at = 0;
@@ -119,13 +116,11 @@ impl Actions {
     }
 
     /// Whether the set has no action.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Whether an entry with this set concerns a request that needs any of `needed`.
-    #[must_use]
     pub const fn cover(self, needed: Self) -> bool {
         self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
     }

@@ -8,11 +8,11 @@ mod rules;
 mod yaml;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
+use parking_lot::{Mutex, RwLock};
 pub use rules::PlainIdentity;
 pub(crate) use rules::Rules;
 use yaml::{Node, found_or_added};
@@ -20,7 +20,7 @@ use yaml::{Node, found_or_added};
 use crate::file;
 
 /// Interval of checks of the files (`AclFileWatchService`).
-pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+pub const RELOAD_INTERVAL_MS: u64 = 5000;
 
 /// The rules of ACL 1.0 with their files. All methods may be called from any thread.
 pub struct PlainAcl {
@@ -48,12 +48,12 @@ impl PlainAcl {
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
-    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL`].
+    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL_MS`].
     ///
     /// # Errors
     /// Errors of [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
     pub fn reload(&self) -> Result<bool, PlainError> {
-        self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+        self.read_again(&mut self.seen.lock())
     }
 
     fn read_again(&self, seen: &mut Contents) -> Result<bool, PlainError> {
@@ -67,18 +67,16 @@ impl PlainAcl {
             return Ok(false);
         }
         let rules = Rules::parse(&seen.files)?;
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        *self.rules.write() = Arc::new(rules);
         Ok(true)
     }
 
     /// The main file, whether or not it exists.
-    #[must_use]
     pub fn main_file(&self) -> &Path {
         &self.files.file
     }
 
     /// The files with their versions (request 52).
-    #[must_use]
     pub fn versions(&self) -> Vec<(PathBuf, PlainVersion)> {
         self.rules().versions.clone()
     }
@@ -135,7 +133,7 @@ impl PlainAcl {
 
     /// Changes one file: the new rules are checked as a whole before the file is replaced, and count at once.
     fn change(&self, path: &Path, now_ms: i64, change: impl FnOnce(&mut Node)) -> Result<(), PlainError> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let mut found = self.files.read()?.files;
         let bad = |reason| PlainError::Content { path: path.to_owned(), reason };
         let (_, content) =
@@ -159,7 +157,7 @@ impl PlainAcl {
     }
 
     fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules.read().clone()
     }
 }
 

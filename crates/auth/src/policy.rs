@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use serde::Deserialize;
 use wire::body::PolicyEntryInfo;
 
-use crate::error::AuthError;
+use crate::error::{AuthError, Result};
 use crate::names::{Action, Actions, Decision, PolicyType, ResourceType};
 use crate::resource::{Names, Needed, Pattern, Resource};
 use crate::source::Source;
@@ -112,7 +112,7 @@ impl TryFrom<EntryTexts<'_>> for Entry {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong (`AuthorizationMetadataManagerImpl.validate`).
-    fn try_from(texts: EntryTexts<'_>) -> Result<Self, AuthError> {
+    fn try_from(texts: EntryTexts<'_>) -> Result<Self> {
         let pattern = Pattern::parse(&texts.resource).ok_or(AuthError::Invalid("The resource is null."))?;
         if texts.actions.iter().any(|name| name.0.eq_ignore_ascii_case("Any")) {
             return Err(AuthError::Invalid("The actions can not be Any."));

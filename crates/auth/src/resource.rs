@@ -18,7 +18,6 @@ pub struct Resource<'a> {
 impl<'a> Resource<'a> {
     /// Makes the resource of a topic. The retry topic of a group counts as the group, because a member that may
     /// consume may send messages back.
-    #[must_use]
     pub fn topic(name: &'a str) -> Self {
         match name.strip_prefix(RETRY_PREFIX) {
             Some(group) => Self { kind: ResourceType::Group, name: group },
@@ -27,13 +26,11 @@ impl<'a> Resource<'a> {
     }
 
     /// The consumer group with this name, which may be given as its retry topic.
-    #[must_use]
     pub fn group(name: &'a str) -> Self {
         Self { kind: ResourceType::Group, name: name.strip_prefix(RETRY_PREFIX).unwrap_or(name) }
     }
 
     /// The cluster with this name.
-    #[must_use]
     pub const fn cluster(name: &'a str) -> Self {
         Self { kind: ResourceType::Cluster, name }
     }

@@ -1,11 +1,11 @@
 //! Checks of seals ([`wire::seal`]): code and receiver of the signed request, time, and single use.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use wire::seal::{SEAL, Seal};
 
-use crate::error::AuthError;
+use crate::error::{AuthError, Result};
 use crate::signature::Signed;
 
 /// Largest difference between the clocks of a caller and of this server.
@@ -42,12 +42,7 @@ impl Seals {
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub(crate) fn check(
-        &self,
-        must_seal: bool,
-        signed: &Signed<'_>,
-        arrival: Arrival<'_>,
-    ) -> Result<(), AuthError> {
+    pub(crate) fn check(&self, must_seal: bool, signed: &Signed<'_>, arrival: Arrival<'_>) -> Result<()> {
         let Some(text) = signed.fields.text(SEAL) else {
             return match must_seal && wire::seal::is_sealed(signed.code) {
                 true => {
@@ -74,8 +69,8 @@ impl Seals {
         self.take(arrival.now_ms, &seal)
     }
 
-    fn take(&self, now_ms: i64, seal: &Seal<'_>) -> Result<(), AuthError> {
-        let mut served = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take(&self, now_ms: i64, seal: &Seal<'_>) -> Result<()> {
+        let mut served = self.0.lock();
         while served.seals.first().is_some_and(|(time_ms, _)| *time_ms < now_ms.saturating_sub(WINDOW_MS)) {
             served.seals.pop_first();
         }

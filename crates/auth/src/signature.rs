@@ -8,7 +8,7 @@ use wire::codes::VERSION_4_9_4;
 use wire::fields::Fields;
 use wire::frame::Command;
 
-use crate::error::AuthError;
+use crate::error::{AuthError, Result};
 
 /// Name of the field with the name of the user.
 pub const ACCESS_KEY: &str = "AccessKey";
@@ -137,7 +137,6 @@ pub(crate) struct GrpcCredentials<'a> {
 
 impl<'a> Metadata<'a> {
     /// Returns the name of the user in the request. Empty if it is unreadable.
-    #[must_use]
     pub fn user(&self) -> &'a str {
         self.credentials().map(|credentials| credentials.user).unwrap_or_default()
     }
@@ -147,7 +146,7 @@ impl<'a> Metadata<'a> {
     /// # Errors
     /// [`AuthError::NoCredentials`], [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
     /// [`AuthError::Credential`] and [`AuthError::Context`], each for the part that is missing or malformed.
-    pub(crate) fn credentials(&self) -> Result<GrpcCredentials<'a>, AuthError> {
+    pub(crate) fn credentials(&self) -> Result<GrpcCredentials<'a>> {
         let authorization = self.authorization.filter(|it| !it.is_empty()).ok_or(AuthError::NoCredentials)?;
         let content = self.date_time.filter(|it| !it.is_empty()).ok_or(AuthError::NoDateTime)?;
         let (_, items) = authorization.split_once(' ').ok_or(AuthError::Header)?;

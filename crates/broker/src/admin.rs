@@ -18,7 +18,7 @@ use crate::change::TopicChange;
 use crate::parts::{Delivery, Runtime, Sessions, Tables};
 use crate::system_topics::is_system_topic;
 use crate::topics::{QUEUES_MAX, Topic};
-use crate::{FAQ, Refusal, names, retention, stats};
+use crate::{FAQ, Refusal, Result, names, retention, stats};
 
 pub(crate) use lists::{put_groups, put_topics};
 pub(crate) use replicas::is_in_sync;
@@ -37,14 +37,14 @@ pub(crate) fn put_topic(
     runtime: &Runtime,
     config: TopicConfig,
     alterations: Alterations,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     check_topic(delivery, runtime, &config)?;
     tracing::info!(topic = config.topic_name, "topic created or changed");
     Err(Refusal::done_after(TopicChange::Put(config, alterations)))
 }
 
 /// Checks that a topic may be created with, or changed to, this configuration.
-fn check_topic(delivery: &Delivery, runtime: &Runtime, config: &TopicConfig) -> Result<(), Refusal> {
+fn check_topic(delivery: &Delivery, runtime: &Runtime, config: &TopicConfig) -> Result<()> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
     names::check_topic(name)?;
@@ -69,7 +69,7 @@ fn check_topic(delivery: &Delivery, runtime: &Runtime, config: &TopicConfig) -> 
     Ok(())
 }
 
-fn refuse_system_topic(delivery: &Delivery, runtime: &Runtime, name: &str) -> Result<(), Refusal> {
+fn refuse_system_topic(delivery: &Delivery, runtime: &Runtime, name: &str) -> Result<()> {
     if !is_system_topic(delivery, runtime, name) {
         return Ok(());
     }
@@ -84,7 +84,7 @@ pub(crate) fn delete_topic(
     delivery: &Delivery,
     runtime: &Runtime,
     name: &str,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     names::check_not_blank(name)?;
     refuse_system_topic(delivery, runtime, name)?;
     let groups = tables.offsets.groups_of(name);
@@ -109,7 +109,7 @@ fn pop_retry_topics(tables: &Tables, topic: &str, group: &str) -> impl Iterator<
 }
 
 /// Finds a topic that was created.
-pub(crate) fn topic(tables: &Tables, name: &str) -> Result<Arc<Topic>, Refusal> {
+pub(crate) fn topic(tables: &Tables, name: &str) -> Result<Arc<Topic>> {
     tables.topics.find(name).ok_or_else(|| {
         let remark = format!("No topic in this broker. topic: {name}{FAQ}");
         Refusal::new(response::TOPIC_NOT_EXIST, remark)

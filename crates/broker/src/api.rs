@@ -34,7 +34,7 @@ pub use sends::{Sends, Sent};
 
 use crate::broker::Broker;
 use crate::clients::{self, RequestContext};
-use crate::{Refusal, RunningBroker, names};
+use crate::{Result, RunningBroker, names};
 
 /// First id of links and calls outside the remoting protocol, whose connection ids count from 1.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
@@ -112,7 +112,7 @@ impl Api {
     ///
     /// # Errors
     /// The refusal of the client's groups, for example because of their number or the length of their names.
-    pub async fn heartbeat(&self, member: &Member, data: &HeartbeatData) -> Result<(), Refusal> {
+    pub async fn heartbeat(&self, member: &Member, data: &HeartbeatData) -> Result<()> {
         let broker = &self.broker;
         let retry_topic = |group: &str, queues| {
             let is_light = broker.runtime.config.store.multi_dispatch && names::is_light(group);

@@ -15,7 +15,7 @@ use wire::codes::response;
 use crate::config::Mode;
 use crate::parts::{Runtime, Sessions, Tables};
 use crate::state::Question;
-use crate::{Refusal, names, topics};
+use crate::{Refusal, Result, names, topics};
 pub(crate) use routes::run;
 
 /// Answers a question, given the queues of its topic on all brokers.
@@ -37,7 +37,7 @@ pub(crate) fn query(
     runtime: &Runtime,
     body: QueryAssignmentBody,
     later: impl FnOnce(&QueryAssignmentResponseBody) + Send + 'static,
-) -> Result<Option<QueryAssignmentResponseBody>, Refusal> {
+) -> Result<Option<QueryAssignmentResponseBody>> {
     names::check_length("topic", &body.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
     let known = if names::is_light(&body.topic) {
         Some(vec![MessageQueue::new(&*body.topic, &*runtime.config.broker_name, 0)])
@@ -56,7 +56,7 @@ pub(crate) fn query(
 }
 
 /// Sets whether a group pulls or pops a topic. The mode is on disk before this function returns.
-pub(crate) fn set_mode(tables: &Tables, runtime: &Runtime, mode: RequestMode) -> Result<(), Refusal> {
+pub(crate) fn set_mode(tables: &Tables, runtime: &Runtime, mode: RequestMode) -> Result<()> {
     if names::is_retry_topic(&mode.topic) {
         return Err(Refusal::new(response::NO_PERMISSION, "retry topic is not allowed to set mode"));
     }

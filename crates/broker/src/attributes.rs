@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::Refusal;
 use crate::change::Alterations;
+use crate::{Refusal, Result};
 
 /// The values that an attribute may have.
 pub(crate) enum Values {
@@ -33,7 +33,7 @@ pub(crate) fn altered(
     table: &[Attribute],
     known: Option<&BTreeMap<String, String>>,
     alterations: &Alterations,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<BTreeMap<String, String>> {
     let mut attributes = known.cloned().unwrap_or_default();
     let creates = known.is_none();
     for (at, (signed, value)) in alterations.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(crate) const fn fixed(name: &'static str, values: Values) -> Attribute {
 }
 
 impl Attribute {
-    fn check(&self, value: &str) -> Result<(), Refusal> {
+    fn check(&self, value: &str) -> Result<()> {
         let (is_valid, fault, expected) = match &self.values {
             Values::Text => return Ok(()),
             Values::Flag => {

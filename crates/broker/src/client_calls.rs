@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::client_link::{AskError, ClientAnswer, ClientLink, Question};
 use crate::parts::Sessions;
+use crate::{Refusal, Result};
 
 /// Most broker-to-client calls that wait for an answer.
 const PENDING_MAX: usize = 10_000;
@@ -23,7 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 struct PendingCall(Arc<Sessions>);
 
 impl PendingCall {
-    fn take(sessions: &Arc<Sessions>) -> Result<Self, Refusal> {
+    fn take(sessions: &Arc<Sessions>) -> Result<Self> {
         let place = Self(sessions.clone());
         if sessions.client_calls.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
             let remark = format!("{PENDING_MAX} requests to clients wait for their answers; try again");
@@ -48,7 +48,7 @@ pub(crate) fn ask(
     client: Arc<dyn ClientLink>,
     question: Question,
     then: impl FnOnce(Result<ClientAnswer, AskError>) + Send + 'static,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let pending = PendingCall::take(sessions)?;
     sessions.client_calls.spawn(move || async move {
         let answer = client.ask(question, PATIENCE).await;

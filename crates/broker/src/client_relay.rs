@@ -4,18 +4,19 @@
 //! connection stays usable meanwhile.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
 use wire::codes::response;
 use wire::id::OffsetId;
 use wire::json;
 
-use crate::Refusal;
 use crate::client_calls::ask;
 use crate::client_link::{AskError, ClientAnswer, Notice, Question};
 use crate::clients::Member;
 use crate::parts::{OperatorParts, Sessions};
+use crate::{Refusal, Result};
 
 /// `V3_1_8_SNAPSHOT`: clients of older versions do not know the requests that are forwarded.
 const RELAYED_SINCE: i32 = 62;
@@ -41,7 +42,7 @@ pub(crate) fn running_info(
     consumer: &Consumer<'_>,
     fields: Vec<(String, String)>,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     relay(sessions, consumer, Question::RunningInfo { fields }, answered)
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn consume(
     (id, topic): (&str, Option<&str>),
     mut fields: Vec<(String, String)>,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let unknown =
         || Refusal::error(format!("no message has the id {id}, expected the offset id of one in this log"));
     let place = OffsetId::parse(id).ok_or_else(unknown)?;
@@ -80,7 +81,7 @@ fn relay(
     consumer: &Consumer<'_>,
     question: Question,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let &Consumer { group, client_id: client } = consumer;
     let member = sessions
         .clients
@@ -119,7 +120,7 @@ struct MemberAnswers {
 
 impl Drop for MemberAnswers {
     fn drop(&mut self) {
-        let consumer_table = std::mem::take(self.table.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let consumer_table = std::mem::take(self.table.get_mut());
         let body = ConsumerStatus { consumer_table, ..ConsumerStatus::default() };
         if let Some(answered) = self.answered.take() {
             answered(ClientAnswer { body: json::to_vec(&body), ..ClientAnswer::default() });
@@ -137,7 +138,7 @@ pub(crate) fn status(
     (topic, group): (&str, &str),
     client_id: &str,
     answered: Answered,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     let chosen = |member: &Member| client_id.is_empty() || member.client_id == client_id;
     let members: Vec<Member> = members.into_iter().filter(chosen).collect();
@@ -153,7 +154,7 @@ pub(crate) fn status(
         let then = move |answer: Result<ClientAnswer, AskError>| {
             let answer = answer.ok().filter(|answer| answer.code == response::SUCCESS);
             let status = answer.and_then(|answer| json::from_slice::<ConsumerStatus>(&answer.body).ok());
-            let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = answers.table.lock();
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out, like a member that does not answer.
@@ -173,7 +174,7 @@ pub(crate) fn push_reset(
     timestamp_ms: i64,
     targets: &ResetOffsetBody,
     for_cpp: bool,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let members = sessions.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     if members.is_empty() {
         let remark = format!(
@@ -189,7 +190,7 @@ pub(crate) fn push_reset(
     Ok(())
 }
 
-fn refuse_old(members: &[Member]) -> Result<(), Refusal> {
+fn refuse_old(members: &[Member]) -> Result<()> {
     match members.iter().find(|member| member.version < OFFSETS_SINCE) {
         Some(old) => {
             let remark = format!("the client does not support this feature. version={}", old.version);

@@ -12,8 +12,9 @@ mod notify;
 mod subscription;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use wire::body::{
     Connection, ConsumeFromWhere, ConsumeType, ConsumerData, ConsumerListByGroup, MessageModel,
     SubscriptionData,
@@ -119,7 +120,7 @@ impl Clients {
         consumers: impl Iterator<Item = &'a str>,
         producers: impl Iterator<Item = &'a str>,
     ) -> bool {
-        let tables = self.read();
+        let tables = self.tables.read();
         let joined = tables.joined.get(&link_id);
         let is_new = |known: fn(&Joined) -> &BTreeSet<String>, group: &str| {
             !joined.is_some_and(|joined| known(joined).contains(group))
@@ -132,7 +133,7 @@ impl Clients {
 
     /// Registers a producer (`ProducerManager.registerProducer`).
     pub(crate) fn join_producer(&self, group: &str, member: Member) {
-        let mut tables = self.write();
+        let mut tables = self.tables.write();
         let tables = &mut *tables;
         let joined = tables.joined.entry(member.link.id()).or_default();
         joined.producers.insert(group.to_owned());
@@ -153,7 +154,7 @@ impl Clients {
         member: Member,
         beat: Beat,
     ) -> (Option<Change>, bool) {
-        let mut tables = self.write();
+        let mut tables = self.tables.write();
         let group = tables.admit(&data.group_name, member.link.id());
         group.consume_type = data.consume_type;
         group.message_model = data.message_model;
@@ -172,23 +173,23 @@ impl Clients {
 
     /// Removes a producer from a group.
     pub(crate) fn leave_producer(&self, group: &str, link_id: u64) {
-        self.write().leave_producer(group, link_id);
+        self.tables.write().leave_producer(group, link_id);
     }
 
     /// Removes a consumer from a group.
     pub(crate) fn leave_consumer(&self, group: &str, link_id: u64) -> Option<Change> {
-        self.write().leave_consumer(group, link_id)
+        self.tables.write().leave_consumer(group, link_id)
     }
 
     /// Removes an ended connection. Returns the consumer groups that changed.
     pub(crate) fn closed(&self, link_id: u64) -> Vec<Change> {
-        self.write().leave_all(link_id)
+        self.tables.write().leave_all(link_id)
     }
 
     /// Removes and disconnects clients that were silent for [`SILENCE_MAX_MS`]. Runs every 10 s
     /// (`ClientHousekeepingService`).
     pub(crate) fn expire(&self, now_ms: i64) -> Vec<Change> {
-        let mut tables = self.write();
+        let mut tables = self.tables.write();
         let oldest_ms = now_ms.saturating_sub(SILENCE_MAX_MS);
         let members = tables.consumers.values().map(|group| &group.members).chain(tables.producers.values());
         let mut heard: BTreeMap<u64, (i64, Arc<dyn ClientLink>)> = BTreeMap::new();
@@ -209,24 +210,24 @@ impl Clients {
 
     /// Whether a group consumes in a cluster or by broadcast; `None` when no member is connected.
     pub(crate) fn message_model(&self, group: &str) -> Option<MessageModel> {
-        self.read().consumers.get(group).map(|group| group.message_model)
+        self.tables.read().consumers.get(group).map(|group| group.message_model)
     }
 
     /// The subscription of a group to a topic.
     pub(crate) fn subscription(&self, group: &str, topic: &str) -> Option<Arc<Subscription>> {
-        self.read().consumers.get(group)?.subscriptions.get(topic).cloned()
+        self.tables.read().consumers.get(group)?.subscriptions.get(topic).cloned()
     }
 
     /// Whether a group may still read a topic: the group subscribes to the topic, or no member of the group is connected.
     pub(crate) fn is_current(&self, group: &str, topic: &str) -> bool {
-        let tables = self.read();
+        let tables = self.tables.read();
         let online = tables.consumers.get(group).map(|group| &group.subscriptions);
         online.is_none_or(|wanted| wanted.is_empty() || wanted.contains_key(topic))
     }
 
     /// Returns the groups whose members have different subscriptions, sorted.
     pub(crate) fn conflicts(&self) -> Vec<String> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let groups = tables.consumers.iter().filter(|(_, group)| group.stated.is_conflict());
         let mut names: Vec<String> = groups.map(|(name, _)| name.clone()).collect();
         names.sort_unstable();
@@ -235,7 +236,7 @@ impl Clients {
 
     /// The groups that subscribe to a topic, sorted.
     pub(crate) fn subscribers(&self, topic: &str) -> Vec<String> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let groups = tables.consumers.iter().filter(|(_, group)| group.subscriptions.contains_key(topic));
         let mut names: Vec<String> = groups.map(|(name, _)| name.clone()).collect();
         names.sort_unstable();
@@ -244,20 +245,20 @@ impl Clients {
 
     /// A consumer, by its group and client id.
     pub(crate) fn member(&self, group: &str, client_id: &str) -> Option<Member> {
-        let tables = self.read();
+        let tables = self.tables.read();
         tables.consumers.get(group)?.members.values().find(|member| member.client_id == client_id).cloned()
     }
 
     /// The members of all producer groups.
     pub(crate) fn all_producers(&self) -> BTreeMap<String, Vec<Member>> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let members = |members: &Members| members.values().cloned().collect();
         tables.producers.iter().map(|(group, known)| (group.clone(), members(known))).collect()
     }
 
     /// The members of all consumer groups, and how each group consumes.
     pub(crate) fn all_consumers(&self) -> BTreeMap<String, (ConsumeType, Vec<Member>)> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let members = |group: &ConsumerGroup| group.members.values().cloned().collect();
         let each = tables.consumers.iter();
         each.map(|(name, group)| (name.clone(), (group.consume_type, members(group)))).collect()
@@ -265,7 +266,7 @@ impl Clients {
 
     /// The topics that a group's members subscribe to, sorted.
     pub(crate) fn subscribed_topics(&self, group: &str) -> Vec<String> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let topics = tables.consumers.get(group).into_iter().flat_map(|group| group.subscriptions.keys());
         let mut topics: Vec<String> = topics.cloned().collect();
         topics.sort_unstable();
@@ -274,12 +275,12 @@ impl Clients {
 
     /// The client ids of a consumer group, sorted and without duplicates.
     pub(crate) fn client_ids(&self, group: &str) -> Vec<String> {
-        self.read().consumers.get(group).map(ConsumerGroup::client_ids).unwrap_or_default()
+        self.tables.read().consumers.get(group).map(ConsumerGroup::client_ids).unwrap_or_default()
     }
 
     /// The client ids of a consumer group as an encoded body; `None` when no member is connected.
     pub(crate) fn client_list(&self, group: &str) -> Option<Arc<[u8]>> {
-        let tables = self.read();
+        let tables = self.tables.read();
         let group = tables.consumers.get(group)?;
         let list = || json::to_vec(&ConsumerListByGroup { consumer_id_list: group.client_ids() }).into();
         Some(group.listed.get_or_init(list).clone())
@@ -287,7 +288,7 @@ impl Clients {
 
     /// Returns the state of a consumer group, or `None` if no member is connected.
     pub(crate) fn consumers(&self, group: &str) -> Option<ConsumerView> {
-        self.read().consumers.get(group).map(|group| {
+        self.tables.read().consumers.get(group).map(|group| {
             let subscriptions: BTreeMap<_, _> = group.subscriptions.iter().collect();
             ConsumerView {
                 members: group.members.values().cloned().collect(),
@@ -301,21 +302,13 @@ impl Clients {
 
     /// The members of a producer group; `None` when no member is connected.
     pub(crate) fn producers(&self, group: &str) -> Option<Vec<Member>> {
-        self.read().producers.get(group).map(|members| members.values().cloned().collect())
+        self.tables.read().producers.get(group).map(|members| members.values().cloned().collect())
     }
 
     /// Returns the newest connection of a producer with this client id, whatever its group
     /// (`ProducerManager.findChannel`).
     pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<dyn ClientLink>> {
-        self.read().producers_by_id.get(client_id).filter(|link| !link.is_closed()).cloned()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Tables> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
-        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+        self.tables.read().producers_by_id.get(client_id).filter(|link| !link.is_closed()).cloned()
     }
 }
 

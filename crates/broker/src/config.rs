@@ -352,7 +352,6 @@ impl Config {
 
     /// The keys with which the broker signs its own requests (`innerClientAuthenticationCredentials`); `None` when there are none, or
     /// when the settings of authentication stop its start.
-    #[must_use]
     pub fn own_credentials(&self) -> Option<Credentials> {
         let user = self.auth.check().ok()?.inner_user?;
         Some(Credentials::new(&user.name, &user.secret))

@@ -2,15 +2,16 @@
 //! consumer far behind or for an operator's request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::refused::{Cause, Refused};
 use crate::reply_sink::{PullSink, ReplySink};
+use crate::{Refusal, Result};
 
 /// Most waiting jobs of each kind. Further jobs are refused as busy.
 const WAITING_MAX: usize = 4096;
@@ -97,7 +98,7 @@ impl Pool {
     }
 
     fn close(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.jobs.lock().take();
     }
 }
 
@@ -146,13 +147,13 @@ impl DiskPool {
     ///
     /// # Errors
     /// `SYSTEM_BUSY` when too many jobs wait, or the broker stops.
-    pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation, Refusal> {
+    pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation> {
         let pool = match kind {
             Kind::Consumers => &self.consumers,
             Kind::Requests => &self.requests,
             Kind::Operators => &self.operators,
         };
-        let jobs = pool.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = pool.jobs.lock().clone();
         let jobs = jobs.ok_or_else(|| too_many(kind))?;
         let before = pool.waiting.fetch_add(1, Ordering::Relaxed);
         let all_bytes = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -223,7 +224,7 @@ fn keep_working(receiver: &Mutex<Receiver<(Waits, Job)>>) {
 
 fn work(receiver: &Mutex<Receiver<(Waits, Job)>>) {
     loop {
-        let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = receiver.lock().recv();
         let Ok((waits, job)) = job else { return };
         drop(waits);
         job();

@@ -3,8 +3,9 @@
 //! again at the time that the round returned, or when the engine is woken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
+
+use parking_lot::Mutex;
 
 /// Index of the task thread for tasks that must be on time.
 pub(crate) const PUNCTUAL: usize = 0;
@@ -61,24 +62,20 @@ impl Wakeup {
     /// Makes the engine run a round at once. Does nothing for an engine without a thread.
     pub(crate) fn wake(&self) {
         self.pending.store(true, Ordering::Release);
-        if let Some(thread) = &*self.thread() {
+        if let Some(thread) = &*self.thread.lock() {
             thread.unpark();
         }
     }
 
     /// Sets the thread to wake.
     pub(crate) fn attach(&self, thread: Thread) {
-        *self.thread() = Some(thread);
+        *self.thread.lock() = Some(thread);
     }
 
     /// Prepares the engine for a new thread, after the former thread has ended.
     pub(crate) fn restart(&self) {
-        *self.thread() = None;
+        *self.thread.lock() = None;
         self.stopping.store(false, Ordering::Release);
-    }
-
-    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops the engine's thread.
@@ -101,6 +98,18 @@ impl Wakeup {
     /// Whether the engine's thread must end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// An engine that does `work` at regular intervals, first an interval after its first round.
+pub(crate) fn every<P: Send>(parts: P, interval_ms: fn(&P) -> u64, work: fn(&P, i64)) -> impl Engine {
+    let mut every = Every::default();
+    move |now_ms: i64| {
+        let interval_ms = i64::try_from(interval_ms(&parts)).unwrap_or(i64::MAX);
+        if every.is_due(now_ms, interval_ms) {
+            work(&parts, now_ms);
+        }
+        every.next(interval_ms)
     }
 }
 

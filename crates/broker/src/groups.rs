@@ -9,8 +9,9 @@ mod change;
 mod handlers;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 
@@ -19,7 +20,7 @@ use crate::change_log::ChangeLog;
 use crate::names::is_light;
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found, page, put_group};
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
@@ -119,13 +120,13 @@ impl Groups {
     /// Returns the version of the table, and the sorted names of the groups that changed or were removed after
     /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
-        let lookup = self.lookup();
+        let lookup = self.lookup.read();
         (lookup.version, lookup.changes.after(generation, self.generation()))
     }
 
     /// The topics that operators closed for groups.
     pub(crate) fn forbidden(&self) -> Forbidden {
-        self.lookup().forbidden.clone()
+        self.lookup.read().forbidden.clone()
     }
 
     /// The configuration of a group.
@@ -138,19 +139,19 @@ impl Groups {
 
     /// The configuration of a group in the table. Light groups have no entry.
     pub(crate) fn in_table(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
-        self.lookup().groups.get(name).cloned()
+        self.lookup.read().groups.get(name).cloned()
     }
 
     /// Names of all groups, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.lookup().groups.iter().map(|(name, _)| name.to_owned()).collect()
+        self.lookup.read().groups.iter().map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Returns the names that contain `text` among the `count` names behind `name`, in order. Also returns the last
     /// examined name if there were `count` names.
     pub(crate) fn search(&self, name: &str, text: &str, count: usize) -> (Vec<String>, Option<String>) {
         let mut names = Vec::new();
-        let lookup = self.lookup();
+        let lookup = self.lookup.read();
         let last = lookup.groups.search(name, text, count, |name| {
             names.push(name.to_owned());
             true
@@ -160,7 +161,7 @@ impl Groups {
 
     /// The number of groups.
     pub(crate) fn count(&self) -> usize {
-        self.lookup().groups.len()
+        self.lookup.read().groups.len()
     }
 
     /// Returns the configuration of a group. A missing group with a legal name is created with defaults if
@@ -170,7 +171,7 @@ impl Groups {
         &self,
         name: &str,
         auto_create: bool,
-    ) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
+    ) -> Result<Option<Arc<SubscriptionGroupConfig>>> {
         match self.find(name) {
             Some(found) => Ok(Some(found)),
             None if self.may_create(name, auto_create) => {
@@ -184,23 +185,23 @@ impl Groups {
     pub(crate) fn may_create(&self, name: &str, auto_create: bool) -> bool {
         (auto_create || names::is_system_group(name))
             && names::check_group(name).is_ok()
-            && self.lookup().groups.len() < GROUPS_MAX
+            && self.lookup.read().groups.len() < GROUPS_MAX
     }
 
     /// Whether an operator closed the topic for the group (request 353).
     pub(crate) fn is_read_forbidden(&self, group: &str, topic: &str) -> bool {
-        let mask = self.lookup().forbidden.get(group).and_then(|topics| topics.get(topic)).copied();
+        let mask = self.lookup.read().forbidden.get(group).and_then(|topics| topics.get(topic)).copied();
         mask.unwrap_or(0) & FORBIDDEN_READ != 0
     }
 
     /// Version of the group table.
     pub(crate) fn version(&self) -> DataVersion {
-        self.lookup().version
+        self.lookup.read().version
     }
 
     /// The whole group table, as the file holds it.
     pub(crate) fn snapshot(&self) -> SubscriptionGroupTable {
-        let lookup = self.lookup();
+        let lookup = self.lookup.read();
         let (data_version, extra) = (lookup.version, lookup.extra.clone());
         let (forbidden_table, groups) = (lookup.forbidden.clone(), lookup.copied());
         // The configurations are copied without the lock: a writer would wait for it, and all requests wait behind the writer.
@@ -213,10 +214,6 @@ impl Groups {
             subscription_group_table: groups.into_iter().map(config).collect(),
             extra,
         }
-    }
-
-    fn lookup(&self) -> RwLockReadGuard<'_, Lookup> {
-        self.lookup.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

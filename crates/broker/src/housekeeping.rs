@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Engine, Every, Next};
+use crate::engine::{Engine, Every, Next, every};
 use crate::parts::{HousekeepingParts, PullParts, Replication, Runtime, Sessions};
 use crate::save::save;
 use crate::state::{DISK_LOOK_MS, SAMPLE_MS};
@@ -19,27 +19,14 @@ pub(crate) fn answer_expired(sessions: &Sessions, pulls: &Arc<PullParts>, now_ms
 }
 
 /// Saves the offsets of groups every `flushConsumerOffsetInterval`.
-pub(crate) struct Saving {
-    parts: Arc<HousekeepingParts>,
-    saved: Every,
-}
-
-impl Saving {
-    /// Saving that begins one interval after its first round.
-    pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
-        Self { parts, saved: Every::default() }
-    }
-}
-
-impl Engine for Saving {
-    fn round(&mut self, now_ms: i64) -> Next {
-        let interval_ms =
-            i64::try_from(self.parts.runtime.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
-        if self.saved.is_due(now_ms, interval_ms) {
-            save(&self.parts.delivery, &self.parts.runtime, &self.parts.pops);
-        }
-        self.saved.next(interval_ms)
-    }
+pub(crate) fn saving(parts: Arc<HousekeepingParts>) -> impl Engine {
+    every(
+        parts,
+        |parts| parts.runtime.config.flush_consumer_offset_interval_ms,
+        |parts, _| {
+            save(&parts.delivery, &parts.runtime, &parts.pops);
+        },
+    )
 }
 
 /// Samples statistics, and removes clients without heartbeats.
@@ -69,28 +56,9 @@ impl Engine for Housekeeping {
     }
 }
 
-/// Checks the files of ACL 1.0 every five seconds (`AclFileWatchService`).
-pub(crate) struct Rereading {
-    parts: Arc<HousekeepingParts>,
-    read: Every,
-}
-
-impl Rereading {
-    /// Makes the engine. The first reload comes one interval after the first round, because the start has just read
-    /// the files.
-    pub(crate) fn new(parts: Arc<HousekeepingParts>) -> Self {
-        Self { parts, read: Every::default() }
-    }
-}
-
-impl Engine for Rereading {
-    fn round(&mut self, now_ms: i64) -> Next {
-        let interval_ms = i64::try_from(auth::RELOAD_INTERVAL.as_millis()).unwrap_or(i64::MAX);
-        if self.read.is_due(now_ms, interval_ms) {
-            self.parts.sessions.gate.reload();
-        }
-        self.read.next(interval_ms)
-    }
+/// Checks the files of ACL 1.0 every five seconds (`AclFileWatchService`). The start has just read them.
+pub(crate) fn rereading(parts: Arc<HousekeepingParts>) -> impl Engine {
+    every(parts, |_| auth::RELOAD_INTERVAL_MS, |parts, _| parts.sessions.gate.reload())
 }
 
 /// Checks the disk of the log, and logs an operation that takes too long.

@@ -80,6 +80,7 @@ pub use config::{
     Replication, Role, Setting, Source, Timers, Transfer, Treatment, lint, page, setting, settings,
     settings_help,
 };
+pub(crate) use refusal::Result;
 pub use refusal::{FAQ, Refusal};
 pub use remoting::{Named, needs_of_code};
 pub use start::{RunningBroker, StartError};

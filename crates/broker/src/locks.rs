@@ -2,11 +2,12 @@
 //! its last renewal. Locks are in memory only. After a restart the clients take them again with their next renewal.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::body::{LockBatchBody, MessageQueue};
 
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 /// Milliseconds after which a lock that was not renewed is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 const LIFE_MS: i64 = 60_000;
@@ -67,12 +68,12 @@ impl Locks {
         queues: Vec<MessageQueue>,
         now_ms: i64,
     ) -> Vec<MessageQueue> {
-        self.table().lock(group, client_id, queues, now_ms)
+        self.table.lock().lock(group, client_id, queues, now_ms)
     }
 
     /// Frees the queues the client holds (`unlockBatch`).
     pub(crate) fn unlock(&self, group: &str, client_id: &str, queues: &[MessageQueue]) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let Some(holds) = table.groups.get_mut(group) else { return };
         let before = holds.len();
         for queue in queues {
@@ -90,7 +91,7 @@ impl Locks {
     /// Whether any client of the group holds an unexpired lock (`isLockAllExpired`, negated). Removes a group whose
     /// locks have all expired, so that they are not examined again.
     pub(crate) fn is_locked_by_anyone(&self, group: &str, now_ms: i64) -> bool {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let is_locked =
             table.groups.get(group).is_some_and(|holds| holds.values().any(|hold| hold.is_held(now_ms)));
         if !is_locked && let Some(expired) = table.groups.remove(group) {
@@ -102,7 +103,7 @@ impl Locks {
     /// Returns at most `max` held locks by group and queue: locks of groups with `contains` in their name and behind
     /// `after`.
     pub(crate) fn held(&self, contains: &str, after: &str, max: usize, now_ms: i64) -> Vec<QueueLock> {
-        let table = self.table();
+        let table = self.table.lock();
         let is_meant = |group: &str| group.contains(contains) && group > after;
         let mut groups: Vec<_> = table.groups.iter().filter(|(group, _)| is_meant(group)).collect();
         groups.sort_unstable_by_key(|(group, _)| *group);
@@ -122,10 +123,6 @@ impl Locks {
         }
         found.truncate(max);
         found
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -190,7 +187,7 @@ impl Table {
 
 /// Locks queues for a client, or renews its locks, and returns the queues that it holds now. Refuses names that no
 /// client has.
-pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>, Refusal> {
+pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>> {
     names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
     names::check_length("group name", &body.consumer_group, names::DERIVED_TOPIC_LENGTH_MAX)?;
     for queue in &body.mq_set {

@@ -9,7 +9,7 @@ use wire::body::ResetOffsetBody;
 use crate::offsets::{self, ResetContext, ResetOffset};
 use crate::parts::{OperatorParts, Replication, Tables};
 use crate::topics::Queue;
-use crate::{Refusal, client_relay, names};
+use crate::{Refusal, Result, client_relay, names};
 pub(crate) use query::{query, record};
 pub(crate) use span::{QueueRange, TimeSpan, consume_queue, consume_time_span};
 
@@ -44,11 +44,7 @@ pub(crate) struct SearchOffset<'a> {
 }
 
 /// The offset of a queue at a store time; 0 for a queue that does not exist.
-pub(crate) fn search(
-    tables: &Tables,
-    replication: &Replication,
-    wanted: &SearchOffset<'_>,
-) -> Result<i64, Refusal> {
+pub(crate) fn search(tables: &Tables, replication: &Replication, wanted: &SearchOffset<'_>) -> Result<i64> {
     let queue = tables.log_queue(wanted.topic, wanted.queue_id);
     queue.map_or(Ok(0), |queue| by_time(replication, &queue, wanted.timestamp_ms, wanted.boundary))
 }
@@ -60,7 +56,7 @@ pub(crate) fn search_lite(
     replication: &Replication,
     lite_topic: &str,
     wanted: &SearchOffset<'_>,
-) -> Result<i64, Refusal> {
+) -> Result<i64> {
     let queue = tables.store.find_queue(&names::lite_queue(wanted.topic, lite_topic), 0);
     queue.map_or(Ok(0), |index| {
         by_time(replication, &Queue::lite(index), wanted.timestamp_ms, wanted.boundary)
@@ -69,7 +65,7 @@ pub(crate) fn search_lite(
 
 /// Moves a group to other offsets, from its next pull on, and returns them. If the broker does not reset offsets
 /// itself, the group's members get a notice.
-pub(crate) fn reset(parts: &OperatorParts, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody, Refusal> {
+pub(crate) fn reset(parts: &OperatorParts, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody> {
     let context = ResetContext {
         offsets: &parts.tables.offsets,
         groups: &parts.tables.groups,
@@ -104,7 +100,7 @@ pub(crate) fn reset(parts: &OperatorParts, wanted: &ResetOffset<'_>) -> Result<R
     Ok(targets)
 }
 
-fn by_time(replication: &Replication, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
+fn by_time(replication: &Replication, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64> {
     let found = replication.store.offset_by_time(&queue.index, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
     let end = replication.visible_end(queue);

@@ -15,7 +15,7 @@ use wire::units::LogOffset;
 use crate::caller::Caller;
 use crate::gate::Need;
 use crate::parts::{Runtime, Sessions};
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 /// Refuses a request for the message at `at` when its caller may do none of `actions` on the message's topic.
 /// A log offset without a message is not refused here. May wait for the disk, only with
@@ -30,7 +30,7 @@ pub(crate) fn authorize(
     (caller, request): (&Caller, Request<'_>),
     at: LogOffset,
     actions: Actions,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     if !is_strict(sessions) {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(crate) fn publish<'a>(
     runtime: &Runtime,
     caller: &Caller,
     topics: impl Iterator<Item = &'a str>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     if !is_strict(sessions) {
         return Ok(());
     }
@@ -70,7 +70,7 @@ fn decide(
     runtime: &Runtime,
     (caller, request): (&Caller, Request<'_>),
     needs: &[Need<'_>],
-) -> Result<(), Refusal> {
+) -> Result<()> {
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
     let decided = sessions.gate.authorize(runtime.now_ms(), (caller.user.clone(), request), origin, needs);

@@ -25,7 +25,7 @@ use crate::names::is_light;
 use crate::parts::MetadataParts;
 use crate::save::save;
 use crate::state::{WAITING_BYTES_MAX, Waiting, abandoned};
-use crate::{Refusal, lite, pop, table_changes};
+use crate::{Result, lite, pop, table_changes};
 
 /// Longest wait for name servers to learn of a topic. It is below the three seconds for which clients wait for an answer; Java
 /// waits for 24 s (`registerBrokerTimeoutMills`).
@@ -146,10 +146,7 @@ fn written_together(waiting: &[Waiting]) -> usize {
 
 impl MetadataParts {
     /// Applies changes with at most one write of each file. Each change is made whole or not at all.
-    pub(crate) fn store_changes(
-        self: &Arc<Self>,
-        changes: impl Iterator<Item = Change>,
-    ) -> Vec<Result<(), Refusal>> {
+    pub(crate) fn store_changes(self: &Arc<Self>, changes: impl Iterator<Item = Change>) -> Vec<Result<()>> {
         let now_ms = self.runtime.now_ms();
         let (topics, groups): (Vec<Vec<TopicChange>>, Vec<Vec<GroupChange>>) =
             changes.map(|change| (change.topics, change.groups)).unzip();

@@ -3,7 +3,7 @@
 
 use wire::codes::response;
 
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Longest name of an ordinary topic, in bytes.
 pub const TOPIC_LENGTH_MAX: usize = 127;
@@ -64,7 +64,7 @@ pub fn lite_queue(parent: &str, lite_topic: &str) -> String {
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateTopic`).
-pub fn check_topic(topic: &str) -> Result<(), Refusal> {
+pub fn check_topic(topic: &str) -> Result<()> {
     check_not_blank(topic)?;
     if !is_legal(topic) {
         let rule = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$";
@@ -89,7 +89,7 @@ pub fn check_topic(topic: &str) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// Code 29 with Java's remark.
-pub fn check_not_blank(topic: &str) -> Result<(), Refusal> {
+pub fn check_not_blank(topic: &str) -> Result<()> {
     if is_blank(topic) {
         return Err(illegal("The specified topic is blank.".to_owned()));
     }
@@ -100,7 +100,7 @@ pub fn check_not_blank(topic: &str) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateGroup`).
-pub fn check_group(group: &str) -> Result<(), Refusal> {
+pub fn check_group(group: &str) -> Result<()> {
     if is_blank(group) {
         return Err(illegal("The specified group is blank.".to_owned()));
     }
@@ -116,7 +116,7 @@ pub fn check_group(group: &str) -> Result<(), Refusal> {
 }
 
 /// Checks that a text from a client is no longer than `bytes_max`. Used for texts that are kept while the client is connected.
-pub fn check_length(what: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+pub fn check_length(what: &str, text: &str, bytes_max: usize) -> Result<()> {
     if text.len() <= bytes_max {
         return Ok(());
     }

@@ -18,8 +18,8 @@ mod view;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist::{self, ConfigFile, ConfigFiles};
@@ -177,7 +177,7 @@ impl Offsets {
             return None;
         }
         let topic = self.find(group, topic)?;
-        let taken = lock(&topic).queues.get_mut(queue_id)?.reset.take();
+        let taken = topic.lock().queues.get_mut(queue_id)?.reset.take();
         if taken.is_some() {
             self.resets.fetch_sub(1, Ordering::AcqRel);
         }
@@ -186,7 +186,7 @@ impl Offsets {
 
     /// Removes the offsets of a deleted group.
     pub(crate) fn forget_group(&self, group: &str) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let removed = groups.remove(group);
         if removed.is_some() {
             self.note_removed(format!("@{group}"));
@@ -197,7 +197,7 @@ impl Offsets {
 
     /// Removes the offsets of all groups in a deleted topic.
     pub(crate) fn forget_topic(&self, topic: &str) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let removed: Vec<_> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
         groups.retain(|_, topics| !topics.is_empty());
         if !removed.is_empty() {
@@ -209,7 +209,7 @@ impl Offsets {
 
     /// Returns the groups of a topic to offset 0, because its queues begin again.
     pub(crate) fn restart_topic(&self, topic: &str) {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let groups: Vec<String> = groups
             .iter()
             .filter(|(_, topics)| topics.get(topic).is_some())
@@ -225,7 +225,7 @@ impl Offsets {
     fn forgotten(&self, topics: impl Iterator<Item = Entry>) {
         for topic in topics {
             // A commit that looked up the entry just before changes a copy that is no longer read.
-            let queues = std::mem::take(&mut lock(&topic).queues);
+            let queues = std::mem::take(&mut topic.lock().queues);
             let pending = queues.iter().filter(|(_, it)| it.reset.get().is_some()).count();
             self.resets.fetch_sub(pending, Ordering::AcqRel);
             self.changed.store(true, Ordering::Release);
@@ -234,13 +234,13 @@ impl Offsets {
     }
 
     fn position(&self, group: &str, topic: &str, queue_id: i32) -> Option<Position> {
-        lock(&*self.find(group, topic)?).queues.get(queue_id)
+        self.find(group, topic)?.lock().queues.get(queue_id)
     }
 
     /// Changes the offsets of a group in a queue. If they differ, marks them for the file and the slaves.
     fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
         let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
-        let mut topic = lock(&entry);
+        let mut topic = entry.lock();
         let position = topic.queues.entry(queue_id);
         let before = *position;
         apply(position);
@@ -259,17 +259,13 @@ impl Offsets {
     }
 
     fn find(&self, group: &str, topic: &str) -> Option<Entry> {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
+        self.groups.read().get(group)?.get(topic).cloned()
     }
 
     fn make(&self, group: &str, topic: &str) -> Entry {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         groups.entry(group.to_owned()).or_default().make(topic)
     }
-}
-
-fn lock(topic: &Mutex<Topic>) -> MutexGuard<'_, Topic> {
-    topic.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use store::Queue;
 use wire::codes::response;
 use wire::names::LIGHT_PREFIX;
 
-use crate::Refusal;
 use crate::parts::{Figures, OperatorParts, Runtime, Sessions, Tables};
 use crate::state::Name;
 use crate::topics::attributes::MESSAGE_TYPE;
+use crate::{Refusal, Result};
 
 /// Rows of a page without a number in the request.
 const ROWS: usize = 100;
@@ -51,7 +51,7 @@ pub(crate) struct Page<'a> {
 ///
 /// # Errors
 /// `INVALID_PARAMETER`: there is no such table, it is not sorted so, or `after` is given beside a figure.
-pub(crate) fn page(parts: &OperatorParts, table: &str, page: Page<'_>) -> Result<Value, Refusal> {
+pub(crate) fn page(parts: &OperatorParts, table: &str, page: Page<'_>) -> Result<Value> {
     let figure = match table {
         "topics" => "messages",
         "groups" => "lag",

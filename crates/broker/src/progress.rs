@@ -9,10 +9,10 @@ use wire::body::{
 
 use crate::parts::{OperatorParts, Replication, Sessions, Tables};
 use crate::state::Name;
-use crate::{Refusal, offsets, topics};
+use crate::{Result, offsets, topics};
 
 /// The first and next offset of every queue of a topic, and when its last message was stored.
-pub(crate) fn topic_stats(parts: &OperatorParts, name: &str) -> Result<TopicStats, Refusal> {
+pub(crate) fn topic_stats(parts: &OperatorParts, name: &str) -> Result<TopicStats> {
     let topic = parts.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
         .map(|queue_id| {
@@ -171,7 +171,7 @@ pub(crate) struct CloneOffsets<'a> {
 }
 
 /// Copies the offsets of a group to another group. Waits for the disk.
-pub(crate) fn clone_offsets(parts: &OperatorParts, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
+pub(crate) fn clone_offsets(parts: &OperatorParts, wanted: &CloneOffsets<'_>) -> Result<()> {
     let CloneOffsets { source, target, topic, is_offline } = *wanted;
     if parts.tables.group(&parts.runtime.config, target)?.is_none() {
         return Err(offsets::no_group(target));

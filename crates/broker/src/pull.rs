@@ -16,7 +16,6 @@ use store::{Damage, Numbered, Read, ReadError};
 use wire::codes::response;
 use wire::header::{PullHeader, PullReply, pull_flag};
 
-use crate::Refusal;
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::parts::{PullParts, Runtime, Tables};
@@ -24,6 +23,7 @@ use crate::refused::Cause;
 use crate::reply_sink::{PullAnswer, PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
+use crate::{Refusal, Result};
 pub(crate) use scan::Scan;
 use suspend::{HOLD_MAX_MS, Suspension, hold};
 pub(crate) use suspend::{arrived, expire};
@@ -70,7 +70,7 @@ pub(crate) fn pull(
     request: &PullRequest<'_>,
     out: &mut dyn PullWriter,
     later: &dyn Fn() -> Arc<dyn PullSink>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let header = &request.header;
     let (mut pull, group) = check::check(&parts.tables, &parts.sessions, &parts.runtime, request)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {

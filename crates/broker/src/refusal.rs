@@ -16,6 +16,9 @@ pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ
 /// Part of the remark with advice for a client whose request may or may not be stored.
 const UNKNOWN: &str = "the outcome is unknown: the request may be stored and may be lost. Send it again, here when the broker was restarted or to another broker; what was stored then exists twice";
 
+/// Outcome of an operation that may be refused.
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
+
 /// Reason why a request is not performed, or not yet. The request has changed nothing so far.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {remark}")]

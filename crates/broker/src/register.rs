@@ -14,14 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{ConnectionHandle, Reply, Service, Workers};
+pub(crate) use net::Silent;
+use net::{ConnectionHandle, Reply, Workers};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::body::{KvTable, PART_OF_TABLE, QueueData, TopicRouteData};
 use wire::codes::{request, response};
-use wire::frame::{Command, FrameWriter};
+use wire::frame::FrameWriter;
 use wire::{hash, json};
 
 use crate::change::TopicChange;
@@ -52,25 +53,6 @@ const MASTER_PAUSE: Duration = Duration::from_millis(50);
 /// Most changed topics that are registered singly with `enableSingleTopicRegister`. A larger number is registered in
 /// one request.
 const SINGLY_MAX: usize = 16;
-
-/// The service on connections to name servers, which ignores all requests: name servers send none that a broker serves.
-pub(crate) struct Silent;
-
-impl Service for Silent {
-    type ReadBatch = ();
-
-    fn read_batch(&self) {}
-
-    fn frame(
-        &self,
-        _read_batch: &mut (),
-        peer: &Arc<ConnectionHandle>,
-        command: Command<'_>,
-        _out: &mut Vec<u8>,
-    ) {
-        tracing::debug!(from = %peer.remote(), code = command.code, "a name server's request is ignored");
-    }
-}
 
 /// Keeps the broker registered with the name servers of `namesrvAddr`, which may change, until the workers stop.
 pub(crate) async fn run_all(parts: Arc<GroupParts>, workers: Workers) {

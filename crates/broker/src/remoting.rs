@@ -48,7 +48,7 @@ use crate::caller::Caller;
 use crate::pull::PullScratch;
 use crate::rpc_latency::{Answered, Tally, Written};
 use crate::send::StagedSends;
-use crate::{Refusal, pop, send};
+use crate::{Refusal, Result, pop, send};
 pub(crate) use answer::Answer;
 use answer::not_supported;
 pub(crate) use forward::{Forwards, run as forward_taken};
@@ -184,8 +184,8 @@ impl Acks {
         &mut self,
         request: &Request<'_>,
         out: &mut Vec<u8>,
-        ack: impl FnOnce(&mut pop::revive_records::ReviveRecords) -> Result<Answer, Refusal>,
-    ) -> Result<(), Refusal> {
+        ack: impl FnOnce(&mut pop::revive_records::ReviveRecords) -> Result<Answer>,
+    ) -> Result<()> {
         let command = request.command;
         let before = self.records.len();
         let answer = ack(&mut self.records)?;
@@ -288,7 +288,7 @@ impl Dispatcher {
         frame: &RequestFrame<'_>,
         request: &Request<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let start = out.len();
         let route = frame.route_on(&self.port).ok_or_else(|| not_supported(frame.command.code))?;
         match route.serve {
@@ -313,7 +313,7 @@ impl Dispatcher {
         frame: &RequestFrame<'_>,
         request: &Request<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let mut read_batch = self.read_batch();
         let served = self.try_serve(&mut read_batch, frame, request, out);
         self.end(&mut read_batch, request.peer, out);

@@ -5,10 +5,11 @@ mod flow;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use replica::epochs::EpochList;
 use replica::in_sync::CommittedSet;
 use tokio::sync::watch;
@@ -70,12 +71,12 @@ impl SlaveProgress {
 
     /// Stores the reason why the slave cannot follow, and advice.
     pub(crate) fn note_trouble(&self, text: String) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        *self.trouble.lock() = Some(text);
     }
 
     /// Returns the reason why the slave cannot follow, and advice. `None` without a known reason.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.lock().clone()
     }
 
     /// Whether the peer has sent a slave's report.
@@ -155,7 +156,7 @@ impl Upstream {
 
     /// Stores the reason why this slave does not follow, and advice.
     pub(crate) fn note_trouble(&self, text: String) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *self.trouble.lock() = text;
     }
 
     /// Records that bytes of the log, or a heartbeat, came from the master.
@@ -171,7 +172,7 @@ impl Upstream {
 
     /// Returns the reason why this slave does not follow, and advice. Empty without a known reason.
     pub(crate) fn trouble(&self) -> String {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.lock().clone()
     }
 }
 
@@ -195,7 +196,7 @@ impl SlaveMachines {
     /// Records that a slave on the machine `address` took tables at `now` of the steady clock. `port` is the slave's
     /// end of the single connection for such requests.
     pub(crate) fn note(&self, address: IpAddr, port: Option<u16>, now: Duration) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         let before = asked.insert((address.to_canonical(), port), now);
         if asked.len() > MACHINES_MAX {
             let oldest = asked.iter().min_by_key(|(_, at)| **at).map(|(slave, _)| *slave);
@@ -211,7 +212,7 @@ impl SlaveMachines {
 
     /// Returns the machines whose slaves took tables recently, with the number of slaves.
     pub(crate) fn slaves(&self, now: Duration) -> BTreeMap<IpAddr, usize> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.lock();
         let mut slaves = BTreeMap::new();
         for ((address, port), _) in
             asked.iter().filter(|(_, at)| now.saturating_sub(**at) <= MACHINE_FORGOTTEN)
@@ -360,17 +361,17 @@ impl Replicas {
 
     /// Returns the state of the group in controller mode.
     pub(crate) fn elected(&self) -> MutexGuard<'_, Elected> {
-        self.elected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.elected.lock()
     }
 
     /// Adds a slave that has connected.
     pub(crate) fn join(&self, slave: Arc<SlaveProgress>) {
-        self.slaves_mut().push(slave);
+        self.slaves.lock().push(slave);
     }
 
     /// Removes a slave whose connection has ended.
     pub(crate) fn leave(&self, slave: &Arc<SlaveProgress>) {
-        self.slaves_mut().retain(|known| !Arc::ptr_eq(known, slave));
+        self.slaves.lock().retain(|known| !Arc::ptr_eq(known, slave));
     }
 
     /// Records a slave's report of its log end.
@@ -388,7 +389,7 @@ impl Replicas {
 
     /// The slaves that are connected.
     pub(crate) fn slaves(&self) -> Vec<Arc<SlaveProgress>> {
-        self.slaves_mut().clone()
+        self.slaves.lock().clone()
     }
 
     /// Records whether this slave is connected to its master and has sent the start position.
@@ -401,10 +402,6 @@ impl Replicas {
     /// Whether this slave is connected to its master and has sent the start position.
     pub(crate) fn follows(&self) -> bool {
         self.follows.load(Ordering::Acquire)
-    }
-
-    fn slaves_mut(&self) -> MutexGuard<'_, Vec<Arc<SlaveProgress>>> {
-        self.slaves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,7 +14,7 @@ use wire::properties::{self, key};
 use crate::client_link::{ClientLink, Question};
 use crate::parts::{Delivery, Identity, Runtime, SendParts};
 use crate::send::SendRequest;
-use crate::{Refusal, client_calls, send};
+use crate::{Result, client_calls, send};
 
 /// A reply, copied from its frame.
 struct Reply {
@@ -48,11 +48,7 @@ pub(crate) type OnReplied = Box<dyn FnOnce(Replied) + Send>;
 ///
 /// # Errors
 /// The refusal of any send that fails its checks. `SYSTEM_BUSY` when too many client calls wait.
-pub(crate) fn reply(
-    parts: &Arc<SendParts>,
-    request: &SendRequest<'_>,
-    replied: OnReplied,
-) -> Result<(), Refusal> {
+pub(crate) fn reply(parts: &Arc<SendParts>, request: &SendRequest<'_>, replied: OnReplied) -> Result<()> {
     let queue_id = send::check_reply(parts, request)?;
     let reply = Reply::new(&parts.identity, &parts.runtime, request, queue_id);
     let client_id = properties::get_str(request.header.properties, key::REPLY_TO_CLIENT);
@@ -76,7 +72,7 @@ fn push(
     client_id: &str,
     reply: Reply,
     replied: OnReplied,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let question = reply.question(parts.runtime.now_ms());
     let failed = format!("push reply message to {client_id}fail.");
     let storing = parts.clone();

@@ -18,7 +18,7 @@ use crate::persist::Source;
 use crate::system_topics::system_topic_config;
 use crate::topics::attributes::{BATCHED, QUEUE_TYPE};
 use crate::topics::{QUEUES_MAX, Topics};
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 /// Largest difference of the clocks of a group's brokers, in milliseconds.
 const SKEW_MAX_MS: i64 = 1_000;
@@ -36,7 +36,7 @@ pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::
 }
 
 /// Creates the missing topics and groups. Called before the broker serves requests.
-pub(crate) fn restore(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<(), Refusal> {
+pub(crate) fn restore(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<()> {
     if tables.topics.source() != Source::File {
         restore_topics(tables, delivery, runtime, |_| true)?;
     }
@@ -74,7 +74,7 @@ fn restore_topics(
     delivery: &Delivery,
     runtime: &Runtime,
     counts: impl Fn(&store::Queue) -> bool,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let mut stored = BTreeMap::<String, Stored>::new();
     for queue in tables.store.queues().into_iter().filter(|queue| counts(queue)) {
         let topic = stored.entry(queue.topic().to_owned()).or_default();
@@ -136,7 +136,7 @@ fn change(
     Some(TopicChange::Ensure(config))
 }
 
-fn restore_groups(tables: &Tables, runtime: &Runtime) -> Result<(), Refusal> {
+fn restore_groups(tables: &Tables, runtime: &Runtime) -> Result<()> {
     let is_lost = |name: &String| {
         !names::is_system_group(name)
             && !names::is_light(name)

@@ -7,9 +7,10 @@ mod requests;
 mod timed;
 mod topics;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use store::{GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
 use crate::engine::{Engine, Every, Next};
@@ -116,14 +117,14 @@ pub(crate) fn clean(parts: &RetentionParts, now_ms: i64, hour: u8) -> bool {
     let unconsumed_from = || {
         let found = Lags::of(&parts.sessions, &parts.delivery, &parts.runtime);
         let first = found.first();
-        *lags.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        *lags.lock() = found;
         first
     };
     let done = parts
         .tables
         .store
         .retain(&settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
-    let lags = lags.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let lags = lags.into_inner();
     let deleted = match done {
         Ok(done) => {
             report::round(&parts.tables.store, &parts.runtime, &done, &lags, now_ms);

@@ -2,10 +2,10 @@
 //! metrics are exported. Requests that the gate refused or that were forwarded to a master are not counted.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use net::Gone;
+use parking_lot::Mutex;
 use wire::codes::{request, response};
 use wire::frame::written_code;
 
@@ -108,7 +108,7 @@ impl RpcLatency {
         let ms = u64::try_from(clock.steady().saturating_sub(begin).as_millis()).unwrap_or(u64::MAX);
         let range = BOUNDS_MS.partition_point(|bound| *bound < ms);
         // Any table will do; those of two threads are seldom the same.
-        let mut table = lock(&self.tables[begin.subsec_nanos() as usize / 64 % SHARDS]);
+        let mut table = self.tables[begin.subsec_nanos() as usize / 64 % SHARDS].lock();
         let latencies = table.entry(answered).or_default();
         latencies.counts[range] += count;
         latencies.ms += ms.saturating_mul(count);
@@ -126,17 +126,13 @@ impl RpcLatency {
     pub(crate) fn table(&self) -> Table {
         let mut sums = Table::new();
         for table in &self.tables {
-            for (answered, latencies) in lock(table).iter() {
+            for (answered, latencies) in table.lock().iter() {
                 let sum: &mut Latencies = sums.entry(*answered).or_default();
                 sum.add(latencies);
             }
         }
         sums
     }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A request that is measured until its answer leaves.

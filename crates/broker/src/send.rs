@@ -25,7 +25,7 @@ use wire::record::sys_flag;
 use crate::caller::Caller;
 use crate::parts::{Identity, Replication, SendParts, Tables};
 use crate::topics::{Queue, Template, Topic};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 pub(crate) use commit::{AnswerStored, SendAnswers, commit, wake};
 use message::{Properties, Target};
 pub use recall::RecallRequest;
@@ -88,7 +88,7 @@ pub(crate) fn stage<A: SendAnswers>(
     request: &SendRequest<'_>,
     ticket: A::Ticket,
     answers: &mut A,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let ids_before = staged.ids.len();
     if let Err(refusal) = try_stage(parts, staged, request, ticket) {
         // Only a commit clears the staged state, so a worker that refuses all requests would otherwise collect their keys.
@@ -111,7 +111,7 @@ fn flush_could_start(replication: &Replication) -> bool {
 }
 
 /// Refuses a message of a waiting sender if too few brokers are in sync (`CommitLog.asyncPutMessage`).
-fn demand_replicas(replication: &Replication) -> Result<(), Refusal> {
+fn demand_replicas(replication: &Replication) -> Result<()> {
     if !replication.durability.lacks_replicas() {
         return Ok(());
     }
@@ -124,7 +124,7 @@ fn try_stage<T>(
     staged: &mut StagedSends<T>,
     request: &SendRequest<'_>,
     ticket: T,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let header = request.header;
     let topic = find_topic(&parts.tables, staged, &header)?;
     topic.prefetch(header.queue_id);
@@ -151,7 +151,7 @@ fn find_topic<T>(
     tables: &Tables,
     staged: &mut StagedSends<T>,
     header: &SendHeader<'_>,
-) -> Result<Arc<Topic>, Refusal> {
+) -> Result<Arc<Topic>> {
     let generation = tables.topics.generation();
     if let Some((known, topic)) = &staged.last
         && *known == generation
@@ -175,7 +175,7 @@ fn stage_single<T>(
     request: &SendRequest<'_>,
     target: &Target,
     ticket: T,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let SendRequest { header, .. } = request;
     staged.properties.clear();
     let id_start = staged.ids.len();
@@ -236,7 +236,7 @@ fn stage_single<T>(
 
 /// Checks a reply message like any send, and returns the id of its queue
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
-pub(crate) fn check_reply(parts: &SendParts, request: &SendRequest<'_>) -> Result<i32, Refusal> {
+pub(crate) fn check_reply(parts: &SendParts, request: &SendRequest<'_>) -> Result<i32> {
     let header = &request.header;
     let topic = parts.tables.topics.find_or_create(header.topic, &template(header))?;
     check::check(&parts.tables, &parts.sessions, &parts.runtime, &topic, request)?;
@@ -250,7 +250,7 @@ pub(crate) fn record_flags(flags: i32) -> i32 {
     flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
 }
 
-fn find_queue(store: &store::Store, target: &Target) -> Result<Arc<Queue>, Refusal> {
+fn find_queue(store: &store::Store, target: &Target) -> Result<Arc<Queue>> {
     target.topic.queue(store, target.queue_id).cloned().ok_or_else(|| {
         let remark =
             format!("request queueId[{}] is illegal, topic[{}]", target.queue_id, target.topic.name());

@@ -13,7 +13,7 @@ use crate::parts::SendParts;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::Name;
-use crate::{FAQ, Refusal, names};
+use crate::{FAQ, Refusal, Result, names};
 
 /// A message that a consumer returns.
 pub(crate) struct SendBack<'a> {
@@ -35,7 +35,7 @@ pub(crate) fn not_found(log_offset: impl Display) -> Refusal {
 /// Stores a copy of the message in the group's retry topic, delayed by the delay level, or in its dead letter topic
 /// (`AbstractSendMessageProcessor.consumerSendMsgBack`). Returns the log offset up to which the log must be on disk before the
 /// consumer is answered under sync flush.
-pub(crate) fn send_back(parts: &SendParts, message: &SendBack<'_>) -> Result<LogOffset, Refusal> {
+pub(crate) fn send_back(parts: &SendParts, message: &SendBack<'_>) -> Result<LogOffset> {
     let SendBack { group, log_offset: at, delay_level, times_max } = *message;
     let config = parts.tables.group(&parts.runtime.config, group)?.ok_or_else(|| {
         let remark = format!("subscription group not exist, {group} {FAQ}");
@@ -97,7 +97,7 @@ fn put_copy(
     topic: &str,
     queue_id: i32,
     level: Option<i32>,
-) -> Result<LogOffset, Refusal> {
+) -> Result<LogOffset> {
     let mut copied = Vec::new();
     let original = record.properties();
     let id = OffsetId { store_host: record.store_host(), log_offset: at }.to_string();

@@ -4,11 +4,12 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use net::Workers;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::broker::Broker;
@@ -68,7 +69,7 @@ impl EngineThreads {
             match open() {
                 Ok(mut engine) => {
                     run_on_thread(&mut engine, &clock, &woken);
-                    *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(engine) as Box<_>);
+                    *left.lock() = Some(Box::new(engine) as Box<_>);
                 }
                 Err(error) => tracing::error!(thread = post.name, %error, "a thread cannot begin its work"),
             }
@@ -102,7 +103,7 @@ impl EngineThreads {
         let ended = self.threads.drain(..).map(|thread| {
             // The supervisor has reported a panic.
             let _ = thread.handle.join();
-            let engine = thread.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let engine = thread.engine.lock().take();
             engine.map(|engine| (thread.post.name, engine))
         });
         ended.collect::<Vec<_>>().into_iter().flatten().collect()

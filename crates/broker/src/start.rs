@@ -16,7 +16,7 @@ use crate::broker::{Broker, LoadError, Loaded};
 use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
-use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
+use crate::housekeeping::{self, Housekeeping, rereading, saving};
 use crate::lite::{self, LiteEngine};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
@@ -375,7 +375,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         shell.future(post(BLOCKING, Tables, "metadata"), sync)?;
     }
     if !broker.runtime.config.is_slave() {
-        let checks = transaction::Checks::new(broker.engines.clone());
+        let checks = transaction::checks(broker.engines.clone());
         shell.task(post(BLOCKING, Checks, "transaction-check"), None, checks)?;
     }
     let of_pulls = broker.clone();
@@ -389,7 +389,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let of_disk = broker.clone();
     let watch = move |now_ms| housekeeping::watch_disk(&of_disk.replication, &of_disk.runtime, now_ms);
     shell.task(post(PUNCTUAL, Clients, "disk-watch"), None, watch)?;
-    shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.housekeeping_parts()))?;
+    shell.task(post(BLOCKING, Offsets, "offsets"), None, saving(broker.housekeeping_parts()))?;
     let of_topics = broker.clone();
     let rank = move |_| {
         pages::rank_topics(&of_topics.tables);
@@ -411,7 +411,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         delays,
     )?;
     if broker.sessions.gate.plain().is_some() {
-        shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.housekeeping_parts()))?;
+        shell.task(post(BLOCKING, Rules, "acl-rules"), None, rereading(broker.housekeeping_parts()))?;
     }
     if broker.runtime.config.has_acting_master() {
         let tasks = shell.tasks().clone();

@@ -10,9 +10,9 @@ mod status;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Refusal;
 use crate::parts::{Figures, Runtime};
 use crate::state::{NAMES, Name, Read, Tables, Windows};
+use crate::{Refusal, Result};
 
 /// Samples the messages of producers and of the broker itself since the last sample. The counts of a topic that was
 /// deleted and created again begin at zero.
@@ -103,7 +103,7 @@ fn is_there(tables: &crate::parts::Tables, key: &str) -> bool {
 }
 
 /// The change of a counter, which is given by its RocketMQ name and its key, over the last minute, hour and day.
-pub(crate) fn view(store: &store::Store, figures: &Figures, name: &str, key: &str) -> Result<Read, Refusal> {
+pub(crate) fn view(store: &store::Store, figures: &Figures, name: &str, key: &str) -> Result<Read> {
     let known = NAMES.iter().find(|(text, _)| *text == name).map(|(_, name)| *name);
     let is_of_topic =
         |name: &Name| matches!(name, Name::TopicPutNums | Name::TopicPutSize | Name::TopicPutLatency);

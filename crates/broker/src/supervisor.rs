@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// The work of a supervised thread or task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,13 +138,13 @@ impl Supervisor {
 
     /// Records that the thread or task that does this work has ended, unless the broker stops.
     fn ended(&self, work: SupervisedWork, thread: &str, how: &str) {
-        let is_dismissed = || how == "ended" && self.dismissed().contains(&work);
+        let is_dismissed = || how == "ended" && self.dismissed.lock().contains(&work);
         if self.stopping.load(Ordering::Acquire) || is_dismissed() {
             return;
         }
         tracing::error!(thread, "a thread {how}: {} until the broker is started again", work.text());
         // Only the first thread that ended is kept for each kind of work, since it is the cause.
-        self.stopped().entry(work).or_insert_with(|| thread.to_owned());
+        self.stopped.lock().entry(work).or_insert_with(|| thread.to_owned());
     }
 
     /// Marks that the broker stops, so that threads and tasks may end.
@@ -153,25 +154,21 @@ impl Supervisor {
 
     /// Marks that the threads of this work may end.
     pub(crate) fn dismiss(&self, work: SupervisedWork) {
-        self.dismissed().insert(work);
+        self.dismissed.lock().insert(work);
     }
 
     /// Marks that new threads do this work again.
     pub(crate) fn employ(&self, work: SupervisedWork) {
-        self.dismissed().remove(&work);
-        self.stopped().remove(&work);
-    }
-
-    fn dismissed(&self) -> MutexGuard<'_, BTreeSet<SupervisedWork>> {
-        self.dismissed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dismissed.lock().remove(&work);
+        self.stopped.lock().remove(&work);
     }
 
     /// Refuses a request that depends on an ended thread or task.
     ///
     /// # Errors
     /// `SERVICE_NOT_AVAILABLE` with the name of the thread.
-    pub(crate) fn demand(&self, work: SupervisedWork) -> Result<(), Refusal> {
-        match self.stopped().get(&work) {
+    pub(crate) fn demand(&self, work: SupervisedWork) -> Result<()> {
+        match self.stopped.lock().get(&work) {
             None => Ok(()),
             Some(thread) => {
                 let remark =
@@ -183,11 +180,7 @@ impl Supervisor {
 
     /// Names of the threads and tasks that ended although the broker is not stopping.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.stopped().values().cloned().collect()
-    }
-
-    fn stopped(&self) -> MutexGuard<'_, BTreeMap<SupervisedWork, String>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stopped.lock().values().cloned().collect()
     }
 }
 

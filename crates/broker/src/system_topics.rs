@@ -4,7 +4,7 @@ use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
 use crate::change::TopicChange;
 use crate::parts::{Delivery, Runtime, Tables};
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 
@@ -53,11 +53,7 @@ pub(crate) fn system_topic_config(delivery: &Delivery, runtime: &Runtime, name: 
 }
 
 /// Creates missing system topics, and updates system topics that depend on the configuration.
-pub(crate) fn create_system_topics(
-    tables: &Tables,
-    delivery: &Delivery,
-    runtime: &Runtime,
-) -> Result<(), Refusal> {
+pub(crate) fn create_system_topics(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<()> {
     let missing = system_topics(delivery, runtime).into_iter().filter(|(name, queues, perm)| {
         match tables.topics.find(name) {
             // The template and the delay levels follow the configuration.
@@ -74,7 +70,7 @@ pub(crate) fn create_system_topics(
 
 /// Sets the number of queues and the permissions of the template of new topics (`TBW102`) from the settings. Runs
 /// when an operator changes a setting. A start keeps the number of queues found in the store.
-pub(crate) fn renew_template(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<(), Refusal> {
+pub(crate) fn renew_template(tables: &Tables, delivery: &Delivery, runtime: &Runtime) -> Result<()> {
     put(
         tables,
         runtime,
@@ -82,11 +78,7 @@ pub(crate) fn renew_template(tables: &Tables, delivery: &Delivery, runtime: &Run
     )
 }
 
-fn put(
-    tables: &Tables,
-    runtime: &Runtime,
-    topics: impl Iterator<Item = (String, i32, i32)>,
-) -> Result<(), Refusal> {
+fn put(tables: &Tables, runtime: &Runtime, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<()> {
     let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
     let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
     tables.topics.commit(vec![changes], runtime.now_ms()).into_iter().collect()

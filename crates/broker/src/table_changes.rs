@@ -12,12 +12,12 @@ use wire::codes::response;
 use wire::ha::BrokerId;
 use wire::json;
 
-use crate::Refusal;
 use crate::clock::{pause, within};
 use crate::offsets::Generation;
 use crate::parts::{MetadataParts, Replication, Runtime, Tables};
 use crate::role::BrokerRole;
 use crate::state::TableVersions;
+use crate::{Refusal, Result};
 
 /// Longest wait of a request for a change.
 const HELD: Duration = Duration::from_secs(1);
@@ -84,8 +84,8 @@ pub(crate) fn versions(tables: &Tables) -> TableVersions {
 pub(crate) fn changes_for(
     parts: &Arc<MetadataParts>,
     question: Question,
-    then: impl FnOnce(Result<(TableVersions, TableChanges), Refusal>) + Send + 'static,
-) -> Result<(), Refusal> {
+    then: impl FnOnce(Result<(TableVersions, TableChanges)>) + Send + 'static,
+) -> Result<()> {
     check_master(&parts.replication)?;
     let part = AnswerPart::after(question.after.as_deref())?;
     let expectations = parts.replication.table_copies.expectations();
@@ -164,7 +164,7 @@ fn look(
 }
 
 impl AnswerPart {
-    fn after(end: Option<&str>) -> Result<Self, Refusal> {
+    fn after(end: Option<&str>) -> Result<Self> {
         let unknown =
             || Refusal::new(response::INVALID_PARAMETER, "after is not where a part of the answer ends");
         let from = match end.map(|end| end.split_once(' ').ok_or_else(unknown)).transpose()? {
@@ -240,7 +240,7 @@ impl AnswerPart {
     }
 }
 
-fn check_master(replication: &Replication) -> Result<(), Refusal> {
+fn check_master(replication: &Replication) -> Result<()> {
     if replication.role.current() == BrokerRole::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
 }
 
@@ -278,11 +278,7 @@ fn electable_slaves(replication: &Replication) -> Vec<BrokerId> {
 ///
 /// # Errors
 /// `SYSTEM_BUSY` when that takes too long, or this broker is no longer master. The slaves may still get the versions.
-pub(crate) async fn wait(
-    replication: &Replication,
-    runtime: &Runtime,
-    wanted: TableVersions,
-) -> Result<(), Refusal> {
+pub(crate) async fn wait(replication: &Replication, runtime: &Runtime, wanted: TableVersions) -> Result<()> {
     let mut copies = replication.table_copies.changes();
     let until = runtime.clock.steady() + SLAVES_PATIENCE;
     loop {

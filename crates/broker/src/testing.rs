@@ -1,18 +1,18 @@
 //! A broker on a temporary directory and without connections, for tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use net::ConnectionHandle;
+use parking_lot::Mutex;
 use store::{Disk, Message, RealDisk, Store};
 use tempfile::TempDir;
 use wire::body::SubscriptionGroupConfig;
 use wire::body::topic::TopicConfig;
 use wire::record::RecordView;
 
-use crate::Refusal;
 use crate::broker::{Broker, Loaded};
 use crate::caller::Caller;
 use crate::change::GroupChange;
@@ -28,6 +28,7 @@ use crate::remoting::Answer;
 use crate::remoting::Port;
 use crate::supervisor::SupervisedWork;
 use crate::topics::{Queue, Topics};
+use crate::{Refusal, Result};
 
 /// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 pub(crate) const OUTCOME_CAP: Duration = Duration::from_secs(300);
@@ -155,7 +156,7 @@ impl Fixture {
     pub(crate) fn stop_disk_pool(&self) {
         self.broker.runtime.supervisor.stop();
         self.broker.runtime.disk_pool.close();
-        self.disk_pool.lock().unwrap().drain(..).for_each(|thread| thread.join().unwrap());
+        self.disk_pool.lock().drain(..).for_each(|thread| thread.join().unwrap());
     }
 
     /// Path of a file in the directory `config`.
@@ -225,19 +226,19 @@ pub(crate) fn real_files(directory: &std::path::Path) -> ConfigFiles {
 
 impl Groups {
     /// Creates a group with the defaults.
-    pub(crate) fn make(&self, name: &str, now_ms: i64) -> Result<(), Refusal> {
+    pub(crate) fn make(&self, name: &str, now_ms: i64) -> Result<()> {
         self.commit(vec![vec![GroupChange::Ensure(name.to_owned())]], now_ms).remove(0)
     }
 
     /// Creates or replaces a group.
-    pub(crate) fn put(&self, config: SubscriptionGroupConfig, now_ms: i64) -> Result<(), Refusal> {
+    pub(crate) fn put(&self, config: SubscriptionGroupConfig, now_ms: i64) -> Result<()> {
         self.commit(vec![vec![GroupChange::Put(Box::new(config))]], now_ms).remove(0)
     }
 }
 
 impl Topics {
     /// Creates or changes a topic.
-    pub(crate) fn put(&self, config: TopicConfig, now_ms: i64) -> Result<(), Refusal> {
+    pub(crate) fn put(&self, config: TopicConfig, now_ms: i64) -> Result<()> {
         self.commit(vec![vec![TopicChange::Put(config, Vec::new())]], now_ms).remove(0)
     }
 }
@@ -246,8 +247,8 @@ impl Topics {
 pub(crate) fn settled(
     groups: &Groups,
     now_ms: i64,
-    mut serve: impl FnMut() -> Result<Answer, Refusal>,
-) -> Result<Answer, Refusal> {
+    mut serve: impl FnMut() -> Result<Answer>,
+) -> Result<Answer> {
     loop {
         let later = match serve() {
             Err(Refusal { later: Some(later), .. }) => later,

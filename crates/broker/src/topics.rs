@@ -8,8 +8,9 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, RwLock};
 use store::Store;
 use tokio::sync::watch;
 use wire::body::Extra;
@@ -22,7 +23,7 @@ use crate::change_log::ChangeLog;
 use crate::long_polling::{SuspendedPulls, Waiters};
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
-use crate::{FAQ, Refusal, names};
+use crate::{FAQ, Refusal, Result, names};
 pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
 
 /// Most queues of a topic; a larger number is refused as a mistake.
@@ -146,7 +147,7 @@ impl Topic {
             return Some(&place.queue);
         }
         // Opened at most once, also when two values of the topic are in use.
-        let queue = match self.used().entry(index) {
+        let queue = match self.used.lock().entry(index) {
             Entry::Occupied(used) => used.get().clone(),
             Entry::Vacant(free) => free.insert(self.open(store, queue_id)?).clone(),
         };
@@ -178,24 +179,20 @@ impl Topic {
         }
     }
 
-    fn used(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Queue>>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the used queues by queue id.
     pub(crate) fn opened(&self) -> Vec<(usize, Arc<Queue>)> {
-        self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
+        self.used.lock().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
     }
 
     /// Calls `each` with the used queues. The topic's queues are locked meanwhile.
     pub(crate) fn each_opened(&self, each: impl FnMut(&Arc<Queue>)) {
-        self.used().values().for_each(each);
+        self.used.lock().values().for_each(each);
     }
 
     /// Whether a request holds the topic or waits at one of its queues. `topic` is the value in the table.
     pub(crate) fn is_in_use(topic: &Arc<Self>) -> bool {
         // An unused queue is held twice: by its slot, and by the table of used queues.
-        Arc::strong_count(topic) > 1 || topic.used().values().any(|queue| Arc::strong_count(queue) > 2)
+        Arc::strong_count(topic) > 1 || topic.used.lock().values().any(|queue| Arc::strong_count(queue) > 2)
     }
 
     /// Whether the topic has read permission.
@@ -271,7 +268,7 @@ impl Topics {
 
     /// Finds a topic by name.
     pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
-        self.table().get(name).cloned()
+        self.table.read().get(name).cloned()
     }
 
     /// Names of the topics with queues of batches (`queue.type=BatchCQ`), for the store.
@@ -303,7 +300,7 @@ impl Topics {
 
     /// Returns at most `count` topics whose names are greater than `name`, sorted by name.
     fn after(&self, name: &str, count: usize) -> Vec<Arc<Topic>> {
-        self.table().after(name).take(count).map(|(_, topic)| topic.clone()).collect()
+        self.table.read().after(name).take(count).map(|(_, topic)| topic.clone()).collect()
     }
 
     /// Calls `each` with the names greater than `name` that contain `text`, in order. Stops when `each` returns false
@@ -316,43 +313,44 @@ impl Topics {
         count: usize,
         each: impl FnMut(&str) -> bool,
     ) -> Option<String> {
-        self.table().search(name, text, count, each).map(str::to_owned)
+        self.table.read().search(name, text, count, each).map(str::to_owned)
     }
 
     /// The number of topics.
     pub(crate) fn count(&self) -> usize {
-        self.table().len()
+        self.table.read().len()
     }
 
     /// The version of the table (`DataVersion`).
     pub fn version(&self) -> DataVersion {
-        self.book().version
+        self.book.lock().version
     }
 
     /// The version of the table and all topics, sorted by name, as registered with name servers.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
-        let book = self.book();
+        let book = self.book.lock();
         (book.version, self.all().collect())
     }
 
     /// Returns the version of the table, and at most `count` of its topics whose names are greater than `name`,
     /// sorted by name.
     pub(crate) fn snapshot_after(&self, name: &str, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
-        let book = self.book();
+        let book = self.book.lock();
         (book.version, self.after(name, count))
     }
 
     /// The version of the table, and at most `count` of its topics from the index `first` on, sorted by name.
     pub(crate) fn snapshot_page(&self, first: usize, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
-        let book = self.book();
-        let topics = self.table().iter().skip(first).take(count).map(|(_, topic)| topic.clone()).collect();
+        let book = self.book.lock();
+        let topics =
+            self.table.read().iter().skip(first).take(count).map(|(_, topic)| topic.clone()).collect();
         (book.version, topics)
     }
 
     /// Returns the version of the table, and the topics that changed after `generation`. Returns `None` if
     /// the list of changes does not reach back that far.
     pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
-        let book = self.book();
+        let book = self.book.lock();
         let names = book.changes.after(generation, book.generation)?;
         Some((book.version, names.iter().filter_map(|name| self.find(name)).collect()))
     }
@@ -360,7 +358,7 @@ impl Topics {
     /// Returns the version of the table, and the sorted names of the topics that changed or were removed after
     /// `generation`. Returns `None` instead of names if the list of changes does not reach back that far.
     pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
-        let book = self.book();
+        let book = self.book.lock();
         (book.version, book.changes.after(generation, book.generation))
     }
 
@@ -368,7 +366,7 @@ impl Topics {
     /// `state_version` is the epoch of a broker that became master. Name servers prefer the broker with the larger
     /// state version.
     pub(crate) fn renew(&self, state_version: Option<i64>, now_ms: i64) {
-        let mut book = self.book();
+        let mut book = self.book.lock();
         let state_version = state_version.unwrap_or(book.version.state_version);
         book.version.advance(state_version, now_ms);
         book.changes.clear();
@@ -383,7 +381,7 @@ impl Topics {
 
     /// The topic of a send. An unknown topic is created from the template when that allows it; the send then waits until the
     /// topic is stored (`TopicConfigManager.createTopicInSendMessageMethod`).
-    pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }
@@ -405,14 +403,6 @@ impl Topics {
             _ => return Err(unknown()),
         };
         Err(Refusal::after(Change::ensure_topic(TopicConfig::new(name, queues, perm))))
-    }
-
-    fn table(&self) -> RwLockReadGuard<'_, OrderedTable<Arc<Topic>>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

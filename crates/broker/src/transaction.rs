@@ -36,7 +36,7 @@ use crate::refusal::PutError;
 use crate::schedule::target;
 pub use crate::state::Decision;
 use crate::state::HalfMessages;
-pub(crate) use check::Checks;
+pub(crate) use check::checks;
 pub use end::EndTransaction;
 pub(crate) use end::{end, not_found};
 pub(crate) use load::load;

@@ -109,7 +109,6 @@ impl FileSettings for Config {
 
 impl Config {
     /// Default configuration; `home` is the directory of the controller's files (RocketMQ: the user's home directory).
-    #[must_use]
     pub fn new(home: &Path) -> Self {
         Self {
             store_path: home.join("controller"),
@@ -119,25 +118,21 @@ impl Config {
     }
 
     /// Whether `controller.conf` has a setting with this name.
-    #[must_use]
     pub fn knows(key: &str) -> bool {
         Self::property(key).is_some()
     }
 
     /// Whether a setting with this name is the controller's alone, so that no other role of the process knows it.
-    #[must_use]
     pub fn owns(key: &str) -> bool {
         Self::knows(key) && !SHARED.contains(&key) && !key.starts_with("metric")
     }
 
     /// Whether no request may change this key (`Configuration.blackList` and `ControllerConfig.configBlackList`).
-    #[must_use]
     pub fn is_locked(&self, key: &str) -> bool {
         LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
 
     /// Returns the settings of elections.
-    #[must_use]
     pub fn elections(&self) -> LeaderConfig {
         LeaderConfig {
             may_lose: self.enable_elect_unclean_master,

@@ -81,26 +81,22 @@ impl Group {
     }
 
     /// This controller.
-    #[must_use]
     pub fn me(&self) -> &Peer {
         &self.peers[self.own]
     }
 
     /// The port that this controller listens on.
-    #[must_use]
     pub fn port(&self) -> u16 {
         let port = self.me().address.rsplit(':').next().and_then(|port| port.parse().ok());
         port.unwrap_or(DEFAULT_PORT)
     }
 
     /// The peer with this number.
-    #[must_use]
     pub fn peer(&self, node: NodeId) -> Option<&Peer> {
         self.peers.iter().find(|peer| peer.node == node)
     }
 
     /// Returns the address of a peer for a client that connected to `asked`.
-    #[must_use]
     pub fn address_of(&self, peer: &Peer, asked: SocketAddr) -> String {
         if self.is_implied { asked.to_string() } else { peer.address.clone() }
     }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use net::{ConnectionHandle, Service, Workers};
+use net::{ConnectionHandle, Silent, Workers};
+use parking_lot::Mutex;
 use replica::consensus::NodeId;
 use replica::roster::Mastership;
 use wire::codes::request;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::{Encoding, FrameWriter, Head};
 
 use crate::answers;
 use crate::group::Group;
@@ -56,7 +57,7 @@ impl Links {
         let peers = others.map(|peer| (peer.node, Other::new(&peer.address))).collect();
         let links = Self { workers, group, own, peers };
         for other in links.peers.values() {
-            links.dial(other, &mut state(&other.link));
+            links.dial(other, &mut other.link.lock());
         }
         links
     }
@@ -71,7 +72,7 @@ impl Links {
     /// Sends a message; false when the peer cannot be reached now, and the message is lost. Consensus sends again.
     pub(crate) fn send(&self, to: NodeId, message: &[u8]) -> bool {
         let Some(other) = self.peers.get(&to) else { return false };
-        let mut state = state(&other.link);
+        let mut state = other.link.lock();
         if let Link::Up(peer, since) = &mut *state {
             // After a cut network came back, the old connection can be mute for minutes.
             if since.elapsed() > SILENCE_MAX && other.heard.elapsed() > SILENCE_MAX {
@@ -115,10 +116,6 @@ impl Links {
     }
 }
 
-fn state(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
-    link.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// When attempts to connect end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
@@ -139,8 +136,7 @@ async fn dial(workers: Workers, address: String, link: Arc<Mutex<Link>>, until: 
         match connect(&workers, &address).await {
             Ok(peer) => {
                 tracing::info!(address, "connected to a controller of the group");
-                if let Link::Up(old, _) =
-                    std::mem::replace(&mut *state(&link), Link::Up(peer, Instant::now()))
+                if let Link::Up(old, _) = std::mem::replace(&mut *link.lock(), Link::Up(peer, Instant::now()))
                 {
                     old.abort();
                 }
@@ -169,17 +165,6 @@ async fn notify(workers: Workers, address: String, elected: Mastership) {
 }
 
 async fn connect(workers: &Workers, address: &str) -> io::Result<Arc<ConnectionHandle>> {
-    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(IgnoreFrames)));
+    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(Silent)));
     dialing.await.unwrap_or_else(|late| Err(late.into()))
-}
-
-/// Service of a connection that this controller opened for one-way messages. Ignores all frames of the peer or broker.
-struct IgnoreFrames;
-
-impl Service for IgnoreFrames {
-    type ReadBatch = ();
-
-    fn read_batch(&self) {}
-
-    fn frame(&self, _: &mut (), _: &Arc<ConnectionHandle>, _: Command<'_>, _: &mut Vec<u8>) {}
 }

@@ -88,19 +88,16 @@ impl Machine {
     }
 
     /// The table.
-    #[must_use]
     pub fn roster(&self) -> &Roster {
         self.leader.roster()
     }
 
     /// Returns the leader of the group, as known to this controller.
-    #[must_use]
     pub fn leading(&self) -> Option<NodeId> {
         self.consensus.leader()
     }
 
     /// Whether this controller leads and answers.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.leads
     }

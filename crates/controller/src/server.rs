@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use net::tls::Security;
 use net::{Budget, Limits, Workers};
+use parking_lot::Mutex;
 use replica::consensus::{ConsensusConfig, NodeId};
 use replica::roster::{LeaderEvent, RequestId};
 use store::{Disk, RealDisk};
@@ -129,7 +130,6 @@ impl Controller {
     }
 
     /// Address on which the controller listens, with the assigned port if the configuration has 0.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -138,7 +138,7 @@ impl Controller {
     pub fn shutdown(&self) {
         // A thread that is gone already needs not be told.
         let _ = self.inputs.send(Input::Stop);
-        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the controller's thread panicked");
         }

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use net::{ConnectionHandle, MemoryCharge, Service};
+use parking_lot::Mutex;
 use replica::consensus::NodeId;
 use replica::roster::{ConnectionId, Heartbeat, LeaderConfig, Request};
 use wire::body::{parse_key_values, rewrite_key_values};
@@ -136,7 +137,7 @@ impl ControllerService {
                 Ok(())
             }
             Wanted::Config => {
-                command.reply(response::SUCCESS).write(out, self.shared.config().text().as_bytes());
+                command.reply(response::SUCCESS).write(out, self.shared.config.lock().text().as_bytes());
                 Ok(())
             }
             Wanted::Configure => {
@@ -159,10 +160,6 @@ impl ControllerService {
 }
 
 impl Shared {
-    fn config(&self) -> std::sync::MutexGuard<'_, Config> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Answers `CONTROLLER_GET_METADATA_INFO` (`DLedgerController.getControllerMetadata`); every controller does.
     fn answer_metadata(&self, asked: &ConnectionHandle, command: &Command<'_>, out: &mut Vec<u8>) {
         let group = &self.group;
@@ -184,7 +181,7 @@ impl Shared {
     fn configure(&self, body: &[u8]) -> Result<LeaderConfig, Refusal> {
         let error = |remark: String| Refusal::new(response::SYSTEM_ERROR, remark);
         let changes = parse_key_values(body).map_err(|_| error("string2Properties error".to_owned()))?;
-        let mut config = self.config();
+        let mut config = self.config.lock();
         if changes.keys().any(|key| config.is_locked(key)) {
             return Err(Refusal::new(response::NO_PERMISSION, "Can not update config in black list."));
         }

@@ -7,14 +7,14 @@ mod topics;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
+use parking_lot::{Mutex, RwLock};
 use wire::codes::{request, response};
 use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
-use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes, SharedRoutes};
+use crate::{Config, Departure, KvStore, MinBrokerNotice, SharedRoutes};
 
 /// Most notices that may wait to be sent. Beyond it the oldest are dropped, as brokers also poll for this information.
 const NOTICES_MAX: usize = 10_000;
@@ -198,14 +198,14 @@ impl RequestHandler {
     /// Reports that a connection has ended: the broker that registered on it is removed by the next [`RequestHandler::settle`]. Returns
     /// whether there is one.
     pub fn disconnected(&self, connection: u64) -> bool {
-        let lost = self.routes().owner(connection);
+        let lost = self.routes.read().owner(connection);
         lost.is_some_and(|lost| self.depart([lost], usize::MAX))
     }
 
     /// Marks silent brokers for removal by the next [`RequestHandler::settle`], and returns their connections, which the caller must
     /// close.
     pub fn expire(&self, now: Instant) -> Vec<u64> {
-        let silent = self.routes().silent(now);
+        let silent = self.routes.read().silent(now);
         let connections = silent.iter().filter_map(|departure| departure.connection).collect();
         for departure in &silent {
             tracing::warn!(
@@ -220,23 +220,23 @@ impl RequestHandler {
 
     /// Removes all departing brokers at once. Returns the notices that became due since the last call.
     pub fn settle(&self) -> Vec<MinBrokerNotice> {
-        let departures = std::mem::take(&mut self.waiting().departures);
+        let departures = std::mem::take(&mut self.waiting.lock().departures);
         if !departures.is_empty() {
             let notices = self.routes.unregister(&departures);
             self.notify(notices);
         }
-        std::mem::take(&mut self.waiting().notices).into()
+        std::mem::take(&mut self.waiting.lock().notices).into()
     }
 
     /// Whether [`RequestHandler::settle`] has work.
     pub fn is_unsettled(&self) -> bool {
-        let waiting = self.waiting();
+        let waiting = self.waiting.lock();
         !waiting.departures.is_empty() || !waiting.notices.is_empty()
     }
 
     /// Adds departures; returns false, and adds none, if `max` or more wait already.
     fn depart(&self, departures: impl IntoIterator<Item = Departure>, max: usize) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.departures.len() >= max {
             return false;
         }
@@ -245,40 +245,16 @@ impl RequestHandler {
     }
 
     fn notify(&self, notices: impl IntoIterator<Item = MinBrokerNotice>) {
-        if !self.config().notify_min_broker_id_changed {
+        if !self.config.read().notify_min_broker_id_changed {
             return;
         }
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         waiting.notices.extend(notices);
         let excess = waiting.notices.len().saturating_sub(NOTICES_MAX);
         waiting.notices.drain(..excess);
     }
 
     // A panic under one of these locks is a bug in one request's handler; the tables stay usable for all others.
-
-    fn config(&self) -> RwLockReadGuard<'_, Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn routes(&self) -> RwLockReadGuard<'_, Routes> {
-        self.routes.read()
-    }
-
-    fn kv(&self) -> RwLockReadGuard<'_, KvStore> {
-        self.kv.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn kv_mut(&self) -> RwLockWriteGuard<'_, KvStore> {
-        self.kv.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]

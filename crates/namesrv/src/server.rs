@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{AnswerTime, Denied};
 use net::tls::Security;
-use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
+use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
+use parking_lot::Mutex;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
@@ -155,14 +156,10 @@ struct NameServerService {
 }
 
 impl NameServerService {
-    fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionHandle>>> {
-        self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes connections on which brokers registered.
     fn close(&self, connections: &[u64]) {
         for connection in connections {
-            let peer = self.brokers().get(connection).cloned();
+            let peer = self.brokers.lock().get(connection).cloned();
             if let Some(peer) = peer {
                 peer.close();
             }
@@ -228,7 +225,7 @@ impl Service for NameServerService {
             return;
         }
         if command.code == request::REGISTER_BROKER {
-            self.brokers().insert(peer.id(), peer.clone());
+            self.brokers.lock().insert(peer.id(), peer.clone());
         }
         if RequestHandler::takes_long(command.code) {
             self.writer.add(peer, &command);
@@ -244,7 +241,7 @@ impl Service for NameServerService {
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
-        if self.brokers().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
+        if self.brokers.lock().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
             self.writer.settle();
         }
     }
@@ -295,7 +292,7 @@ fn send_all(workers: &Workers, notices: Vec<MinBrokerNotice>) {
 /// Sends a notice on a new connection; a broker that cannot be reached will ask by itself later.
 async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
     let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
-        let peer = workers.dial_name(&recipient, Arc::new(NoticeService)).await?;
+        let peer = workers.dial_name(&recipient, Arc::new(Silent)).await?;
         let pushed = peer.push(|out| {
             let opaque = peer.next_opaque();
             let head = Head::one_way(Encoding::Json, request::NOTIFY_MIN_BROKER_ID_CHANGE, opaque);
@@ -315,22 +312,4 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
         Err(_) => format!("no connection within {NOTICE_TIMEOUT:?}"),
     };
     tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
-}
-
-/// Service of the connection on which a notice is sent. Expects no response.
-struct NoticeService;
-
-impl Service for NoticeService {
-    type ReadBatch = ();
-
-    fn read_batch(&self) {}
-
-    fn frame(
-        &self,
-        _read_batch: &mut (),
-        _peer: &Arc<ConnectionHandle>,
-        _command: Command<'_>,
-        _out: &mut Vec<u8>,
-    ) {
-    }
 }

@@ -6,14 +6,15 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use std::{io, thread};
 
 use net::{ConnectionHandle, MemoryCharge};
+use parking_lot::Mutex;
 use wire::frame::{Command, OwnedCommand};
 
 use crate::{MinBrokerNotice, RequestHandler};
@@ -95,7 +96,7 @@ impl Writer {
     pub fn stop(&self) {
         // Fails when the thread has ended.
         let _ = self.queue.send(Work::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the writer of the name server panicked");
         }

@@ -109,7 +109,6 @@ pub struct ConnectionPermit {
 
 impl Admission {
     /// Makes the counts of a process without open connections.
-    #[must_use]
     pub fn new(limits: ConnectionLimits) -> Self {
         Self { limits, counts: Mutex::default(), handshakes: Mutex::new(Handshakes::new(Instant::now())) }
     }

@@ -30,6 +30,6 @@ pub use memory::{limit as memory_limit, return_large_blocks};
 pub use memory_charge::MemoryCharge;
 pub use proxies::{NoNetwork, TrustedProxies};
 pub use replication::ReplicationTls;
-pub use service::{Limits, Service};
+pub use service::{Limits, Service, Silent};
 pub use stream::Stream;
 pub use worker::{Adopter, Workers, resolve};

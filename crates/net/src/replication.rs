@@ -18,7 +18,6 @@ pub struct ReplicationTls(Option<(Arc<Security>, Arc<Budget>)>);
 
 impl ReplicationTls {
     /// The TLS of replication for a process with these settings; its handshakes count against `budget`.
-    #[must_use]
     pub fn new(security: &Security, budget: &Arc<Budget>) -> Self {
         Self(security.replication.clone().map(|security| (security, budget.clone())))
     }

@@ -42,6 +42,19 @@ pub trait Service: Send + Sync + 'static {
     fn closed(&self, _peer: &Arc<ConnectionHandle>) {}
 }
 
+/// Service that ignores all requests of the peer. Connections on which only this side sends requests have it.
+pub struct Silent;
+
+impl Service for Silent {
+    type ReadBatch = ();
+
+    fn read_batch(&self) {}
+
+    fn frame(&self, (): &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, _: &mut Vec<u8>) {
+        tracing::debug!(from = %peer.remote(), code = command.code, "the request of a server is ignored");
+    }
+}
+
 /// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

@@ -76,7 +76,6 @@ impl Security {
     }
 
     /// Whether every server that is dialed must show a certificate of a trusted authority.
-    #[must_use]
     pub fn checks_servers(&self) -> bool {
         self.client.as_ref().is_some_and(|client| client.checks_servers)
     }

@@ -1,8 +1,9 @@
 //! Activity of a connection: whether it has calls, and the time since its last call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The calls of one connection.
@@ -22,26 +23,22 @@ impl Activity {
         Self(Mutex::new(State { calls: 0, since: Instant::now() }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records a call.
     pub fn call(activity: &Arc<Self>) -> ActiveCall {
-        activity.state().calls += 1;
+        activity.0.lock().calls += 1;
         ActiveCall(activity.clone())
     }
 
     /// Returns the time since the last call. Zero during a call.
     pub fn idle(&self) -> Duration {
-        let state = self.state();
+        let state = self.0.lock();
         if state.calls > 0 { Duration::ZERO } else { state.since.elapsed() }
     }
 }
 
 impl Drop for ActiveCall {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.0.lock();
         state.calls -= 1;
         state.since = Instant::now();
     }

@@ -1,11 +1,12 @@
 //! Body of a request in transit, charged to the memory budget.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 use tonic::Status;
 
 use crate::memory::{Charge, Memory};
@@ -65,7 +66,7 @@ impl Body for ChargedBody {
         let Some(frame) = ready!(Pin::new(body).poll_frame(cx)) else { return Poll::Ready(None) };
         let frame = frame.map_err(|error| Status::from_error(error.into()))?;
         let bytes = frame.data_ref().map_or(0, Bytes::len);
-        let grown = self.charged.0.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
+        let grown = self.charged.0.lock().grow(bytes);
         Poll::Ready(Some(match grown {
             Ok(()) => Ok(frame),
             Err(failure) => Err(Status::resource_exhausted(failure.message)),

@@ -14,7 +14,7 @@ use wire::units::LogOffset;
 
 use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
 use crate::registry::{Client, Stated};
 use crate::subscribed::Subscribed;
@@ -110,28 +110,27 @@ impl Brokers {
         Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, users, config)))
     }
 
+    /// The broker of this process; `None` in cluster mode.
+    fn api(&self) -> Option<&Api> {
+        match self {
+            Self::Local(Local { api, .. }) => Some(api),
+            Self::Cluster(_) => None,
+        }
+    }
+
     /// The wall clock, milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> i64 {
-        match self {
-            Self::Local(Local { api, .. }) => api.now_ms(),
-            Self::Cluster(_) => client::now_ms(),
-        }
+        self.api().map_or_else(client::now_ms, Api::now_ms)
     }
 
     /// The name of the broker of this process; `None` in cluster mode.
     pub(crate) fn own(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.name()),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(Api::name)
     }
 
     /// The host with which the broker of this process registers at name servers; `None` in cluster mode.
     pub(crate) fn own_host(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.host()),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(Api::host)
     }
 
     /// The name of the only broker that requests can go to; `None` if the broker has name servers.
@@ -149,10 +148,7 @@ impl Brokers {
 
     /// The name of the broker of this process while it is the master of its group.
     pub(crate) fn own_master(&self) -> Option<&str> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(api.name()).filter(|_| !api.is_slave()),
-            Self::Cluster(_) => None,
-        }
+        self.api().filter(|api| !api.is_slave()).map(Api::name)
     }
 
     /// Returns the access to the master of the group with this name, for requests that only a master takes.
@@ -208,8 +204,8 @@ impl Brokers {
         &self,
         (user, message): (&Identity, &str),
         remote: std::net::SocketAddr,
-        needs: impl FnOnce() -> Result<Vec<Need<'n>>, Failure>,
-    ) -> Result<(), Failure> {
+        needs: impl FnOnce() -> Result<Vec<Need<'n>>>,
+    ) -> Result<()> {
         match self {
             Self::Local(Local { api, .. }) if api.is_authorizing() => {
                 let needs = needs().inspect_err(|failure| {
@@ -228,15 +224,12 @@ impl Brokers {
     /// Makes the send queue of a worker thread, whose messages the broker of this process stores with one write. `None` in
     /// cluster mode.
     pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
-        match self {
-            Self::Local(Local { api, .. }) => Some(Arc::new(api.sends())),
-            Self::Cluster(_) => None,
-        }
+        self.api().map(|api| Arc::new(api.sends()))
     }
 
     /// Returns a topic, or `None` if it does not exist. In local mode the call waits for name servers, as
     /// [`Brokers::whole_topic`] does, only if no known broker has the topic or the broker of this process is a slave.
-    pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
+    pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>> {
         match self {
             Self::Local(local) => match local.topic(name) {
                 Some(known) if !local.api.is_slave() => Ok(Some(known)),
@@ -248,7 +241,7 @@ impl Brokers {
 
     /// A topic with the queues of all brokers (`LocalTopicRouteService.getTopicRouteForProxy`). In local mode, if no name server
     /// answers, only with the queues of the broker of this process.
-    pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
+    pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>> {
         match self {
             Self::Local(local) => Ok(Box::pin(local.whole_topic(name)).await),
             Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
@@ -256,7 +249,7 @@ impl Brokers {
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.
-    pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Failure> {
+    pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>> {
         match self {
             Self::Local(Local { api, .. }) => Ok(api.group(name)),
             Self::Cluster(cluster) => cluster.group(name).await,
@@ -271,7 +264,7 @@ impl Brokers {
         &self,
         (member, stated): (&broker::api::Member, &Stated),
         data: &HeartbeatData,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         match self {
             Self::Local(Local { api, .. }) => Ok(api.heartbeat(member, data).await?),
             // The brokers learn of producers by the heartbeats of `cluster`.
@@ -336,7 +329,7 @@ impl Brokers {
         (broker, sends): (&str, Option<&Arc<Sends>>),
         request: &SendRequest<'_>,
         first: impl Fn(Arc<Sends>),
-    ) -> Result<Stored, Failure> {
+    ) -> Result<Stored> {
         match (self.writer(broker), sends) {
             (Performer::Own(_), Some(sends)) => {
                 let sent = sends.send(request, || first(sends.clone())).await?;
@@ -357,7 +350,7 @@ impl Brokers {
         caller: &broker::api::Caller,
         broker: &str,
         request: &RecallRequest<'_>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String> {
         match self.writer(broker) {
             Performer::Own(api) => Ok(api.recall(caller, request).await?.unique_key),
             Performer::Cluster(cluster) => cluster.recall(broker, request).await,
@@ -371,7 +364,7 @@ impl Brokers {
         broker: &str,
         request: &PopRequest<'_>,
         lite: Option<&str>,
-    ) -> Result<(PopStatus, Popped), Failure> {
+    ) -> Result<(PopStatus, Popped)> {
         match self.performer(broker) {
             Performer::Own(api) => {
                 // Boxed: the state of `Api::pop` is freed before the wait.
@@ -422,7 +415,7 @@ impl Brokers {
         link: &Arc<dyn ClientLink>,
         topic: &Topic,
         subscription: LiteSubscription,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let changes = LiteSubscriptions { subscription_set: vec![subscription] };
         let is_readable =
             |broker: &str| topic.queues.iter().any(|it| it.broker == broker && it.is_readable());
@@ -455,7 +448,7 @@ impl Brokers {
     }
 
     /// Acknowledges popped messages. The outcomes are in the order of the messages.
-    pub(crate) async fn acks(&self, messages: &[PopRef<'_>]) -> Vec<Result<(), Failure>> {
+    pub(crate) async fn acks(&self, messages: &[PopRef<'_>]) -> Vec<Result<()>> {
         let own = async |api: &Api, messages: &[PopRef<'_>]| {
             let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
             api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
@@ -490,7 +483,7 @@ impl Brokers {
     }
 
     /// Acknowledges a popped message.
-    pub(crate) async fn ack(&self, message: PopRef<'_>) -> Result<(), Failure> {
+    pub(crate) async fn ack(&self, message: PopRef<'_>) -> Result<()> {
         self.acks(&[message]).await.pop().unwrap_or(Ok(()))
     }
 
@@ -498,7 +491,7 @@ impl Brokers {
     pub(crate) async fn change_invisible_times(
         &self,
         changes: &[ChangeInvisibleTime<'_>],
-    ) -> Vec<Result<Option<Changed>, Failure>> {
+    ) -> Vec<Result<Option<Changed>>> {
         let own = async |api: &Api, changes: &[ChangeInvisibleTime<'_>]| {
             let changes: Vec<_> = changes
                 .iter()
@@ -519,7 +512,7 @@ impl Brokers {
     }
 
     /// Copies a message to the dead letter topic of its group.
-    pub(crate) async fn dead_letter(&self, held: &PopRef<'_>, log_offset: LogOffset) -> Result<(), Failure> {
+    pub(crate) async fn dead_letter(&self, held: &PopRef<'_>, log_offset: LogOffset) -> Result<()> {
         match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
             Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
@@ -532,7 +525,7 @@ impl Brokers {
         (caller, id): (&broker::api::Caller, &TransactionId<'_>),
         (topic, decision): (&str, Decision),
         is_checked: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         match self.writer(id.broker) {
             Performer::Own(api) => {
                 let end = EndTransaction {

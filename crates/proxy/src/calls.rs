@@ -31,7 +31,7 @@ pub use transactions::end_transaction;
 
 use crate::brokers::Brokers;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::memory::Memory;
 use crate::needs::Guarded;
 use crate::registry::Registry;
@@ -99,7 +99,7 @@ impl Call {
     ///
     /// # Errors
     /// `UNAUTHORIZED` with RocketMQ's text.
-    pub fn authorize<M: Guarded>(&self, message: &M) -> Result<(), Failure> {
+    pub fn authorize<M: Guarded>(&self, message: &M) -> Result<()> {
         let Caller { remote, user, .. } = &self.caller;
         self.proxy.brokers.authorize((user, M::NAME), *remote, || message.needs())
     }
@@ -108,7 +108,7 @@ impl Call {
     ///
     /// # Errors
     /// `CLIENT_ID_REQUIRED` without a client id.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<()> {
         if self.client_id.trim().is_empty() {
             return Err(Failure::new(Code::ClientIdRequired, "client id cannot be empty"));
         }

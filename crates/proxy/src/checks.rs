@@ -3,7 +3,7 @@
 
 use grpc::messages::Code;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Longest topic name in characters.
 const TOPIC_CHARS_MAX: usize = 127;
@@ -135,7 +135,7 @@ fn is_system_topic(topic: &str) -> bool {
     SYSTEM_TOPICS.contains(&topic) || topic.starts_with(wire::names::SYSTEM_TOPIC_PREFIX)
 }
 
-fn check(rules: &[Rule], code: Code, text: &str) -> Result<(), Failure> {
+fn check(rules: &[Rule], code: Code, text: &str) -> Result<()> {
     match rules.iter().find(|rule| (rule.fails)(text)) {
         Some(rule) => Err(Failure::new(code, (rule.text)(text))),
         None => Ok(()),
@@ -148,32 +148,32 @@ pub fn is_reserved(key: &str) -> bool {
 }
 
 /// Checks a topic that a request names: `ILLEGAL_TOPIC`.
-pub fn topic(topic: &str) -> Result<(), Failure> {
+pub fn topic(topic: &str) -> Result<()> {
     check(TOPIC, Code::IllegalTopic, topic)
 }
 
 /// Checks a consumer group: `ILLEGAL_CONSUMER_GROUP`.
-pub fn group(group: &str) -> Result<(), Failure> {
+pub fn group(group: &str) -> Result<()> {
     check(GROUP, Code::IllegalConsumerGroup, group)
 }
 
 /// Checks a non-empty tag: `ILLEGAL_MESSAGE_TAG`.
-pub fn tag(tag: &str) -> Result<(), Failure> {
+pub fn tag(tag: &str) -> Result<()> {
     if tag.is_empty() { Ok(()) } else { check(TAG, Code::IllegalMessageTag, tag) }
 }
 
 /// Checks a non-empty key: `ILLEGAL_MESSAGE_KEY`.
-pub fn key(key: &str) -> Result<(), Failure> {
+pub fn key(key: &str) -> Result<()> {
     if key.is_empty() { Ok(()) } else { check(KEY, Code::IllegalMessageKey, key) }
 }
 
 /// Checks the id of a message: `ILLEGAL_MESSAGE_ID`.
-pub fn message_id(id: &str) -> Result<(), Failure> {
+pub fn message_id(id: &str) -> Result<()> {
     check(MESSAGE_ID, Code::IllegalMessageId, id)
 }
 
 /// Checks a text that the protocol's library writes into a message, and that is stored as a property: `BAD_REQUEST`.
-pub fn library_text(what: &str, text: &str) -> Result<(), Failure> {
+pub fn library_text(what: &str, text: &str) -> Result<()> {
     if has_control(text) {
         return Err(Failure::new(Code::BadRequest, format!("{what} cannot contain control character")));
     }
@@ -181,17 +181,17 @@ pub fn library_text(what: &str, text: &str) -> Result<(), Failure> {
 }
 
 /// Checks a non-empty message group: `ILLEGAL_MESSAGE_GROUP`.
-pub fn message_group(group: &str) -> Result<(), Failure> {
+pub fn message_group(group: &str) -> Result<()> {
     if group.is_empty() { Ok(()) } else { check(MESSAGE_GROUP, Code::IllegalMessageGroup, group) }
 }
 
 /// Checks a lite topic: `ILLEGAL_LITE_TOPIC`.
-pub fn lite_topic(topic: &str) -> Result<(), Failure> {
+pub fn lite_topic(topic: &str) -> Result<()> {
     check(LITE_TOPIC, Code::IllegalLiteTopic, topic)
 }
 
 /// Checks key and value of a user property: `ILLEGAL_MESSAGE_PROPERTY_KEY`.
-pub fn user_property(key: &str, value: &str) -> Result<(), Failure> {
+pub fn user_property(key: &str, value: &str) -> Result<()> {
     let text = if is_reserved(key) {
         format!("property is used by system: {key}")
     } else if has_control(key) {
@@ -210,7 +210,7 @@ pub fn exceeds(value: i64, max: i64) -> bool {
 }
 
 /// Checks an invisible time in milliseconds: `ILLEGAL_INVISIBLE_TIME`.
-pub fn invisible(ms: i64, min_ms: i64, max_ms: i64) -> Result<(), Failure> {
+pub fn invisible(ms: i64, min_ms: i64, max_ms: i64) -> Result<()> {
     let text = match ms {
         small if small < min_ms => format!("the invisibleTime is too small. min is {min_ms}"),
         large if exceeds(large, max_ms) => format!("the invisibleTime is too large. max is {max_ms}"),

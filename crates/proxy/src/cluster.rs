@@ -29,7 +29,7 @@ use wire::frame::FrameWriter;
 use wire::json;
 
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::receipt::broker_missing;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::{Cache, Lookup};
@@ -173,14 +173,14 @@ impl Cluster {
         self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }
 
-    async fn fetch_route(self: Arc<Self>, name: String) -> Result<Option<TopicRouteData>, Failure> {
+    async fn fetch_route(self: Arc<Self>, name: String) -> Result<Option<TopicRouteData>> {
         match self.client.fetch_route(&name).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
             route => Ok(Some(route?)),
         }
     }
 
-    async fn fetch_topic(self: Arc<Self>, name: String) -> Result<Option<Topic>, Failure> {
+    async fn fetch_topic(self: Arc<Self>, name: String) -> Result<Option<Topic>> {
         let (cluster, name) = (&self, &name);
         let Some(route) = self.clone().fetch_route(name.clone()).await? else { return Ok(None) };
         let addresses = route.broker_datas.iter().filter_map(|broker| preferred(broker));
@@ -204,7 +204,7 @@ impl Cluster {
         self.groups.get(name, |name| self.clone().fetch_group(name)).await
     }
 
-    async fn fetch_group(self: Arc<Self>, name: String) -> Result<Option<SubscriptionGroupConfig>, Failure> {
+    async fn fetch_group(self: Arc<Self>, name: String) -> Result<Option<SubscriptionGroupConfig>> {
         let (cluster, name) = (&self, &name);
         let brokers = self.brokers().await?;
         let is_own = |broker: &&BrokerData| broker.cluster == self.name;
@@ -225,7 +225,7 @@ impl Cluster {
         &self,
         addresses: impl Iterator<Item = &'a str>,
         ask: impl Fn(&'a str) -> A,
-    ) -> Result<Option<T>, Failure>
+    ) -> Result<Option<T>>
     where
         A: Future<Output = Result<T, Unknown>>,
     {
@@ -241,7 +241,7 @@ impl Cluster {
     }
 
     /// All brokers (106).
-    async fn brokers(self: &Arc<Self>) -> Result<Arc<Addresses>, Failure> {
+    async fn brokers(self: &Arc<Self>) -> Result<Arc<Addresses>> {
         let fetch = |_| {
             let client = self.client.clone();
             async move { Ok(Some(client.cluster_info().await?.broker_addr_table)) }
@@ -250,7 +250,7 @@ impl Cluster {
     }
 
     /// The address of a broker group; the name servers must know the group.
-    async fn address(self: &Arc<Self>, broker: &str) -> Result<String, Failure> {
+    async fn address(self: &Arc<Self>, broker: &str) -> Result<String> {
         let text = || format!("the broker {broker} is not known to the name servers");
         let address = self.known_address(broker).await?;
         address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
@@ -258,7 +258,7 @@ impl Cluster {
 
     /// Returns the address of a broker group: its master, or the acting master. `None` if the name servers do not
     /// know the group.
-    async fn known_address(self: &Arc<Self>, broker: &str) -> Result<Option<String>, Failure> {
+    async fn known_address(self: &Arc<Self>, broker: &str) -> Result<Option<String>> {
         if !self.brokers().await?.contains_key(broker) {
             self.addresses.forget("");
         }
@@ -269,7 +269,7 @@ impl Cluster {
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` for a broker that the name servers do not know (`ClusterMessageService.resolveBrokerAddrInReceiptHandle`).
-    async fn address_in_handle(self: &Arc<Self>, broker: &str) -> Result<String, Failure> {
+    async fn address_in_handle(self: &Arc<Self>, broker: &str) -> Result<String> {
         self.known_address(broker).await?.ok_or_else(|| broker_missing(broker))
     }
 
@@ -281,7 +281,7 @@ impl Cluster {
         code: i32,
         (timeout, bytes): (Duration, usize),
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply> {
         let address = self.address(broker).await?;
         let answer = self.client.ask(&address, code, (timeout, bytes), write).await;
         let is_elsewhere = match &answer {
@@ -301,19 +301,19 @@ impl Cluster {
         broker: &str,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply> {
         accepted(self.ask(broker, code, (TIMEOUT, 0), write).await?)
     }
 }
 
 /// Whether a connection to an address can be made in a short time.
-async fn connects(address: String) -> Result<Option<bool>, Failure> {
+async fn connects(address: String) -> Result<Option<bool>> {
     let connection = tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(&address)).await;
     Ok(Some(matches!(connection, Ok(Ok(_)))))
 }
 
 /// Returns the response if its code is success, else the failure.
-fn accepted(reply: Reply) -> Result<Reply, Failure> {
+fn accepted(reply: Reply) -> Result<Reply> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(broker::Refusal::new(code, reply.remark.unwrap_or_default()).into()),

@@ -28,7 +28,7 @@ use wire::codes::{Language, VERSION};
 
 use crate::body::{Charged, ChargedBody};
 use crate::calls::{self, Call, Delivery, Proxy, telemetry};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::needs::Guarded;
 use crate::reflection;
 use crate::registry::{COMMANDS_MAX, Writer};
@@ -171,10 +171,7 @@ type Opened<M> = (Call, M, Option<Charged>);
 
 /// Opens a request. An address with many failures gets a late refusal, and until then no part of the request is in
 /// memory.
-pub async fn opened<M: Guarded>(
-    caller: Result<Call, Rejected>,
-    request: Request<M>,
-) -> Result<Opened<M>, Failure> {
+pub async fn opened<M: Guarded>(caller: Result<Call, Rejected>, request: Request<M>) -> Result<Opened<M>> {
     match opened_now(caller, request) {
         Ok(opened) => Ok(opened),
         Err(rejected) => Err(rejected.due().await),
@@ -220,7 +217,7 @@ impl Rejected {
 }
 
 /// Takes a permit, or waits for one until the client's deadline.
-async fn place(places: &Arc<Semaphore>, left_ms: Option<i64>) -> Result<OwnedSemaphorePermit, Failure> {
+async fn place(places: &Arc<Semaphore>, left_ms: Option<i64>) -> Result<OwnedSemaphorePermit> {
     let free = places.clone().try_acquire_owned();
     let waited = async {
         let patience = left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
@@ -339,7 +336,7 @@ struct Unary<F> {
 impl<F, M, R, A> UnaryService<M> for Unary<F>
 where
     F: FnOnce(Call, M) -> A + 'static,
-    A: Future<Output = Result<R, Failure>>,
+    A: Future<Output = Result<R>>,
     M: Guarded + 'static,
     R: Refused,
 {
@@ -369,7 +366,7 @@ async fn unary<F, M, R, A>(
 ) -> http::Response<Body>
 where
     F: FnOnce(Call, M) -> A + 'static,
-    A: Future<Output = Result<R, Failure>>,
+    A: Future<Output = Result<R>>,
     M: Guarded + Message + Default + 'static,
     R: Message + Refused + 'static,
 {

@@ -9,6 +9,9 @@ const LITE_TOPIC_QUOTA: i32 = 2017;
 /// `LITE_SUBSCRIPTION_QUOTA_EXCEEDED`, a code of Java brokers.
 const LITE_SUBSCRIPTION_QUOTA: i32 = 2018;
 
+/// Outcome of a call, or of an entry of it.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// A call that is not performed; the client gets code and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

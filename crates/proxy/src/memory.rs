@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpc::messages::Code;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The budget of all connections.
 pub struct Memory {
@@ -34,7 +34,7 @@ impl Memory {
     ///
     /// # Errors
     /// `TOO_MANY_REQUESTS` when the budget is used up.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<()> {
         if self.used.load(Ordering::Relaxed) < self.max {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Charge {
     ///
     /// # Errors
     /// `TOO_MANY_REQUESTS` when the budget is used up; the bytes are then not charged.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
         self.memory.check()?;
         self.memory.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;

@@ -4,14 +4,14 @@ use auth::{Action, Actions, Resource as Named};
 use broker::api::Need;
 use grpc::messages::*;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const PUB: Actions = Actions::of(&[Action::Pub]);
 const SUB: Actions = Actions::of(&[Action::Sub]);
 const ROUTE: Actions = Actions::of(&[Action::Pub, Action::Sub]);
 
 /// Permissions that a call needs, or the failure to determine them.
-pub type Needs<'a> = Result<Vec<Need<'a>>, Failure>;
+pub type Needs<'a> = Result<Vec<Need<'a>>>;
 
 /// A message that begins a call.
 pub trait Guarded {
@@ -29,7 +29,7 @@ fn null(what: &str) -> Failure {
     Failure::new(Code::Unauthorized, format!("{what} is null."))
 }
 
-fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>, Failure> {
+fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(null("topic")),
         // A retry topic counts as its group, to which every consumer of the group may send.
@@ -41,7 +41,7 @@ fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>, Fail
     }
 }
 
-fn group(resource: &Option<Resource>) -> Result<Need<'_>, Failure> {
+fn group(resource: &Option<Resource>) -> Result<Need<'_>> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(null("group")),
         group => Ok(Need::new(Named::group(group), SUB)),

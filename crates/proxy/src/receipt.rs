@@ -6,7 +6,7 @@ use broker::api::{Caller, Invisible, PoppedMessage};
 use grpc::messages::Code;
 use wire::pop::Handle;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A receipt handle as clients carry it; Java proxies read the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<'a> Receipt<'a> {
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` for a text that is no handle: clients repeat their request for ever with any other code.
-    pub fn parse(text: &'a str) -> Result<Self, Failure> {
+    pub fn parse(text: &'a str) -> Result<Self> {
         let invalid = || Failure::new(Code::InvalidReceiptHandle, "receipt handle is invalid");
         let handle = Handle::parse(text).ok_or_else(invalid)?;
         let (Some(queue_id), Some(offset)) = (handle.queue_id, handle.offset) else { return Err(invalid()) };
@@ -72,7 +72,7 @@ impl<'a> Receipt<'a> {
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` otherwise.
-    pub fn check(&self, only: Option<&str>, now_ms: i64) -> Result<(), Failure> {
+    pub fn check(&self, only: Option<&str>, now_ms: i64) -> Result<()> {
         let Handle { broker_name, .. } = self.handle;
         if self.visible_ms() <= now_ms {
             return Err(Failure::new(Code::InvalidReceiptHandle, "receipt handle is expired"));

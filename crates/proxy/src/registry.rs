@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
@@ -17,12 +17,13 @@ use grpc::messages::{
     Code, Command, NotifyUnsubscribeLiteCommand, PrintThreadStackTraceCommand, PubSub,
     RecoverOrphanedTransactionCommand, Settings, Status, TelemetryCommand, VerifyMessageCommand, name,
 };
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use wire::codes::response;
 use wire::record::RecordView;
 
 use crate::convert;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::subscribed::Subscribed;
 use crate::transaction_id::TransactionId;
 
@@ -78,10 +79,6 @@ struct State {
     questions: HashMap<String, oneshot::Sender<ClientAnswer>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Registry {
     /// Makes a table of at most `clients_max` clients. A client has `ask_s` seconds to respond to an operator's
     /// request.
@@ -92,7 +89,7 @@ impl Registry {
 
     /// Returns the client with this id, or `None` if no client with this id has settings.
     pub fn find(&self, id: &str) -> Option<Arc<Client>> {
-        locked(&self.clients).get(id).filter(|client| client.stated().is_some()).cloned()
+        self.clients.lock().get(id).filter(|client| client.stated().is_some()).cloned()
     }
 
     /// The client that sends its settings, here or to another proxy; a new client if the id is unknown.
@@ -100,8 +97,8 @@ impl Registry {
     /// # Errors
     /// `UNAUTHORIZED` when the id is that of another user, `TOO_MANY_REQUESTS` when as many clients as the settings allow are
     /// connected.
-    pub fn enter(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Arc<Client>, Failure> {
-        let mut clients = locked(&self.clients);
+    pub fn enter(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Arc<Client>> {
+        let mut clients = self.clients.lock();
         if let Some(client) = clients.get(id) {
             client.check_user(&caller.user)?;
             return Ok(client.clone());
@@ -132,14 +129,14 @@ impl Registry {
 
     /// Removes a client that left by another proxy. Returns whether the client was known.
     pub fn forget(&self, id: &str) -> bool {
-        let client = locked(&self.clients).get(id).cloned();
+        let client = self.clients.lock().get(id).cloned();
         client.inspect(|client| self.remove(client)).is_some()
     }
 
     /// Removes the clients without activity since a time. Returns whether there were any.
     pub fn forget_silent(&self, before_ms: i64) -> bool {
         let silent: Vec<Arc<Client>> = {
-            let clients = locked(&self.clients);
+            let clients = self.clients.lock();
             let is_silent = |client: &&Arc<Client>| client.seen_ms.load(Ordering::Relaxed) < before_ms;
             clients.values().filter(is_silent).cloned().collect()
         };
@@ -149,13 +146,13 @@ impl Registry {
 
     /// The topics that producers stated.
     pub fn published(&self) -> BTreeSet<String> {
-        let clients = locked(&self.clients);
+        let clients = self.clients.lock();
         clients.values().flat_map(|client| client.published()).collect()
     }
 
     /// Sends a notice to a producer of a topic. Returns whether a producer is connected.
     pub fn notify_producer(&self, topic: &str, notice: &Notice<'_>) -> bool {
-        let clients: Vec<Arc<Client>> = locked(&self.clients).values().cloned().collect();
+        let clients: Vec<Arc<Client>> = self.clients.lock().values().cloned().collect();
         let is_producer =
             |client: &&Arc<Client>| client.is_reachable() && client.published().iter().any(|it| it == topic);
         let producer = clients.iter().find(is_producer);
@@ -174,7 +171,7 @@ impl Registry {
 
     /// Removes a client, unless another client took its id.
     pub fn remove(&self, client: &Client) {
-        let mut clients = locked(&self.clients);
+        let mut clients = self.clients.lock();
         if clients.get(&client.id).is_some_and(|known| known.link_id == client.link_id) {
             clients.remove(&client.id);
         }
@@ -187,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     /// `UNAUTHORIZED` when another user sent the first settings.
-    pub fn check_user(&self, user: &Identity) -> Result<(), Failure> {
+    pub fn check_user(&self, user: &Identity) -> Result<()> {
         if self.user == *user {
             return Ok(());
         }
@@ -198,7 +195,7 @@ impl Client {
 
     /// The settings the client stated last.
     pub fn stated(&self) -> Option<Arc<Stated>> {
-        locked(&self.state).stated.clone()
+        self.state.lock().stated.clone()
     }
 
     /// Records that the client was active at this time.
@@ -226,21 +223,21 @@ impl Client {
 
     /// Keeps the settings of the client, and the stream that they came on.
     pub fn set_settings(&self, stated: Stated, writer: &Writer) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.stated = Some(Arc::new(stated));
         state.writer = Some(writer.clone());
     }
 
     /// Removes an ended stream, unless a newer stream replaced it. Returns whether the client has no stream now.
     pub fn leave(&self, writer: &Writer) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.writer.take_if(|known| known.same_channel(writer));
         state.writer.is_none()
     }
 
     /// Takes the response to a request. Drops an unexpected response.
     pub fn answered(&self, nonce: &str, answer: ClientAnswer) {
-        let asked = locked(&self.state).questions.remove(nonce);
+        let asked = self.state.lock().questions.remove(nonce);
         let _ = asked.map(|asked| asked.send(answer));
     }
 
@@ -256,12 +253,12 @@ impl Client {
 
     /// Whether the client has a stream.
     pub fn is_reachable(&self) -> bool {
-        locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
+        self.state.lock().writer.as_ref().is_some_and(|writer| !writer.is_closed())
     }
 
     /// Sends the client a command. Returns false for a client without a stream, or with a full stream.
     fn send_command(&self, command: Command) -> bool {
-        let writer = locked(&self.state).writer.clone();
+        let writer = self.state.lock().writer.clone();
         let command = TelemetryCommand { status: None, command: Some(command) };
         writer.is_some_and(|writer| writer.try_send(Ok(Box::new(command))).is_ok())
     }
@@ -283,7 +280,7 @@ impl Client {
         };
         let (sender, receiver) = oneshot::channel();
         {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             if state.questions.len() >= QUESTIONS_MAX {
                 return Err(timed_out());
             }
@@ -294,7 +291,7 @@ impl Client {
             true => tokio::time::timeout(patience.min(self.ask_timeout), receiver).await.ok(),
             false => None,
         };
-        locked(&self.state).questions.remove(&nonce);
+        self.state.lock().questions.remove(&nonce);
         answer.and_then(Result::ok).ok_or_else(timed_out)
     }
 }

@@ -6,14 +6,15 @@
 //! table. If a change is in flight, the newest handle is known only after the change.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grpc::messages::Code;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::receipt::Receipt;
 use crate::registry::Client;
 
@@ -143,24 +144,20 @@ impl Renewals {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a message invisible that a client received.
     pub fn renew(&self, client: &Arc<Client>, message: Received) {
-        self.table().add(message, Owner::Client(client.clone()));
+        self.table.lock().add(message, Owner::Client(client.clone()));
     }
 
     /// Makes a message visible soon that its client did not receive.
     pub fn give_back(&self, message: Received) {
-        self.table().add(message, Owner::Nobody);
+        self.table.lock().add(message, Owner::Nobody);
         self.given_back.notify_one();
     }
 
     /// Takes out a message that its client acknowledges, changes or gives up. Returns `None` if it is not renewed.
     pub fn take(&self, client: &Client, handle: &str) -> Option<Taken> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let id = table.forget(client.link(), handle)?;
         let entry = table.entries.get_mut(&id)?;
         if entry.is_under_way {
@@ -173,7 +170,7 @@ impl Renewals {
 
     /// Returns the number of a client's unacknowledged messages.
     pub fn unacked(&self, client: &Client) -> usize {
-        self.table().ids.get(&client.link()).map_or(0, HashMap::len)
+        self.table.lock().ids.get(&client.link()).map_or(0, HashMap::len)
     }
 
     /// Makes renewed messages due to be given back, because the server stops. Their client has an older handle, which
@@ -185,7 +182,7 @@ impl Renewals {
 
     /// Returns the due changes. Each change is returned once until its result is known.
     pub fn due(&self, now_ms: i64) -> Vec<Change> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let mut changes = Vec::new();
         for (id, entry) in &mut table.entries {
             if !entry.is_under_way
@@ -220,8 +217,8 @@ impl Renewals {
     }
 
     /// Takes the outcome of a change: the new handle, or why there is none.
-    pub fn done(&self, change: &Change, outcome: Result<String, Failure>, now_ms: i64) {
-        let mut table = self.table();
+    pub fn done(&self, change: &Change, outcome: Result<String>, now_ms: i64) {
+        let mut table = self.table.lock();
         let Some(entry) = table.entries.get_mut(&change.id) else { return };
         entry.is_under_way = false;
         let is_over = match outcome {
@@ -251,7 +248,7 @@ impl Renewals {
     /// Number of messages in the table.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.table().entries.len()
+        self.table.lock().entries.len()
     }
 }
 

@@ -2,8 +2,8 @@
 //! every 30 seconds. So this server repeats them when the client receives over a new connection to a broker.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use wire::body::{LiteSubscription, LiteSubscriptionAction};
 
 /// Lite topics of a client.
@@ -24,10 +24,6 @@ struct State {
 }
 
 impl Subscribed {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until no broker is getting lite topics of the client. The caller applies and sends a change, or repeats the
     /// lite topics, while it holds the guard.
     pub async fn begin(&self) -> tokio::sync::MutexGuard<'_, ()> {
@@ -36,7 +32,7 @@ impl Subscribed {
 
     /// Applies a change that the client sent.
     pub fn apply(&self, change: &LiteSubscription) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let names = &change.lite_topic_set;
         match (change.action, &mut state.all) {
             (LiteSubscriptionAction::CompleteAdd, all) => *all = Some(change.clone()),
@@ -53,30 +49,30 @@ impl Subscribed {
 
     /// Removes a lite topic that the client lost to another client.
     pub fn lost(&self, lite_topic: &str) {
-        if let Some(all) = &mut self.state().all {
+        if let Some(all) = &mut self.state.lock().all {
             all.lite_topic_set.remove(lite_topic);
         }
     }
 
     /// Whether there are lite topics to repeat.
     pub fn is_any(&self) -> bool {
-        self.state().all.as_ref().is_some_and(|all| !all.lite_topic_set.is_empty())
+        self.state.lock().all.as_ref().is_some_and(|all| !all.lite_topic_set.is_empty())
     }
 
     /// Whether a broker got the lite topics over a connection.
     pub fn is_sent(&self, broker: &str, connection: u64) -> bool {
-        self.state().sent.get(broker) == Some(&connection)
+        self.state.lock().sent.get(broker) == Some(&connection)
     }
 
     /// Returns the lite topics that a broker must get over a connection, unless it got them already.
     pub fn due(&self, broker: &str, connection: u64) -> Option<LiteSubscription> {
-        let state = self.state();
+        let state = self.state.lock();
         let is_sent = state.sent.get(broker) == Some(&connection);
         if is_sent { None } else { state.all.clone() }
     }
 
     /// Records that a broker got the lite topics over a connection.
     pub fn note_sent(&self, broker: &str, connection: u64) {
-        self.state().sent.insert(broker.to_owned(), connection);
+        self.state.lock().sent.insert(broker.to_owned(), connection);
     }
 }

@@ -1,8 +1,9 @@
 //! Topics and stored messages in the form of calls, for every kind of broker.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use wire::body::TopicConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::units::{LogOffset, QueueOffset};
@@ -118,7 +119,7 @@ impl MergedTopics {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
-        let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut topics = self.0.lock();
         let kept = topics
             .get(name)
             .filter(|it| Arc::ptr_eq(&it.whole, &whole) && is_same(&it.own, &own) && it.slave_id == slave_id);

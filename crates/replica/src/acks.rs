@@ -90,7 +90,6 @@ pub enum AckStatus {
 
 impl AckStatus {
     /// The response code of an answer with this status (`SendMessageProcessor.handlePutMessageResult`).
-    #[must_use]
     pub const fn code(self) -> i32 {
         match self {
             Self::Ok => response::SUCCESS,
@@ -103,7 +102,6 @@ impl AckStatus {
 
     /// Returns the remark of a response with this status. The broker itself writes the remark of
     /// [`AckStatus::ServiceNotAvailable`], which contains the disk usage.
-    #[must_use]
     pub const fn remark(self) -> Option<&'static str> {
         match self {
             Self::InSyncReplicasNotEnough => Some("in-sync replicas not enough"),

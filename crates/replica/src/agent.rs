@@ -213,7 +213,6 @@ pub struct Agent {
 
 impl Agent {
     /// Makes an agent that has not started.
-    #[must_use]
     pub fn new(config: AgentConfig) -> Self {
         assert!(!config.controllers.is_empty(), "controller mode needs an address of a controller");
         Self {
@@ -292,7 +291,6 @@ impl Agent {
     }
 
     /// Returns this broker's id after its confirmation.
-    #[must_use]
     pub fn broker(&self) -> Option<BrokerId> {
         self.identity
             .as_ref()
@@ -301,13 +299,11 @@ impl Agent {
     }
 
     /// Returns the epoch of this broker's role, or zero before the first role.
-    #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
     /// Whether the controllers do not know this broker.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.is_unknown
     }
@@ -315,13 +311,11 @@ impl Agent {
     /// Returns the members that this master has named as its successor and that the controllers may still elect. Until
     /// that is decided, a sender may be told that its message is stored only if these members have the message
     /// ([`Master::wait_for_heirs`](crate::master::Master::wait_for_heirs)).
-    #[must_use]
     pub fn heirs(&self) -> &BTreeSet<BrokerId> {
         self.resignation.heirs()
     }
 
     /// Whether this broker is master.
-    #[must_use]
     pub fn is_master(&self) -> bool {
         self.master.as_ref().is_some_and(|(master, _)| Some(*master) == self.broker())
     }

@@ -146,19 +146,16 @@ impl Consensus {
     }
 
     /// The state of the newest snapshot; empty when there is none.
-    #[must_use]
     pub fn state(&self) -> &[u8] {
         &self.node.store().latest_snapshot().state
     }
 
     /// Returns the leader of the group, as known to this controller.
-    #[must_use]
     pub fn leader(&self) -> Option<NodeId> {
         Some(NodeId(self.node.raft.leader_id)).filter(|leader| leader.0 != raft::INVALID_ID)
     }
 
     /// Whether so much was applied since the last snapshot that [`Consensus::compact`] should be called.
-    #[must_use]
     pub fn is_long(&self) -> bool {
         let (entries, bytes) = self.node.store().size();
         entries >= self.config.entries_max || bytes >= BYTES_MAX

@@ -65,20 +65,17 @@ pub struct EpochList {
 impl EpochList {
     /// Makes a list from ascending entries, such as `wire` checked in a frame. `None` if the entries are not
     /// ascending.
-    #[must_use]
     pub fn new(entries: Vec<EpochStart>) -> Option<Self> {
         let rises = |pair: &[EpochStart]| pair[0].epoch < pair[1].epoch && pair[0].start <= pair[1].start;
         entries.windows(2).all(rises).then_some(Self { entries })
     }
 
     /// The entries, oldest first.
-    #[must_use]
     pub fn entries(&self) -> &[EpochStart] {
         &self.entries
     }
 
     /// Returns the newest entry. Its epoch may be older than that of a master that has not written yet.
-    #[must_use]
     pub fn last(&self) -> Option<EpochStart> {
         self.entries.last().copied()
     }
@@ -119,14 +116,12 @@ impl EpochList {
 
     /// Returns the epoch of the byte at `offset`. Bytes before the first epoch (of a formerly classic log) belong to
     /// the first epoch. `None` for an empty list.
-    #[must_use]
     pub fn at(&self, offset: LogOffset) -> Option<EpochStart> {
         let behind = self.entries.partition_point(|entry| entry.start <= offset);
         self.entries.get(behind.saturating_sub(1)).copied()
     }
 
     /// Returns the end of the epoch of the byte at `offset`, or `None` for the last epoch.
-    #[must_use]
     pub fn end_at(&self, offset: LogOffset) -> Option<LogOffset> {
         let behind = self.entries.partition_point(|entry| entry.start <= offset).max(1);
         self.entries.get(behind).map(|entry| entry.start)
@@ -173,7 +168,6 @@ impl EpochList {
 
     /// Returns the text of the epoch file. `None` for an empty list, for which the file and its `.bak` must be
     /// removed. A Java broker leaves the old file, which returns at the next start.
-    #[must_use]
     pub fn to_file(&self) -> Option<String> {
         if self.entries.is_empty() {
             return None;

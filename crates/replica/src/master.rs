@@ -101,14 +101,12 @@ pub struct Master {
 
 impl Master {
     /// Makes a classic master without slaves. `log` is the readable range of its log.
-    #[must_use]
     pub fn classic(config: MasterConfig, log: LogRange) -> Self {
         let (peers, waits, timer, elected) = Default::default();
         Self { config, log, had_max: log.end, peers, waits, timer, elected }
     }
 
     /// Makes the master of a broker that was elected at `now_ms`.
-    #[must_use]
     pub fn elected(now_ms: u64, config: MasterConfig, start: MasterStart) -> Self {
         let log = start.log;
         let elected = Some(Box::new(Elected::new(now_ms, config.in_sync, start)));
@@ -116,7 +114,6 @@ impl Master {
     }
 
     /// Protocol of the connections.
-    #[must_use]
     pub fn protocol(&self) -> Protocol {
         if self.elected.is_some() { Protocol::Switch } else { Protocol::Classic }
     }
@@ -193,7 +190,6 @@ impl Master {
     /// set, for a classic master connections that lag less than `haMaxGapNotInSync`
     /// (`DefaultHAService.inSyncReplicasNums`). Java also counts slaves that have not reported yet, which do not
     /// count here.
-    #[must_use]
     pub fn in_sync(&self) -> u32 {
         let in_sync = match &self.elected {
             Some(elected) => elected.in_sync.size(),
@@ -209,7 +205,6 @@ impl Master {
     ///
     /// # Errors
     /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
-    #[must_use]
     pub fn need(&self, alive: u32) -> Option<Result<Need, AckStatus>> {
         let acks = &self.config.acks;
         let counts_in_sync = self.elected.is_some() || acks.mode == Mode::ActingMaster;
@@ -222,7 +217,6 @@ impl Master {
     }
 
     /// State of an election and its in-sync set. `None` for a classic master.
-    #[must_use]
     pub fn election(&self) -> Option<&Elected> {
         self.elected.as_deref()
     }
@@ -245,13 +239,11 @@ impl Master {
     }
 
     /// Returns the connection of the slave with this id to an elected master.
-    #[must_use]
     pub fn peer_of(&self, broker: BrokerId) -> Option<PeerId> {
         self.peers.iter().find(|(_, it)| it.broker() == Some(broker)).map(|(peer, _)| *peer)
     }
 
     /// Returns the last position that a slave acknowledged on this connection.
-    #[must_use]
     pub fn acknowledged(&self, peer: PeerId) -> Option<LogOffset> {
         self.peers.get(&peer)?.link.acknowledged()
     }
@@ -259,7 +251,6 @@ impl Master {
     /// Returns the slaves of an elected master that may become master without loss: connected members of the in-sync
     /// set that have all messages reported as stored to senders, with the ends of their logs. The slave with the
     /// longest log comes first, as in an election.
-    #[must_use]
     pub fn heirs(&self) -> Vec<(BrokerId, LogOffset)> {
         let Some(elected) = &self.elected else { return Vec::new() };
         let members = self.peers().filter(|status| status.is_in_sync);
@@ -280,7 +271,6 @@ impl Master {
     }
 
     /// Returns the position up to which the log meets a need, or `None` if too few replicas are known.
-    #[must_use]
     pub fn reached(&self, need: Need) -> Option<LogOffset> {
         let end = self.log.end;
         // A slave outside the in-sync set is never elected, so what only such slaves have is lost with the master.
@@ -302,7 +292,6 @@ impl Master {
     }
 
     /// Returns the last end of the log that the machine knows.
-    #[must_use]
     pub fn log_end(&self) -> LogOffset {
         self.log.end
     }

@@ -146,7 +146,6 @@ pub struct Slave {
 
 impl Slave {
     /// Makes a classic slave that knows no master. Its log ends at `end` and is on disk up to `flushed`.
-    #[must_use]
     pub fn classic(config: SlaveConfig, end: LogOffset, flushed: LogOffset) -> Self {
         Self {
             config,
@@ -163,14 +162,12 @@ impl Slave {
     }
 
     /// Makes the slave of an elected master whose HA address is unknown.
-    #[must_use]
     pub fn of_elected(config: SlaveConfig, start: SlaveStart) -> Self {
         let slave = Self::classic(config, start.end, start.flushed);
         Self { of_elected: Some(Box::new(OfElected::new(start))), ..slave }
     }
 
     /// Protocol of the connection.
-    #[must_use]
     pub fn protocol(&self) -> Protocol {
         if self.of_elected.is_some() { Protocol::Switch } else { Protocol::Classic }
     }
@@ -226,13 +223,11 @@ impl Slave {
     }
 
     /// Whether this slave receives its master's log (`HAConnectionState.TRANSFER`).
-    #[must_use]
     pub fn is_following(&self) -> bool {
         self.stage == Stage::Following
     }
 
     /// The epochs of the log. `None` at a classic slave.
-    #[must_use]
     pub fn epochs(&self) -> Option<&EpochList> {
         self.of_elected.as_ref().map(|of_elected| &of_elected.epochs)
     }

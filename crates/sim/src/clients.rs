@@ -53,7 +53,6 @@ pub struct Clients {
 
 impl Clients {
     /// Makes idle clients.
-    #[must_use]
     pub fn new(settings: &Settings, random: Random) -> Self {
         Self {
             random,

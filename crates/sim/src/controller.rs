@@ -97,25 +97,21 @@ impl Controller {
     }
 
     /// Whether this controller leads the group and answers.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.machine.leads()
     }
 
     /// Returns the leading controller, as known to this controller.
-    #[must_use]
     pub fn leading(&self) -> Option<NodeId> {
         self.machine.leading().and_then(node_of)
     }
 
     /// Returns the table with the changes that this controller has applied.
-    #[must_use]
     pub fn roster(&self) -> &Roster {
         self.machine.roster()
     }
 
     /// The number of changes of the in-sync set, and its members.
-    #[must_use]
     pub fn members(&self) -> (SetEpoch, Vec<BrokerId>) {
         let set = self.roster().set(SET);
         set.map(|set| (set.in_sync.epoch, set.in_sync.members.iter().copied().collect())).unwrap_or_default()

@@ -85,7 +85,6 @@ impl History {
     }
 
     /// The queue offset of an acknowledged message.
-    #[must_use]
     pub fn place_of(&self, number: u64) -> Option<u64> {
         self.acknowledged.get(&number).map(|acknowledged| acknowledged.place.1)
     }

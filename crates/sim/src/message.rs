@@ -22,7 +22,6 @@ pub struct Sending {
 }
 
 /// The body of a message.
-#[must_use]
 pub fn body(sending: &Sending) -> Vec<u8> {
     let filler = |at: usize| (sending.number as usize).wrapping_mul(31).wrapping_add(at).to_le_bytes()[0];
     let mut body = sending.number.to_be_bytes().to_vec();
@@ -31,7 +30,6 @@ pub fn body(sending: &Sending) -> Vec<u8> {
 }
 
 /// Returns the number of the message with this body, or `None` if no message has it.
-#[must_use]
 pub fn number_of(bytes: &[u8]) -> Option<u64> {
     let number = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
     let sending = Sending { number, queue: 0, body_bytes: bytes.len() };
@@ -39,7 +37,6 @@ pub fn number_of(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Makes the message for the store.
-#[must_use]
 pub fn to_store(body: &[u8], now_ms: i64) -> Message<'_> {
     let host = std::net::SocketAddr::from(([10, 0, 0, 1], 10911));
     Message {

@@ -44,13 +44,11 @@ pub struct Connection {
 
 impl Connection {
     /// Returns the process at the end of a direction, unless it has closed.
-    #[must_use]
     pub fn end(&self, direction: Direction) -> Option<Process> {
         self.ends[direction.index()]
     }
 
     /// The node at the end of a direction.
-    #[must_use]
     pub fn node(&self, direction: Direction) -> NodeId {
         self.nodes[direction.index()]
     }
@@ -86,7 +84,6 @@ impl Network {
     }
 
     /// Whether the link from one node to another is cut.
-    #[must_use]
     pub fn is_cut(&self, now_ms: u64, from: NodeId, to: NodeId) -> bool {
         self.cuts.get(&(from, to)).is_some_and(|until_ms| *until_ms > now_ms)
     }
@@ -111,7 +108,6 @@ impl Network {
     }
 
     /// The connection.
-    #[must_use]
     pub fn connection(&self, peer: PeerId) -> Option<&Connection> {
         self.connections.get(&peer)
     }
@@ -165,7 +161,6 @@ impl Network {
     }
 
     /// The connections of a process.
-    #[must_use]
     pub fn of(&self, process: Process) -> Vec<PeerId> {
         let is_its = |(_, it): &(&PeerId, &Connection)| it.ends.contains(&Some(process));
         self.connections.iter().filter(is_its).map(|(peer, _)| *peer).collect()

@@ -18,25 +18,21 @@ pub const NODES: usize = BROKERS + CONTROLLERS + 1;
 
 impl NodeId {
     /// The node's name, which is also its address.
-    #[must_use]
     pub fn name(self) -> &'static str {
         ["a", "b", "c", "n0", "n1", "n2", "clients"][self.0]
     }
 
     /// The broker at this address.
-    #[must_use]
     pub fn of_broker(address: &str) -> Option<Self> {
         Self::brokers().find(|node| node.name() == address)
     }
 
     /// The controller at this address.
-    #[must_use]
     pub fn of_controller(address: &str) -> Option<Self> {
         Self::controllers().find(|node| node.name() == address)
     }
 
     /// Whether this is a controller.
-    #[must_use]
     pub fn is_controller(self) -> bool {
         (BROKERS..BROKERS + CONTROLLERS).contains(&self.0)
     }
@@ -213,7 +209,6 @@ pub const SCENARIOS: [Scenario; 17] = {
 
 impl Scenario {
     /// The scenario with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         SCENARIOS.into_iter().find(|scenario| scenario.name == name)
     }
@@ -263,26 +258,22 @@ impl Settings {
     }
 
     /// Whether this bug is planted.
-    #[must_use]
     pub fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
 
     /// Whether brokers answer when a message is on disk.
-    #[must_use]
     pub fn is_sync_flush(&self) -> bool {
         self.flush == FlushMode::Sync
     }
 
     /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`). Otherwise two copies
     /// suffice, and readers may see messages that an election drops.
-    #[must_use]
     pub fn is_all_ack(&self) -> bool {
         self.faults != Faults::Resignations
     }
 
     /// Number of copies that a message needs in classic mode. One without a wait for replicas.
-    #[must_use]
     pub fn copies(&self) -> u32 {
         match self.mode {
             Mode::Classic { in_sync_replicas } => in_sync_replicas,

@@ -12,7 +12,6 @@ pub struct Trace {
 
 impl Trace {
     /// Makes an empty trace. If `is_printed`, it also writes the brokers' notes to standard error.
-    #[must_use]
     pub fn new(is_printed: bool) -> Self {
         Self { hash: 0xcbf2_9ce4_8422_2325, events: 0, is_printed }
     }
@@ -41,13 +40,11 @@ impl Trace {
     }
 
     /// Returns the hash of all events.
-    #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
     /// Returns the number of events.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }

@@ -142,7 +142,6 @@ struct World {
 }
 
 /// Runs a scenario with a seed.
-#[must_use]
 pub fn run(seed: u64, scenario: Scenario, bug: Option<Bug>, is_printed: bool) -> Outcome {
     let mut world = World::new(seed, scenario, bug, is_printed);
     let run = catch_unwind(AssertUnwindSafe(|| world.run()));

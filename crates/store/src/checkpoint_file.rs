@@ -71,7 +71,6 @@ pub struct Mark {
 
 impl Checkpoint {
     /// Parses the page; missing bytes count as zero.
-    #[must_use]
     pub fn from_bytes(page: &[u8]) -> Self {
         let field = |index: usize| {
             let bytes = page.get(index * 8..index * 8 + 8).unwrap_or(&[0; 8]);
@@ -95,7 +94,6 @@ impl Checkpoint {
     }
 
     /// Encodes the page.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE_BYTES);
         for field in [

@@ -81,7 +81,6 @@ pub struct Config {
 
 impl Config {
     /// RocketMQ's defaults for a store at `root`, but without a key index: a broker that answers queries by key turns it on.
-    #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         Self {

@@ -277,6 +277,9 @@ impl std::fmt::Display for Damage {
     }
 }
 
+/// Outcome of a read.
+pub(crate) type Result<T, E = ReadError> = std::result::Result<T, E>;
+
 /// Errors of reading records or units.
 #[derive(Debug, Error)]
 pub enum ReadError {

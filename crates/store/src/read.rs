@@ -7,7 +7,7 @@ pub use check::Numbered;
 pub(crate) use check::{Damaged, leads_to_it};
 
 use crate::disk::Read;
-use crate::error::{Damage, ReadError};
+use crate::error::{Damage, ReadError, Result};
 use crate::heal_list::LostQueues;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
@@ -53,7 +53,7 @@ impl Reader<'_> {
         length: usize,
         out: &mut Vec<u8>,
         resident: bool,
-    ) -> Result<Read, ReadError> {
+    ) -> Result<Read> {
         let kept = out.len();
         let done = self.read_range(from, length, out, resident);
         if !matches!(done, Ok(Read::Done)) {
@@ -62,13 +62,7 @@ impl Reader<'_> {
         done
     }
 
-    fn read_range(
-        &self,
-        from: LogOffset,
-        length: usize,
-        out: &mut Vec<u8>,
-        resident: bool,
-    ) -> Result<Read, ReadError> {
+    fn read_range(&self, from: LogOffset, length: usize, out: &mut Vec<u8>, resident: bool) -> Result<Read> {
         let range = || {
             let min = LogOffset::new(self.state.log.min());
             let appended = LogOffset::new(self.state.appended.get());
@@ -109,12 +103,7 @@ impl Reader<'_> {
         length.min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    pub(crate) fn read_units(
-        &self,
-        units: &[Unit],
-        out: &mut Vec<u8>,
-        resident: bool,
-    ) -> Result<Read, ReadError> {
+    pub(crate) fn read_units(&self, units: &[Unit], out: &mut Vec<u8>, resident: bool) -> Result<Read> {
         if !resident {
             self.ahead.bring_in(self.state, units.iter());
         }
@@ -129,7 +118,7 @@ impl Reader<'_> {
         messages: &[Numbered],
         out: &mut Vec<u8>,
         resident: bool,
-    ) -> Result<Read, ReadError> {
+    ) -> Result<Read> {
         if !resident {
             self.ahead.bring_in(self.state, messages.iter().map(|message| &message.unit));
         }
@@ -144,7 +133,7 @@ impl Reader<'_> {
         message: impl Fn(usize) -> Option<Numbered>,
         out: &mut Vec<u8>,
         resident: bool,
-    ) -> Result<Read, ReadError> {
+    ) -> Result<Read> {
         let kept = out.len();
         let mut reading = Reading { queue, damaged: Vec::new(), is_rebuilding: false };
         let mut next = 0;
@@ -208,7 +197,7 @@ impl Reader<'_> {
         message: Numbered,
         out: &mut Vec<u8>,
         resident: bool,
-    ) -> Result<Read, ReadError> {
+    ) -> Result<Read> {
         let Numbered { offset, unit } = message;
         match self.read_range(unit.log_offset, unit.size as usize, out, resident) {
             Err(ReadError::Range { from, min, .. })
@@ -262,12 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn record_at(
-        &self,
-        at: LogOffset,
-        out: &mut Vec<u8>,
-        resident: bool,
-    ) -> Result<Read, ReadError> {
+    pub(crate) fn record_at(&self, at: LogOffset, out: &mut Vec<u8>, resident: bool) -> Result<Read> {
         let mut head = Vec::with_capacity(8);
         if self.read(at, 8, &mut head, resident)? == Read::NotResident {
             return Ok(Read::NotResident);
@@ -300,7 +284,7 @@ impl Reader<'_> {
 
     /// Returns the store time in ms of the message at a queue offset, or `None` if the message was deleted or is
     /// damaged.
-    pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
+    pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>> {
         Ok(self.next_stored(queue, offset, offset + 1)?.and_then(|(_, stored)| stored))
     }
 
@@ -309,7 +293,7 @@ impl Reader<'_> {
         queue: &Queue,
         time_ms: i64,
         boundary: Boundary,
-    ) -> Result<QueueOffset, ReadError> {
+    ) -> Result<QueueOffset> {
         let (min, max) = (queue.min().get(), queue.max().get());
         let (mut low, mut high) = (min, max);
         // Find the first message stored at or after the time (`after`: later than it); expired messages count as earlier.
@@ -350,7 +334,7 @@ impl Reader<'_> {
         queue: &Queue,
         mut from: QueueOffset,
         end: QueueOffset,
-    ) -> Result<Option<(QueueOffset, Option<i64>)>, ReadError> {
+    ) -> Result<Option<(QueueOffset, Option<i64>)>> {
         let mut record = Vec::new();
         while let Some((at, unit)) = queue.next_message(from, end)? {
             record.clear();
@@ -371,7 +355,7 @@ impl Reader<'_> {
     }
 
     /// Queue offset of the first message in the record that holds `message`, not below `min`.
-    fn first_of_record(&self, queue: &Queue, min: u64, message: u64) -> Result<QueueOffset, ReadError> {
+    fn first_of_record(&self, queue: &Queue, min: u64, message: u64) -> Result<QueueOffset> {
         let position = |number| {
             let mut unit = Vec::with_capacity(1);
             queue.units_blocking(QueueOffset::new(number), 1, &mut unit)?;

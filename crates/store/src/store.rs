@@ -99,13 +99,11 @@ impl Store {
     }
 
     /// Returns the findings and actions of the opening.
-    #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
     /// Progress of the healer: queue files to check after opening, lost queues to rebuild.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         self.parts.lost.progress()
     }
@@ -127,7 +125,6 @@ impl Store {
     }
 
     /// The configuration of the store.
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.parts.state.config
     }
@@ -149,19 +146,16 @@ impl Store {
     }
 
     /// The handle of a queue, if it exists.
-    #[must_use]
     pub fn find_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
         self.parts.state.queues.find(topic, queue_id)
     }
 
     /// The number of messages that the queues of a topic ever got, which is the sum of their ends; `None` when the topic has no queue.
-    #[must_use]
     pub fn topic_end(&self, topic: &str) -> Option<u64> {
         self.parts.state.queues.topic_end(topic)
     }
 
     /// The handles of all queues, in no particular order.
-    #[must_use]
     pub fn queues(&self) -> Vec<Arc<Queue>> {
         self.parts.state.queues.all()
     }
@@ -169,7 +163,6 @@ impl Store {
     /// Returns the queues that got messages since the last call or the opening, with the number of messages. The list
     /// avoids a scan of all queues, of which there may be a million. Only one caller may use it, because each message
     /// is counted once.
-    #[must_use]
     pub fn take_grown(&self) -> Vec<(Arc<Queue>, u64)> {
         self.parts.state.queues.take_grown()
     }
@@ -198,7 +191,6 @@ impl Store {
     }
 
     /// Creates an empty batch. Keep it and [`Batch::clear`] it after use: its buffer is reused.
-    #[must_use]
     pub fn batch(&self) -> Batch {
         let parts = &self.parts;
         let multi = parts.state.config.multi_dispatch.then(|| parts.state.queues.clone());
@@ -216,38 +208,32 @@ impl Store {
     }
 
     /// First log position that the log holds.
-    #[must_use]
     pub fn min(&self) -> LogOffset {
         LogOffset::new(self.parts.state.log.min())
     }
 
     /// Log position up to which records are appended and visible to readers.
-    #[must_use]
     pub fn appended(&self) -> LogOffset {
         LogOffset::new(self.parts.state.appended.get())
     }
 
     /// Log position of the newest record. `None` if the log never had a record, or opening did not read one.
-    #[must_use]
     pub fn last_record(&self) -> Option<LogOffset> {
         let last = lock(&self.parts.appender).last_record;
         (self.appended() > LogOffset::ZERO).then(|| LogOffset::new(last))
     }
 
     /// Log position up to which the log is durable.
-    #[must_use]
     pub fn flushed(&self) -> LogOffset {
         LogOffset::new(self.parts.state.flushed.get())
     }
 
     /// Whether everything is durable and the flush thread sleeps.
-    #[must_use]
     pub fn flusher_is_idle(&self) -> bool {
         self.parts.state.signals.flush_idle.load(Ordering::Relaxed)
     }
 
     /// Counters of the flush thread since the store was opened.
-    #[must_use]
     pub fn flushes(&self) -> Flushes {
         self.parts.flusher().flush_counts()
     }
@@ -281,19 +267,16 @@ impl Store {
     }
 
     /// Names of the store's threads that ended after a panic.
-    #[must_use]
     pub fn stopped_threads(&self) -> Vec<&'static str> {
         lock(&self.parts.stopped).clone()
     }
 
     /// The reason why the store is fenced, if it is.
-    #[must_use]
     pub fn fenced(&self) -> Option<String> {
         self.parts.state.fence.reason()
     }
 
     /// The operations on the log that the disk has not finished.
-    #[must_use]
     pub fn unfinished(&self) -> Unfinished {
         let state = &self.parts.state;
         Unfinished { write: state.writes.unfinished(), flush: state.flushes.unfinished() }
@@ -361,7 +344,6 @@ impl Drop for Store {
 /// Conversion of a stored record into a message, to store it once more.
 impl<'a> Message<'a> {
     /// Takes over everything that a sender chose from a stored record.
-    #[must_use]
     pub fn of(record: &wire::record::RecordView<'a>) -> Self {
         Self {
             body: record.body(),

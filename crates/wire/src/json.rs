@@ -23,6 +23,8 @@ mod read;
 mod scan;
 mod write;
 
+pub(crate) use scan::escape;
+
 use serde::{Deserialize, Serialize};
 
 /// Deepest nesting of objects and arrays that the reader accepts.

@@ -29,7 +29,6 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a topic, by its name.
-    #[must_use]
     pub fn of(topic: &str) -> Self {
         match topic.strip_prefix(RETRY_PREFIX) {
             Some(rest) if rest.contains('+') => Self::RetryV2,
@@ -39,7 +38,6 @@ impl Kind {
     }
 
     /// Parses the number used in handles.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "0" => Some(Self::Normal),
@@ -50,13 +48,11 @@ impl Kind {
     }
 
     /// The number used in handles.
-    #[must_use]
     pub fn number(self) -> u8 {
         self as u8
     }
 
     /// Name of the topic of this kind, for a topic and a group (`KeyBuilder.buildPopRetryTopic`).
-    #[must_use]
     pub fn topic(self, topic: &str, group: &str) -> String {
         match self {
             Self::Normal => topic.to_owned(),
@@ -68,7 +64,6 @@ impl Kind {
 
 /// The topic that a retry topic of `group` belongs to; any other topic name is returned unchanged
 /// (`KeyBuilder.parseNormalTopic`).
-#[must_use]
 pub fn normal_topic<'a>(topic: &'a str, group: &str) -> &'a str {
     let rest = topic.strip_prefix(RETRY_PREFIX).and_then(|rest| rest.strip_prefix(group));
     rest.and_then(|rest| rest.strip_prefix(['+', '_'])).unwrap_or(topic)
@@ -97,7 +92,6 @@ pub struct Handle<'a> {
 
 impl<'a> Handle<'a> {
     /// Parses a handle; `None` when the text is not one.
-    #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(' ');
         Some(Self {
@@ -113,7 +107,6 @@ impl<'a> Handle<'a> {
     }
 
     /// Whether an ordered pop made the handle. Ordered pops have no checkpoint.
-    #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.revive_queue == ORDER_REVIVE_QUEUE
     }
@@ -170,7 +163,6 @@ pub struct OffsetTexts {
 
 impl OffsetTexts {
     /// Writes the popped messages of all queues.
-    #[must_use]
     pub fn of(queues: &[QueueOffsets]) -> Self {
         let mut texts = Self::default();
         for QueueOffsets { kind, queue_id, start, offsets, deliveries } in queues {
@@ -191,7 +183,6 @@ impl OffsetTexts {
 
     /// Reads the queues with their starts and delivery counts, without the offsets of the messages. Skips entries of
     /// another form.
-    #[must_use]
     pub fn queues(&self) -> Vec<QueueOffsets> {
         let mut queues: Vec<QueueOffsets> = self.starts.split(';').filter_map(start).collect();
         for (kind, queue_id, offset, deliveries) in self.counts.split(';').filter_map(count) {
@@ -205,7 +196,6 @@ impl OffsetTexts {
 
     /// Reads the number of earlier deliveries of each message of a pop of lite topics: entries `n` or `0 qo0%offset n`
     /// (`ExtraInfoUtil.parseLiteOrderCountInfo`).
-    #[must_use]
     pub fn lite_deliveries(&self) -> Vec<i32> {
         self.counts.split(';').filter_map(|count| count.rsplit(' ').next()?.parse().ok()).collect()
     }

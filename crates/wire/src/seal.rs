@@ -24,7 +24,6 @@ pub struct Seal<'a> {
 
 impl<'a> Seal<'a> {
     /// Parses a seal; `None` for another text.
-    #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.splitn(4, ';');
         let (code, time) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -42,7 +41,6 @@ impl fmt::Display for Seal<'_> {
 /// Whether callers seal requests of a code: all requests except on the path of messages, and except requests with which brokers
 /// register and fetch tables. Clocks of brokers differ for a while after a clock is adjusted. Such a difference must not remove a
 /// broker from the routes.
-#[must_use]
 pub const fn is_sealed(code: i32) -> bool {
     !matches!(
         code,

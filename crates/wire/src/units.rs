@@ -11,7 +11,6 @@ macro_rules! number {
 
         impl $name {
             /// Wraps a plain number. Panics above the largest signed number, which no file or frame can exceed.
-            #[must_use]
             pub const fn new(value: $type) -> Self {
                 assert!(value <= <$signed>::MAX as $type, $fits);
                 Self(value)
@@ -24,7 +23,6 @@ macro_rules! number {
             }
 
             /// The plain number.
-            #[must_use]
             pub const fn get(self) -> $type {
                 self.0
             }
@@ -65,7 +63,6 @@ macro_rules! offset {
             pub const ZERO: Self = Self(0);
 
             /// The distance from `earlier` to `self`; zero when `earlier` is larger.
-            #[must_use]
             pub const fn since(self, earlier: Self) -> u64 {
                 self.0.saturating_sub(earlier.0)
             }

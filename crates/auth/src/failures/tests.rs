@@ -71,7 +71,7 @@ fn many_addresses_stay_within_the_bound() {
     let failures = Failures::default();
     for at in 0..50_000_u32 {
         failures.record_failure(1, IpAddr::from(std::net::Ipv4Addr::from_bits(at)), "alice", None);
-        let addresses = failures.addresses();
+        let addresses = failures.addresses.lock();
         assert!(addresses.recent.len() + addresses.older.len() <= 2 * ADDRESSES_MAX);
     }
 }

@@ -12,7 +12,7 @@ use super::PlainAcl;
 use super::address::Addresses;
 use super::files::{PlainAccount, PlainError, PlainVersion, items_of, permitted, texts_of};
 use super::yaml::Node;
-use crate::error::{AuthError, shown};
+use crate::error::{AuthError, Result, shown};
 use crate::names::{Action, Actions, ResourceType};
 use crate::resource::{Needed, Resource};
 use crate::signature::{ACCESS_KEY, Older, Signed, SigningKey};
@@ -81,7 +81,6 @@ pub struct PlainIdentity(pub(crate) Option<Arc<Account>>);
 
 impl PlainIdentity {
     /// The account; `None` for a caller on a white list.
-    #[must_use]
     pub fn access_key(&self) -> Option<&str> {
         self.0.as_deref().map(|account| account.written.access_key.as_str())
     }
@@ -127,7 +126,7 @@ impl PlainAcl {
     /// # Errors
     /// [`AuthError::Plain`] with RocketMQ's text: no access key, an unknown access key, or an invalid signature,
     /// unless the caller is on a white list.
-    pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
+    pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity> {
         let rules = self.rules();
         if rules.white.iter().any(|addresses| addresses.contain(caller)) {
             return Ok(PlainIdentity(None));
@@ -151,7 +150,7 @@ impl PlainAcl {
     ///
     /// # Errors
     /// [`AuthError::Plain`] with RocketMQ's text.
-    pub fn check_administrator(&self, identity: &PlainIdentity, code: i32) -> Result<(), AuthError> {
+    pub fn check_administrator(&self, identity: &PlainIdentity, code: i32) -> Result<()> {
         let Some(account) = &identity.0 else { return Ok(()) };
         if account.is_admin() {
             return Ok(());
@@ -165,7 +164,7 @@ impl PlainAcl {
     ///
     /// # Errors
     /// [`AuthError::Plain`] with RocketMQ's text: a permission is missing.
-    pub fn decide(&self, identity: &PlainIdentity, needed: &[Needed<'_>]) -> Result<(), AuthError> {
+    pub fn decide(&self, identity: &PlainIdentity, needed: &[Needed<'_>]) -> Result<()> {
         let Some(account) = &identity.0 else { return Ok(()) };
         let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
         if needed.contains(&traces) {

@@ -1,6 +1,6 @@
 use super::address::Addresses;
 use super::*;
-use crate::error::AuthError;
+use crate::error::Result;
 use crate::names::{Action, Actions};
 use crate::resource::{Needed, Resource};
 use crate::testing::{Fixture, VECTOR, group, ip, topic, with_request};
@@ -72,7 +72,7 @@ fn white_lists_come_before_keys_and_keys_before_signatures() {
     check("10.0.0.1", &added, Ok(Some("rocketmq2")));
 }
 
-fn shown(decided: Result<(), AuthError>) -> String {
+fn shown(decided: Result<()>) -> String {
     decided.map_or_else(|error| error.to_string(), |()| "served".to_owned())
 }
 

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 
 use net::{Limits, Service};
+use parking_lot::Mutex;
 use wire::frame::{Command, Head};
 
 use super::*;
@@ -22,7 +22,7 @@ impl Service for Knowing {
 
     fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         let mut body = BrokerMemberGroupBody::default();
-        body.broker_member_group.broker_addrs = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        body.broker_member_group.broker_addrs = self.0.lock().clone();
         let head = Head::response(command.encoding, response::SUCCESS, command.opaque);
         head.write(out, &json::to_vec(&body));
     }
@@ -45,8 +45,7 @@ impl World {
 
     /// Sets the brokers that the name server knows.
     fn knows(&self, members: &[(i64, &str)]) {
-        *self.known.0.lock().unwrap() =
-            members.iter().map(|(id, address)| (*id, (*address).to_owned())).collect();
+        *self.known.0.lock() = members.iter().map(|(id, address)| (*id, (*address).to_owned())).collect();
     }
 
     fn broker(&self, change: impl FnOnce(&mut Config)) -> Fixture {

@@ -4,21 +4,17 @@
 use wire::body::{SubscriptionGroupConfig, TopicConfig};
 
 use super::check_topic;
-use crate::Refusal;
 use crate::change::Change;
 use crate::change::GroupChange;
 use crate::change::TopicChange;
 use crate::groups::check_group;
 use crate::parts::{Delivery, Runtime};
 use crate::topics::attributes;
+use crate::{Refusal, Result};
 
 /// Creates or changes topics. The attributes of each configuration are alterations: a name begins with `+`, which sets, or `-`,
 /// which removes.
-pub(crate) fn put_topics(
-    delivery: &Delivery,
-    runtime: &Runtime,
-    list: Vec<TopicConfig>,
-) -> Result<(), Refusal> {
+pub(crate) fn put_topics(delivery: &Delivery, runtime: &Runtime, list: Vec<TopicConfig>) -> Result<()> {
     let mut topics = Vec::new();
     for mut config in list {
         check_topic(delivery, runtime, &config)?;
@@ -36,7 +32,7 @@ pub(crate) fn put_topics(
 }
 
 /// Creates or changes groups.
-pub(crate) fn put_groups(list: Vec<SubscriptionGroupConfig>) -> Result<(), Refusal> {
+pub(crate) fn put_groups(list: Vec<SubscriptionGroupConfig>) -> Result<()> {
     for config in &list {
         check_group(config)?;
     }
@@ -44,7 +40,7 @@ pub(crate) fn put_groups(list: Vec<SubscriptionGroupConfig>) -> Result<(), Refus
     make(Change { topics: Vec::new(), groups })
 }
 
-fn make(change: Change) -> Result<(), Refusal> {
+fn make(change: Change) -> Result<()> {
     if change == Change::default() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use wire::codes::response;
 
 use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
 use crate::parts::{Delivery, Replication, Runtime, Tables};
-use crate::{Refusal, replication, system_topics};
+use crate::{Refusal, Result, replication, system_topics};
 
 /// Returns all settings, with the present value of `flushDiskType`.
 pub(crate) fn config(replication: &Replication, runtime: &Runtime) -> Config {
@@ -25,9 +25,9 @@ pub(crate) fn update_config(
     from: SocketAddr,
     changes: BTreeMap<String, String>,
     then: impl FnOnce(&[String]) + Send + 'static,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     // Held to the end, so that the file gets the changes in the order in which they take effect.
-    let _changing = runtime.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _changing = runtime.settings_changing.lock();
     let not_changed = |error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),
@@ -75,7 +75,7 @@ fn take_effect<'k>(
     delivery: &Delivery,
     runtime: &Runtime,
     keys: impl Iterator<Item = &'k str>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     for key in keys {
         match key {
             // Registers all topics anew, because name servers store the permission per topic.

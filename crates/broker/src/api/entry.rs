@@ -8,7 +8,7 @@ use auth::audit::Origin;
 use auth::{AnswerTime, AuthError, Denied, Identity, Mark, Metadata, Request};
 
 use super::{Api, Need};
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Reason why a request is not served, and the delay of its response. An address with many failures gets late
 /// responses.
@@ -72,7 +72,7 @@ impl Api {
         message: &str,
         remote: SocketAddr,
         needs: &[Need<'_>],
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let request = (user.clone(), Request::Message(message));
         let decided = self.broker.sessions.gate.authorize(self.now_ms(), request, origin(remote), needs);
         decided.map(drop).map_err(|denied| denied.error.into())

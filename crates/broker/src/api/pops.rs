@@ -2,21 +2,22 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::units::LogOffset;
 
 use super::waits::stopping;
 use super::{Api, Invisible, InvisibleTimeChange, PopRequest, PopStatus, Popped, PoppedMessage};
-use crate::Refusal;
 use crate::parts::PopParts;
 use crate::pop::{self, revive_records::ReviveRecords};
 use crate::reply_sink::{PopSink, PopWork, PopWriter, ReplySink};
 use crate::send::not_put;
+use crate::{Refusal, Result};
 
 /// Status and result of a pop.
-type Answer = Result<(PopStatus, Popped), Refusal>;
+type Answer = Result<(PopStatus, Popped)>;
 
 impl PopWriter for Option<Answer> {
     fn popped(&mut self, status: PopStatus, popped: Popped, _: i64) {
@@ -48,13 +49,13 @@ struct Events {
 
 impl Events {
     fn push(&self, event: Event) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.queue.lock().push_back(event);
         self.changed.notify_one();
     }
 
     async fn next(&self) -> Event {
         loop {
-            let event = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let event = self.queue.lock().pop_front();
             match event {
                 Some(event) => return event,
                 None => self.changed.notified().await,
@@ -131,7 +132,7 @@ impl Held {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
-    pub async fn answer(&mut self) -> Result<(PopStatus, Popped), Refusal> {
+    pub async fn answer(&mut self) -> Result<(PopStatus, Popped)> {
         if let Some(answer) = self.answer.take() {
             return answer;
         }
@@ -165,15 +166,15 @@ impl Api {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
-    pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
+    pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held> {
         self.hold(|pops, out, later| pop::pop(pops, request, out, later)).await
     }
 
     /// Starts a pop by `pop`, which answers at once or makes a sink for its answer.
     pub(super) async fn hold(
         &self,
-        pop: impl Fn(&Arc<PopParts>, &mut dyn PopWriter, &dyn Fn() -> Arc<dyn PopSink>) -> Result<(), Refusal>,
-    ) -> Result<Held, Refusal> {
+        pop: impl Fn(&Arc<PopParts>, &mut dyn PopWriter, &dyn Fn() -> Arc<dyn PopSink>) -> Result<()>,
+    ) -> Result<Held> {
         let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
         let mut held =
             Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
@@ -181,11 +182,11 @@ impl Api {
         let later = || -> Arc<dyn PopSink> {
             let events = Arc::<Events>::default();
             let sink = Sink { id, cancelled: cancelled.clone(), events: Arc::downgrade(&events) };
-            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
+            *waiting.lock() = Some(events);
             Arc::new(sink)
         };
         self.until_stored(|| pop(&self.broker.pops, &mut held.answer, &later)).await?;
-        held.events = waiting.into_inner().unwrap_or_default();
+        held.events = waiting.into_inner();
         Ok(held)
     }
 
@@ -194,15 +195,14 @@ impl Api {
     ///
     /// A missing message is refused with `NO_MESSAGE`. Other refusals are those of
     /// `AckMessageProcessor.processRequest`.
-    pub async fn acks(&self, messages: &[PoppedMessage<'_>]) -> Vec<Result<(), Refusal>> {
+    pub async fn acks(&self, messages: &[PoppedMessage<'_>]) -> Vec<Result<()>> {
         let broker = &self.broker;
         let stored = self
             .until_stored(|| {
                 let mut records = ReviveRecords::new(&broker.store);
                 let mut outcomes = pop::acks(&broker.pops, &mut records, messages);
-                let waits = |outcome: &Result<_, Refusal>| {
-                    outcome.as_ref().is_err_and(|refusal| refusal.later.is_some())
-                };
+                let waits =
+                    |outcome: &Result<_>| outcome.as_ref().is_err_and(|refusal| refusal.later.is_some());
                 if let Some(place) = outcomes.iter().position(waits) {
                     outcomes.swap_remove(place)?;
                 }
@@ -219,7 +219,7 @@ impl Api {
     }
 
     /// Waits until the log is stored up to `end`. On failure, the successful outcomes become the failure's reason.
-    async fn all_durable<T>(&self, outcomes: &mut [Result<T, Refusal>], end: LogOffset) {
+    async fn all_durable<T>(&self, outcomes: &mut [Result<T>], end: LogOffset) {
         if end > LogOffset::ZERO
             && let Err(refusal) = self.durable(end).await
         {
@@ -235,7 +235,7 @@ impl Api {
     pub async fn change_invisible_times(
         &self,
         changes: &[InvisibleTimeChange<'_>],
-    ) -> Vec<Result<Option<Invisible>, Refusal>> {
+    ) -> Vec<Result<Option<Invisible>>> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for it in changes {
             let change = || pop::change_visibility(&self.broker.pops, it);
@@ -255,7 +255,7 @@ impl Api {
         &self,
         message: &PoppedMessage<'_>,
         invisible_ms: i64,
-    ) -> Result<Option<Invisible>, Refusal> {
+    ) -> Result<Option<Invisible>> {
         let change = InvisibleTimeChange { message: *message, invisible_ms, suspend: false };
         let change = || pop::change_visibility(&self.broker.pops, &change);
         let changed = self.until_stored(change).await?;

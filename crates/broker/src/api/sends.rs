@@ -1,9 +1,9 @@
 //! Sends, recalls, messages given back, decisions about transactions.
 
 use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use auth::{Action, Actions};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::codes::response;
 use wire::units::{LogOffset, QueueOffset};
@@ -14,7 +14,7 @@ use crate::change::ROUNDS_MAX;
 use crate::durability::Outcome;
 use crate::send::{self, AnswerStored, SendAnswers, StagedSends, StoredSend};
 use crate::send_back::{self, SendBack};
-use crate::{Refusal, message_access, transaction};
+use crate::{Refusal, Result, message_access, transaction};
 
 /// A message that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,16 +33,16 @@ pub struct Sent {
 }
 
 /// Receiver of a send's response. The caller may have stopped waiting, but the message is stored anyway.
-type Ticket = Cell<Option<oneshot::Sender<Result<Sent, Refusal>>>>;
+type Ticket = Cell<Option<oneshot::Sender<Result<Sent>>>>;
 
 /// Distributes the responses of sends that were stored together.
 #[derive(Default)]
 struct Answers {
     /// The answers that wait for the flush, or for slaves.
-    late: Vec<(oneshot::Sender<Result<Sent, Refusal>>, Sent)>,
+    late: Vec<(oneshot::Sender<Result<Sent>>, Sent)>,
 }
 
-fn give(ticket: &Ticket, answer: Result<Sent, Refusal>) {
+fn give(ticket: &Ticket, answer: Result<Sent>) {
     let _ = ticket.take().map(|sender| sender.send(answer));
 }
 
@@ -107,10 +107,10 @@ impl Sends {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code. With `FLUSH_DISK_TIMEOUT` the message may be stored and may be lost.
-    pub async fn send(&self, request: &SendRequest<'_>, first: impl Fn()) -> Result<Sent, Refusal> {
+    pub async fn send(&self, request: &SendRequest<'_>, first: impl Fn()) -> Result<Sent> {
         let stage = || {
             let (sender, receiver) = oneshot::channel();
-            let Staging { sends, answers, is_due } = &mut *self.staging();
+            let Staging { sends, answers, is_due } = &mut *self.staged.lock();
             send::stage(&self.api.broker.sends, sends, request, Cell::new(Some(sender)), answers)?;
             if !std::mem::replace(is_due, true) {
                 first();
@@ -123,14 +123,10 @@ impl Sends {
 
     /// Stores the sends since the last commit, and wakes their callers.
     pub fn commit(&self) {
-        let Staging { sends, answers, is_due } = &mut *self.staging();
+        let Staging { sends, answers, is_due } = &mut *self.staged.lock();
         *is_due = false;
         send::commit(&self.api.broker.sends, sends, answers);
         send::wake(&self.api.broker.delivery, sends);
-    }
-
-    fn staging(&self) -> MutexGuard<'_, Staging> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +144,7 @@ impl Api {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code; also when the message may have been delivered.
-    pub async fn recall(&self, caller: &Caller, request: &RecallRequest<'_>) -> Result<Sent, Refusal> {
+    pub async fn recall(&self, caller: &Caller, request: &RecallRequest<'_>) -> Result<Sent> {
         let stage = || {
             let (sender, receiver) = oneshot::channel();
             let mut staged = StagedSends::new(self.broker.store.batch());
@@ -165,7 +161,7 @@ impl Api {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `AbstractSendMessageProcessor.consumerSendMsgBack`.
-    pub async fn dead_letter(&self, group: &str, log_offset: LogOffset) -> Result<(), Refusal> {
+    pub async fn dead_letter(&self, group: &str, log_offset: LogOffset) -> Result<()> {
         // The retry topic and the dead letter topic of the group may both have to be created.
         for _ in 0..ROUNDS_MAX {
             let (broker, group) = (self.broker.clone(), group.to_owned());
@@ -186,11 +182,7 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `EndTransactionProcessor`; with `authorizationStrict` also when the caller may not send to
     /// the topic of the message.
-    pub async fn end_transaction(
-        &self,
-        caller: &Caller,
-        request: &EndTransaction<'_>,
-    ) -> Result<(), Refusal> {
+    pub async fn end_transaction(&self, caller: &Caller, request: &EndTransaction<'_>) -> Result<()> {
         let message = auth::Request::Message("apache.rocketmq.v2.EndTransactionRequest");
         let publish = Actions::of(&[Action::Pub]);
         message_access::authorize(

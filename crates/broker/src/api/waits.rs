@@ -5,20 +5,20 @@ use wire::codes::response;
 use wire::units::LogOffset;
 
 use super::Api;
-use crate::Refusal;
 use crate::change::{ROUNDS_MAX, Then};
 use crate::disk_pool::Kind;
 use crate::state::Postponed;
+use crate::{Refusal, Result};
 
 /// A call that waits for the metadata writer.
-struct Waiting(oneshot::Sender<Result<Then, Refusal>>);
+struct Waiting(oneshot::Sender<Result<Then>>);
 
 impl Postponed for Waiting {
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
+    fn go_on(self: Box<Self>, outcome: Result<Then>) {
         // The caller may have stopped waiting, but the change stays.
         let _ = self.0.send(outcome);
     }
@@ -36,10 +36,7 @@ pub(super) fn stopping() -> Refusal {
 
 impl Api {
     /// Serves a call again each time after the missing topics or groups are on disk.
-    pub(super) async fn until_stored<T>(
-        &self,
-        mut serve: impl FnMut() -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    pub(super) async fn until_stored<T>(&self, mut serve: impl FnMut() -> Result<T>) -> Result<T> {
         let mut served = serve();
         for _ in 0..ROUNDS_MAX {
             match served {
@@ -52,7 +49,7 @@ impl Api {
     }
 
     /// Waits until the change that a refusal asks for is on disk.
-    pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<(), Refusal> {
+    pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<()> {
         let Some(later) = refusal.later.take() else { return Err(refusal) };
         let (sender, receiver) = oneshot::channel();
         self.broker.runtime.metadata_queue.add(*later, Box::new(Waiting(sender)))?;
@@ -60,7 +57,7 @@ impl Api {
     }
 
     /// Waits until the log is stored up to `end`.
-    pub(super) async fn durable(&self, end: LogOffset) -> Result<(), Refusal> {
+    pub(super) async fn durable(&self, end: LogOffset) -> Result<()> {
         if self.broker.replication.durability.is_stored(end) {
             return Ok(());
         }
@@ -76,8 +73,8 @@ impl Api {
     /// Runs work that may wait for the disk in the disk pool.
     pub(super) async fn in_disk_pool<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let reservation = self.broker.runtime.disk_pool.reserve(Kind::Requests, 0)?;
         let (sender, receiver) = oneshot::channel();
         reservation.run(move || drop(sender.send(work())));

@@ -11,7 +11,7 @@ use wire::header::{PullHeader, SendHeader, pull_flag};
 
 use super::*;
 use crate::engine::{Engine, Next};
-use crate::housekeeping::{Saving, answer_expired};
+use crate::housekeeping::{answer_expired, saving};
 use crate::names;
 use crate::pop::revive::Reviver;
 use crate::position_writer::PositionWriter;
@@ -20,7 +20,7 @@ use crate::schedule::DelayLevels;
 use crate::testing::{ADDRESS, Fixture, answers};
 use crate::timer::fetch::Fetch;
 use crate::timer::scheduler::Scheduler;
-use crate::transaction::Checks;
+use crate::transaction::checks;
 
 /// Any time after the epoch; no test reads the system's clock.
 const START_MS: i64 = 1_700_000_000_000;
@@ -67,8 +67,8 @@ impl World {
             Box::new(fetcher),
             Box::new(timer),
             Box::new(Reviver::new(broker.pops.clone())),
-            Box::new(Checks::new(broker.engines.clone())),
-            Box::new(Saving::new(broker.housekeeping_parts())),
+            Box::new(checks(broker.engines.clone())),
+            Box::new(saving(broker.housekeeping_parts())),
             Box::new(move |now_ms| answer_expired(&pulls.sessions, &pulls.pulls, now_ms)),
         ];
         Self { disk, clock, fixture, engines, trace }

@@ -15,7 +15,7 @@ use crate::change::Change;
 use crate::change::GroupChange;
 use crate::change::TopicChange;
 use crate::groups::Groups;
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 
 /// The tables and settings that requests of clients are served with.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(crate) fn heartbeat(
     member: &Member,
     data: &HeartbeatData,
     retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
-) -> Result<bool, Refusal> {
+) -> Result<bool> {
     check_room(context.clients, member, data)?;
     make_missing(context, data, retry_topic_missing)?;
     let fingerprint = data.heartbeat_fingerprint;
@@ -66,7 +66,7 @@ fn make_missing(
     context: &RequestContext<'_>,
     data: &HeartbeatData,
     mut retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let mut change = Change::default();
     for consumer in &data.consumer_data_set {
         let name = &consumer.group_name;
@@ -100,14 +100,14 @@ pub(crate) fn unregister(
 
 /// The client ids of a consumer group, as the encoded body of `GET_CONSUMER_LIST_BY_GROUP`: members of large groups ask so often
 /// that the body is kept.
-pub(crate) fn consumer_list(clients: &Clients, group: &str) -> Result<Arc<[u8]>, Refusal> {
+pub(crate) fn consumer_list(clients: &Clients, group: &str) -> Result<Arc<[u8]>> {
     let list = clients.client_list(group);
     list.ok_or_else(|| Refusal::error(format!("no consumer for this group, {group}")))
 }
 
 /// Checks the filter of a subscription: its type must be supported, and its expression must be valid. Consumers do not start if it
 /// is refused (`ClientManageProcessor.checkClientConfig`).
-pub(crate) fn check_client(data: &SubscriptionData, filters_properties: bool) -> Result<(), Refusal> {
+pub(crate) fn check_client(data: &SubscriptionData, filters_properties: bool) -> Result<()> {
     if !is_tag(&data.expression_type) && !filters_properties {
         let kind = &data.expression_type;
         let remark = format!("The broker does not support consumer to filter message by {kind}");
@@ -118,7 +118,7 @@ pub(crate) fn check_client(data: &SubscriptionData, filters_properties: bool) ->
 }
 
 /// Returns the connected members of a consumer group and its subscriptions.
-pub(crate) fn consumer_connections(clients: &Clients, group: &str) -> Result<ConsumerConnection, Refusal> {
+pub(crate) fn consumer_connections(clients: &Clients, group: &str) -> Result<ConsumerConnection> {
     let view = clients.consumers(group).ok_or_else(|| {
         let remark = format!("the consumer group[{group}] not online");
         Refusal::new(response::CONSUMER_NOT_ONLINE, remark)
@@ -137,7 +137,7 @@ pub(crate) fn consumer_connections(clients: &Clients, group: &str) -> Result<Con
 }
 
 /// The connected members of a producer group.
-pub(crate) fn producer_connections(clients: &Clients, group: &str) -> Result<ProducerConnection, Refusal> {
+pub(crate) fn producer_connections(clients: &Clients, group: &str) -> Result<ProducerConnection> {
     let members = clients
         .producers(group)
         .ok_or_else(|| Refusal::error(format!("the producer group[{group}] not exist")))?;
@@ -152,7 +152,7 @@ impl RequestContext<'_> {
     }
 }
 
-fn check_room(clients: &Clients, member: &Member, data: &HeartbeatData) -> Result<(), Refusal> {
+fn check_room(clients: &Clients, member: &Member, data: &HeartbeatData) -> Result<()> {
     let consumers = data.consumer_data_set.iter().map(|consumer| consumer.group_name.as_str());
     let producers = data.producer_data_set.iter().map(|producer| producer.group_name.as_str());
     names::check_length("client id", &member.client_id, names::CLIENT_ID_BYTES_MAX)?;

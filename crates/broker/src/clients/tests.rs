@@ -7,7 +7,7 @@ use wire::frame::{Command, Encoding, frame_length};
 use wire::json;
 
 use super::*;
-use crate::Refusal;
+use crate::Result;
 use crate::groups::Groups;
 use crate::remoting::Answer;
 use crate::testing::settled;
@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     /// Sends a heartbeat with this JSON; returns `IS_SUB_CHANGE`.
-    fn heartbeat(&mut self, body: &str, peer: &Arc<ConnectionHandle>) -> Result<bool, Refusal> {
+    fn heartbeat(&mut self, body: &str, peer: &Arc<ConnectionHandle>) -> Result<bool> {
         let mut retry_topics = Vec::new();
         let mut is_sub_change = false;
         let served = settled(&self.groups, self.now_ms, || {
@@ -91,7 +91,7 @@ impl Fixture {
         self.heartbeat(&body, peer).unwrap()
     }
 
-    fn list(&self, group: &str) -> Result<Vec<String>, Refusal> {
+    fn list(&self, group: &str) -> Result<Vec<String>> {
         let body = consumer_list(&self.clients, group)?;
         Ok(json::from_slice::<ConsumerListByGroup>(&body).unwrap().consumer_id_list)
     }
@@ -275,7 +275,7 @@ fn unregistering_removes_the_client_from_the_groups_it_names() {
     assert!(fixture.clients.producers("pg").is_none());
     unregister(&fixture.context(), 1, Some("pg"), Some("g"));
     assert!(told(&second).is_empty(), "it had left already");
-    assert!(!fixture.clients.read().joined.contains_key(&1));
+    assert!(!fixture.clients.tables.read().joined.contains_key(&1));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Config;
 
@@ -42,14 +44,14 @@ impl Live {
 
     /// Whether [`Self::replace`] would accept `next`, provided that no other change comes in between.
     pub(crate) fn admits(&self, next: &Config) -> Result<(), TooManySets> {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = self.places.lock();
         let fits = places.len() < SETS_MAX || places.contains_key(&next.to_properties());
         if fits { Ok(()) } else { Err(TooManySets) }
     }
 
     /// Makes `next` the current settings.
     pub(crate) fn replace(&self, next: Config) -> Result<(), TooManySets> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.lock();
         let text = next.to_properties();
         let place = match places.get(&text) {
             Some(place) => *place,

@@ -16,7 +16,6 @@ impl Mode {
     pub const WORDS: [(&str, Mode); 2] = [("PULL", Mode::Pull), ("POP", Mode::Pop)];
 
     /// The name of the mode in the protocol.
-    #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS[usize::from(self == Self::Pop)].0
     }

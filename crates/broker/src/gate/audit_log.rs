@@ -5,9 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use client::calendar;
+use parking_lot::Mutex;
 
 /// Most bytes of the file.
 const BYTES_MAX: u64 = if cfg!(test) { 1000 } else { 64 << 20 };
@@ -34,7 +34,7 @@ impl AuditLog {
     /// line is tried again.
     pub fn write(&self, now_ms: i64, line: &str) {
         let time = calendar::utc(u64::try_from(now_ms).unwrap_or_default(), "%Y-%m-%d %H:%M:%S.%3fZ");
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Err(error) = self.append(&mut open, &format!("{time} {line}\n")) {
             *open = None;
             tracing::warn!(%error, path = %self.path.display(), line, "a line of the audit log is not written");

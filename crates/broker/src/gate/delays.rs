@@ -2,8 +2,8 @@
 //! `auth::Failures` lets wait: a minute's worth for each address.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::engine::Next;
@@ -29,7 +29,7 @@ pub(crate) struct Delays {
 impl Delays {
     /// Schedules a call of `send` at a time in milliseconds since 1970.
     pub fn add(&self, at_ms: i64, send: Send) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         waiting.count += 1;
         let key = (at_ms, waiting.count);
         waiting.answers.insert(key, send);
@@ -39,7 +39,7 @@ impl Delays {
     /// Sends the due responses, and returns the time of the next response.
     pub fn due(&self, now_ms: i64) -> Next {
         loop {
-            let mut waiting = self.waiting();
+            let mut waiting = self.waiting.lock();
             match waiting.answers.first_entry() {
                 None => return Next::Woken,
                 Some(first) if first.key().0 > now_ms => return Next::At(first.key().0),
@@ -50,10 +50,6 @@ impl Delays {
                 }
             }
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,9 +64,9 @@ mod tests {
         let (delays, sent) = (Delays::default(), Arc::new(Mutex::new(Vec::new())));
         for (at_ms, name) in [(30, 'c'), (10, 'a'), (10, 'b')] {
             let sent = sent.clone();
-            delays.add(at_ms, Box::new(move || sent.lock().unwrap().push(name)));
+            delays.add(at_ms, Box::new(move || sent.lock().push(name)));
         }
-        let sent = || sent.lock().unwrap().iter().collect::<String>();
+        let sent = || sent.lock().iter().collect::<String>();
         assert_eq!((delays.due(9), sent().as_str()), (Next::At(10), ""));
         assert_eq!((delays.due(10), sent().as_str()), (Next::At(30), "ab"));
         assert_eq!((delays.due(31), sent().as_str()), (Next::Woken, "abc"));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::attributes::{self, Attribute, Values, changeable};
+use crate::{Refusal, Result};
 
 /// Name of the attribute for the percentage of a group's pops that take the highest priority of a topic first.
 pub(crate) const PRIORITY_FACTOR: &str = "priority.factor";
@@ -41,7 +41,7 @@ const ATTRIBUTES: [Attribute; 8] = [
 pub(super) fn altered(
     known: Option<&BTreeMap<String, String>>,
     changes: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<BTreeMap<String, String>> {
     let mut alterations = Vec::with_capacity(changes.len());
     for (change, value) in changes {
         let name = change.strip_prefix(['+', '-']).unwrap_or(change);

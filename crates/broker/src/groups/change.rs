@@ -1,7 +1,7 @@
 //! Changes of the group table and of the file it is kept in.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 use wire::body::{Changed, DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
@@ -11,7 +11,7 @@ use wire::json::{self, Dialect};
 use super::attributes::altered;
 use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::change::GroupChange;
-use crate::refusal::refuse_all;
+use crate::refusal::{Result, refuse_all};
 use crate::{Refusal, persist};
 
 /// The result of changes that are not written yet.
@@ -60,8 +60,8 @@ struct File<'a> {
 impl Groups {
     /// Applies changes with one write of the file. The changes of an inner list are applied together or not at all,
     /// and a refused list does not affect the other lists. No change is visible before the file is on disk.
-    pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<()>> {
+        let _writing = self.writing.lock();
         let mut staged = Staged::default();
         let mut outcomes: Vec<_> =
             changes.into_iter().map(|list| self.stage_all(&mut staged, list)).collect();
@@ -84,18 +84,18 @@ impl Groups {
     /// # Errors
     /// When the file cannot be written; the table is then as before.
     pub(crate) fn adopt(&self, table: SubscriptionGroupTable) -> Result<(), persist::Error> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         if self.version() == table.data_version {
             return Ok(());
         }
-        let extra = self.lookup().extra.clone();
+        let extra = self.lookup.read().extra.clone();
         let table = SubscriptionGroupTable { extra, ..table };
         self.file.write(&json::to_vec_as(&table, Dialect::Standard))?;
         let named = |(name, mut config): (String, SubscriptionGroupConfig)| {
             config.group_name.get_or_insert_with(|| name.clone());
             (name, Arc::new(config))
         };
-        let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lookup = self.lookup.write();
         lookup.version = table.data_version;
         lookup.forbidden = table.forbidden_table;
         lookup.groups = table.subscription_group_table.into_iter().map(named).collect();
@@ -124,7 +124,7 @@ impl Groups {
         self.adopt(table)
     }
 
-    fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
+    fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<()> {
         let mut next = Staged::default();
         for change in list {
             let name = change.name().to_owned();
@@ -162,8 +162,8 @@ impl Groups {
         Ok(())
     }
 
-    fn check_room(&self, more: usize) -> Result<(), Refusal> {
-        if self.lookup().groups.len() + more <= GROUPS_MAX {
+    fn check_room(&self, more: usize) -> Result<()> {
+        if self.lookup.read().groups.len() + more <= GROUPS_MAX {
             return Ok(());
         }
         let remark = format!("the broker keeps at most {GROUPS_MAX} groups and has as many");
@@ -172,7 +172,7 @@ impl Groups {
 
     fn write(&self, staged: &Staged, version: DataVersion) -> Result<(), persist::Error> {
         let (visible, forbidden, extra) = {
-            let lookup = self.lookup();
+            let lookup = self.lookup.read();
             (lookup.copied(), lookup.forbidden.clone(), lookup.extra.clone())
         };
         let kept = visible.iter().filter(|(name, _)| !staged.groups.contains_key(name));
@@ -190,7 +190,7 @@ impl Groups {
     }
 
     fn publish(&self, staged: Staged, version: DataVersion) {
-        let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lookup = self.lookup.write();
         lookup.version = version;
         lookup.forbidden = staged.forbidden(std::mem::take(&mut lookup.forbidden));
         // Read while `writing` is locked, which everybody holds who raises it.

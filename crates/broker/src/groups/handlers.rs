@@ -6,18 +6,16 @@ use wire::body::{SubscriptionGroupConfig, SubscriptionGroupTable};
 use wire::codes::response;
 
 use super::{GroupChange, Groups};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 
 /// Creates a group, or changes it to `config`.
-pub(crate) fn put_group(config: SubscriptionGroupConfig) -> Result<(), Refusal> {
+pub(crate) fn put_group(config: SubscriptionGroupConfig) -> Result<()> {
     check_group(&config)?;
     Err(Refusal::done_after(GroupChange::Put(Box::new(config))))
 }
 
 /// Returns the configuration of a group, or refuses the request if the group does not exist.
-pub(crate) fn found(
-    group: Option<Arc<SubscriptionGroupConfig>>,
-) -> Result<Arc<SubscriptionGroupConfig>, Refusal> {
+pub(crate) fn found(group: Option<Arc<SubscriptionGroupConfig>>) -> Result<Arc<SubscriptionGroupConfig>> {
     group.ok_or_else(|| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"))
 }
 
@@ -34,7 +32,7 @@ pub(crate) fn page(groups: &Groups, first: usize, count: Option<usize>) -> (usiz
 }
 
 /// Deletes a group, or the remaining offsets of a group that does not exist.
-pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refusal> {
+pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<()> {
     let group = group.to_owned();
     Err(Refusal::done_after(GroupChange::Remove { group, clean_offsets }))
 }
@@ -50,7 +48,7 @@ pub(crate) struct ForbidTopic<'a> {
 /// Closes a topic for a group, opens it, or only returns whether the group may read it. Unlike in Java, the group
 /// must exist, and opening a topic leaves the group's other topics unchanged
 /// (`SubscriptionGroupManager.updateForbidden`).
-pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool, Refusal> {
+pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool> {
     let ForbidTopic { group, topic, .. } = *request;
     names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
     found(groups.find(group))?;
@@ -64,13 +62,13 @@ pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool,
 }
 
 /// Checks that a group may be created with, or changed to, this configuration.
-pub(crate) fn check_group(config: &SubscriptionGroupConfig) -> Result<(), Refusal> {
+pub(crate) fn check_group(config: &SubscriptionGroupConfig) -> Result<()> {
     let name = config.group_name.as_deref().unwrap_or_default();
     names::check_group(name)?;
     check_numbers(name, config)
 }
 
-fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Refusal> {
+fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<()> {
     const QUEUES_MAX: i32 = 65_535;
     let refuse = |member: &str, value: i32, range: &str| {
         let remark = format!("group[{name}] {member} is {value}, expected {range}");

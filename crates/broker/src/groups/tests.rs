@@ -1,7 +1,7 @@
 use wire::codes::{request, response};
 
 use super::*;
-use crate::Refusal;
+use crate::Result;
 use crate::remoting::Answer;
 use crate::testing::{Fixture, real_files, settled};
 use wire::json;
@@ -25,14 +25,14 @@ impl Folder {
 }
 
 /// Creates or changes a group by the JSON of request 200.
-fn put(groups: &Groups, body: &str) -> Result<Answer, Refusal> {
+fn put(groups: &Groups, body: &str) -> Result<Answer> {
     settled(groups, 9, || {
         put_group(json::from_slice(body.as_bytes())?)?;
         Ok(Answer::success())
     })
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, Refusal>) -> (i32, String) {
+fn refusal<T: std::fmt::Debug>(result: Result<T>) -> (i32, String) {
     let refusal = result.unwrap_err();
     (refusal.code, refusal.remark.into_owned())
 }

@@ -42,7 +42,7 @@ fn an_unlock_frees_only_what_the_client_holds() {
     check(&locks, "b", 2, &[0, 1], &[0]);
     free(&locks, "a", &[1]);
     free(&locks, "b", &[0]);
-    let table = locks.table();
+    let table = locks.table.lock();
     assert_eq!((table.count, table.groups.len()), (0, 0));
 }
 
@@ -70,7 +70,7 @@ fn a_group_is_ordered_while_any_lock_of_it_lives() {
     check(&locks, "a", 10, &[1], &[1]);
     assert!(locks.is_locked_by_anyone("g", 60_010) && !locks.is_locked_by_anyone("h", 0));
     assert!(!locks.is_locked_by_anyone("g", 60_011));
-    assert_eq!(locks.table().count, 0);
+    assert_eq!(locks.table.lock().count, 0);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn at_the_bound_expired_locks_make_room_and_live_ones_do_not() {
     check(&locks, "a", 0, &[0, 1], &[0, 1]);
     check(&locks, "a", 50_000, &[2, 3, 4], &[2, 3]);
     check(&locks, "b", 60_001, &[5, 6, 7], &[5, 6]);
-    assert_eq!(locks.table().count, 4);
+    assert_eq!(locks.table.lock().count, 4);
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn one_request_looks_for_expired_locks_once() {
     check(&locks, "a", 0, &[0, 1, 2, 3], &[0, 1, 2, 3]);
     let many: Vec<i32> = (10..1000).collect();
     check(&locks, "b", 1, &many, &[]);
-    assert_eq!(locks.table().sweeps, 1);
+    assert_eq!(locks.table.lock().sweeps, 1);
     check(&locks, "a", 2, &[3, 2, 1, 0, 3, 2, 1, 0], &[3, 2, 1, 0, 3, 2, 1, 0]);
-    assert_eq!(locks.table().sweeps, 1, "what is held needs no room");
+    assert_eq!(locks.table.lock().sweeps, 1, "what is held needs no room");
     check(&locks, "b", 60_003, &many, &[10, 11, 12, 13]);
-    let table = locks.table();
+    let table = locks.table.lock();
     assert_eq!((table.sweeps, table.count), (2, 4));
 }

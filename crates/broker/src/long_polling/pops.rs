@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clients::Subscription;
@@ -130,7 +131,7 @@ impl Waiters {
     /// Removes and returns up to four requests of each group: a pop and a notification that wait for any queue, and a
     /// pop and a notification that wait for queue `queue_id`.
     pub(crate) fn take(&self, queue_id: i32) -> Vec<SuspendedPop> {
-        let mut groups = self.groups();
+        let mut groups = self.groups.lock();
         let mut taken = Vec::new();
         for group in groups.values_mut() {
             for key in [(false, -1), (false, queue_id), (true, -1), (true, queue_id)] {
@@ -143,14 +144,14 @@ impl Waiters {
 
     /// Removes and returns a pop of a group that waits for queue `queue_id`, or for any queue if that is -1.
     pub(crate) fn take_of(&self, group: &str, queue_id: i32) -> Option<SuspendedPop> {
-        let taken = self.groups().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
+        let taken = self.groups.lock().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
         Some(taken)
     }
 
     /// Takes the first request of each list of a group. Called when messages were brought back to the group.
     pub(crate) fn take_group(&self, group: &str) -> Vec<SuspendedPop> {
-        let mut groups = self.groups();
+        let mut groups = self.groups.lock();
         let lists = groups.get_mut(group).into_iter().flat_map(BTreeMap::values_mut);
         let taken: Vec<SuspendedPop> = lists.filter_map(first).collect();
         self.count.fetch_sub(taken.len(), Ordering::SeqCst);
@@ -159,7 +160,7 @@ impl Waiters {
 
     /// Takes all suspended requests of the topic.
     pub(crate) fn take_all(&self) -> Vec<SuspendedPop> {
-        let groups = std::mem::take(&mut *self.groups());
+        let groups = std::mem::take(&mut *self.groups.lock());
         let lists = groups.into_values().flat_map(BTreeMap::into_values);
         let taken: Vec<SuspendedPop> = lists.flat_map(BTreeMap::into_values).collect();
         self.count.fetch_sub(taken.len(), Ordering::SeqCst);
@@ -168,14 +169,14 @@ impl Waiters {
 
     /// Number of pops of a group that wait for `queue_id`.
     pub(crate) fn count_of(&self, group: &str, queue_id: i32) -> usize {
-        self.groups().get(group).and_then(|lists| lists.get(&(false, queue_id))).map_or(0, List::len)
+        self.groups.lock().get(group).and_then(|lists| lists.get(&(false, queue_id))).map_or(0, List::len)
     }
 
     /// Adds a request to its list. The caller must check the queues afterwards, because messages may have arrived in
     /// between.
     pub(crate) fn add(&self, held: SuspendedPop) {
         let place = held.entry();
-        let mut groups = self.groups();
+        let mut groups = self.groups.lock();
         self.count.fetch_add(1, Ordering::SeqCst);
         let lists = groups.entry(place.group).or_default();
         lists.entry((place.notices, place.queue_id)).or_default().insert(place.at, held);
@@ -183,7 +184,7 @@ impl Waiters {
     }
 
     fn take_at(&self, place: &ListEntry) -> Option<SuspendedPop> {
-        let mut groups = self.groups();
+        let mut groups = self.groups.lock();
         let lists = groups.get_mut(&place.group)?;
         let list = lists.get_mut(&(place.notices, place.queue_id))?;
         let taken = list.remove(&place.at)?;
@@ -195,10 +196,6 @@ impl Waiters {
         }
         self.count.fetch_sub(1, Ordering::SeqCst);
         Some(taken)
-    }
-
-    fn groups(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Group>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -290,7 +287,7 @@ impl PopTimeouts {
             return Err(NoWait::Full);
         }
         let id = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             if table.by_deadline.len() >= bounds.all {
                 return Err(NoWait::Full);
             }
@@ -301,7 +298,7 @@ impl PopTimeouts {
         let place = held.entry();
         // The list comes first: if the table came first, a sweep could take the timeout out and leave the request in the list.
         waiters.add(held);
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let at = place.at;
         table.insert(at, Entry { waiters: Arc::downgrade(waiters), place, sink: sink.id() });
         if table.by_deadline.first_key_value().is_some_and(|(first, _)| *first == at) {
@@ -319,7 +316,7 @@ impl PopTimeouts {
     /// has ended.
     pub(crate) fn closed(&self, sink: u64) -> Vec<Arc<Ask>> {
         let gone: Vec<Entry> = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let of_sink = table.by_sink.remove(&sink).unwrap_or_default();
             of_sink.iter().filter_map(|at| table.by_deadline.remove(at)).collect()
         };
@@ -338,7 +335,7 @@ impl PopTimeouts {
 
     /// Removes the timeout of a request that was taken out of its list for good.
     pub(crate) fn forget(&self, deadline_ms: i64, id: u64) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if let Some(entry) = table.by_deadline.remove(&(deadline_ms, id)) {
             table.forget((deadline_ms, id), entry.sink);
         }
@@ -347,7 +344,7 @@ impl PopTimeouts {
     /// Removes and returns the requests whose timeout has passed.
     pub(crate) fn expired(&self, now_ms: i64) -> Vec<SuspendedPop> {
         let due = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let later = table.by_deadline.split_off(&(now_ms + 1, 0));
             let due = std::mem::replace(&mut table.by_deadline, later);
             due.iter().for_each(|(at, entry)| table.forget(*at, entry.sink));
@@ -360,10 +357,6 @@ impl PopTimeouts {
 
     /// The earliest timeout, in milliseconds since the epoch.
     pub(crate) fn earliest(&self) -> Option<i64> {
-        self.table().by_deadline.first_key_value().map(|((deadline_ms, _), _)| *deadline_ms)
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().by_deadline.first_key_value().map(|((deadline_ms, _), _)| *deadline_ms)
     }
 }

@@ -4,9 +4,10 @@
 //! long-polling timeouts, which a task of the broker works off. The code that removes a pull from the list answers it
 //! or puts it back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use wire::body::group::SubscriptionGroupConfig;
 
 use crate::clients::Subscription;
@@ -76,14 +77,14 @@ impl SuspendedPulls {
 
     /// Takes all suspended pulls out of the list.
     pub fn take(&self) -> Vec<SuspendedPull> {
-        let mut pulls = self.pulls();
+        let mut pulls = self.pulls.lock();
         self.waiting.fetch_sub(pulls.len(), Ordering::SeqCst);
         std::mem::take(&mut *pulls)
     }
 
     /// Adds a pull to the list. The caller must check the queue's end afterwards.
     pub(crate) fn add(&self, pull: SuspendedPull) {
-        let mut pulls = self.pulls();
+        let mut pulls = self.pulls.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
         pulls.push(pull);
         fence(Ordering::SeqCst);
@@ -91,13 +92,9 @@ impl SuspendedPulls {
 
     /// Removes and returns the pull with this id, or `None` if another thread took it.
     pub(crate) fn take_one(&self, id: u64) -> Option<SuspendedPull> {
-        let mut pulls = self.pulls();
+        let mut pulls = self.pulls.lock();
         let position = pulls.iter().position(|pull| pull.id == id)?;
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         Some(pulls.swap_remove(position))
-    }
-
-    fn pulls(&self) -> MutexGuard<'_, Vec<SuspendedPull>> {
-        self.pulls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

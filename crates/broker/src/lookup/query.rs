@@ -3,8 +3,8 @@
 use store::{KeyMatches, KeyQuery};
 use wire::units::LogOffset;
 
-use crate::Refusal;
 use crate::parts::{Replication, Runtime};
+use crate::{Refusal, Result};
 
 /// Returns the newest messages with a key, newest first. `is_unique` is true for a key that a producer gave to a
 /// single message. Java returns every message with the key's hash. Here the keys are compared.
@@ -13,7 +13,7 @@ pub(crate) fn query(
     runtime: &Runtime,
     query: KeyQuery<'_>,
     is_unique: bool,
-) -> Result<KeyMatches, Refusal> {
+) -> Result<KeyMatches> {
     let limits = &runtime.config.query;
     let limit = |count: i32| usize::try_from(count).unwrap_or(0);
     let max = if is_unique { limit(limits.unique_max) } else { query.max }.min(limit(limits.count_max));

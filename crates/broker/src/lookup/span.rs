@@ -5,7 +5,7 @@ use wire::body::MessageQueue;
 use wire::units::QueueOffset;
 
 use crate::parts::{OperatorParts, Replication, Tables};
-use crate::{Refusal, topics};
+use crate::{Refusal, Result, topics};
 
 /// Most queue units of a response.
 const UNITS_MAX: usize = 10_000;
@@ -25,11 +25,7 @@ pub(crate) struct TimeSpan {
 }
 
 /// The time span of every queue of a topic.
-pub(crate) fn consume_time_span(
-    parts: &OperatorParts,
-    name: &str,
-    group: &str,
-) -> Result<Vec<TimeSpan>, Refusal> {
+pub(crate) fn consume_time_span(parts: &OperatorParts, name: &str, group: &str) -> Result<Vec<TimeSpan>> {
     let topic = parts.tables.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let queues = 0..topic.config.write_queue_nums;
     Ok(queues.map(|queue_id| time_span(parts, name, queue_id, group)).collect())
@@ -81,7 +77,7 @@ pub(crate) fn consume_queue(
     tables: &Tables,
     replication: &Replication,
     range: &QueueRange<'_>,
-) -> Result<QueueUnits, Refusal> {
+) -> Result<QueueUnits> {
     let QueueRange { topic, queue_id, first, count } = *range;
     let queue = tables
         .log_queue(topic, queue_id)

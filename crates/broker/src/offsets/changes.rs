@@ -5,13 +5,12 @@
 //! loads. Only removals are listed, because they leave no entry.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use wire::body::{Changed, ConsumerOffsetTable};
 
-use super::{Offsets, lock};
+use super::Offsets;
 
 /// Number of removals stored for slaves. A slave that is further behind gets the whole table.
 const REMOVALS_KEPT: usize = 4096;
@@ -123,8 +122,8 @@ impl Offsets {
         let mut table =
             ConsumerOffsetTable { data_version: self.version(), ..ConsumerOffsetTable::default() };
         let (mut looked_at, mut bytes, mut more) = (0, 0, None);
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        let removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
+        let removals = self.removals.lock();
         let is_whole = generation <= removals.dropped;
         let generation = if is_whole { 0 } else { generation };
         let listed = removals.kept.iter().filter(|(at, _)| after.is_empty() && *at > generation);
@@ -133,7 +132,7 @@ impl Offsets {
         self.each_part(None, |group, part| {
             looked_at += part.len();
             for (name, topic) in part {
-                let topic = lock(topic);
+                let topic = topic.lock();
                 if topic.newest <= generation {
                     continue;
                 }
@@ -165,7 +164,7 @@ impl Offsets {
 
     /// Records that `@group` or `topic@` was removed. The caller holds the lock of the groups.
     pub(super) fn note_removed(&self, removed: String) {
-        let mut removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut removals = self.removals.lock();
         let generation = self.counter.current();
         removals.kept.push_back((generation, removed));
         if removals.kept.len() > REMOVALS_KEPT {
@@ -199,7 +198,7 @@ impl Offsets {
     /// Removes the offsets of topics and groups that do not stay.
     fn keep(&self, stays: impl Fn(&str, &str) -> bool) {
         let mut removed = Vec::new();
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         groups.retain(|group, topics| {
             removed.extend(topics.extract(|topic| !stays(topic, group)));
             !topics.is_empty()

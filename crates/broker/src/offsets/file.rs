@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
 
+use super::Offsets;
 use super::text::Text;
-use super::{Offsets, lock};
 use crate::persist;
 
 /// Member that lists topics by group. Like Java, Vostok derives it from the other tables.
@@ -28,13 +27,13 @@ impl Offsets {
     /// After a power cut, an offset beyond the end of its queue would skip the messages stored there next. An offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<bool, persist::Error> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.book.lock();
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(true);
         }
         let mut version = self.version();
         version.advance(version.state_version, now_ms);
-        let leaving = self.leaving();
+        let leaving = self.leaving.lock();
         let text = Text { offsets: self, version, extra: &book.extra, leaving: &leaving };
         let text = json::to_vec_as(&text, Dialect::Standard);
         drop(leaving);
@@ -54,18 +53,14 @@ impl Offsets {
     /// offset 0 for them. After a crash during the removal a group then gets messages again. An older offset would skip
     /// the first messages of a new queue of that name.
     pub(crate) fn begin_removal<'a>(&self, topics: impl Iterator<Item = &'a str>) {
-        self.leaving().extend(topics.map(Box::from));
+        self.leaving.lock().extend(topics.map(Box::from));
         self.changed.store(true, Ordering::Release);
     }
 
     /// Ends the removal of queues. The next save writes the offsets of topics that stayed.
     pub(crate) fn end_removal(&self) {
-        *self.leaving() = HashSet::new();
+        *self.leaving.lock() = HashSet::new();
         self.changed.store(true, Ordering::Release);
-    }
-
-    fn leaving(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All offsets and their version, in the form of the file.
@@ -81,7 +76,7 @@ impl Offsets {
         self.each_part(None, |group, part| {
             for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
-                let entry = lock(queues);
+                let entry = queues.lock();
                 let committed: BTreeMap<i32, i64> = entry
                     .queues
                     .iter()
@@ -113,8 +108,8 @@ impl Offsets {
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         self.fill_table(committed(&mut file), |position, offset| _ = position.committed.replace(offset));
         self.fill_table(file.pull_offset_table, |position, offset| _ = position.pulled.replace(offset));
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = file.data_version;
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.version.lock() = file.data_version;
+        let mut book = self.book.lock();
         book.extra = file.extra;
         book.extra.remove(TOPICS_BY_GROUP);
     }

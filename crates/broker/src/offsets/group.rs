@@ -1,7 +1,6 @@
 //! Offsets in a group with acting masters: offsets that were committed at a slave during the master's absence return
 //! to the master.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use wire::body::{ConsumerOffsetTable, DataVersion};
@@ -19,12 +18,12 @@ impl Offsets {
     /// Returns the version of the table. Among two brokers of a group, the broker with the higher version has the
     /// newer offsets.
     pub(crate) fn version(&self) -> DataVersion {
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.version.lock()
     }
 
     /// Raises the version of the table to at least `version`.
     pub(super) fn raise_version(&self, version: DataVersion) {
-        let mut own = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.version.lock();
         *own = version.max(*own);
     }
 

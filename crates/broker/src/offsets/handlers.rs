@@ -4,8 +4,8 @@ use wire::body::{MessageQueue, ResetOffsetBody};
 use wire::codes::response;
 
 use super::Offsets;
-use crate::Refusal;
 use crate::groups::Groups;
+use crate::{Refusal, Result};
 
 /// A question for the committed offset of a group.
 pub(crate) struct QueryOffset<'a> {
@@ -22,7 +22,7 @@ pub(crate) fn query(
     offsets: &Offsets,
     asked: &QueryOffset<'_>,
     is_young: impl FnOnce(&str, i32) -> bool,
-) -> Result<i64, Refusal> {
+) -> Result<i64> {
     let QueryOffset { group, topic, queue_id, zero_if_missing } = *asked;
     let known =
         offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
@@ -64,7 +64,7 @@ pub(crate) fn commit(
     group_exists: impl FnOnce(&str) -> bool,
     queues: impl FnOnce(&str) -> Option<i32>,
     is_stored: impl FnOnce(&str, i32) -> bool,
-) -> Result<bool, Refusal> {
+) -> Result<bool> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
     let CommitOffset { group, topic, .. } = *wanted;
     if !group_exists(group) {
@@ -117,14 +117,11 @@ pub(crate) struct ResetContext<'a> {
     /// First offset of a queue, and the offset its next message gets.
     pub bounds: &'a dyn Fn(&str, i32) -> (i64, i64),
     /// Offset of the first message stored at or after a time in milliseconds since the epoch.
-    pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
+    pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64>,
 }
 
 /// Resets offsets so that the next pull takes the new offsets (`useServerSideResetOffset`), and returns them.
-pub(crate) fn reset(
-    context: &ResetContext<'_>,
-    wanted: &ResetOffset<'_>,
-) -> Result<ResetOffsetBody, Refusal> {
+pub(crate) fn reset(context: &ResetContext<'_>, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody> {
     let ResetOffset { group, topic, .. } = *wanted;
     let body = reset_targets(context, wanted)?;
     for (queue, offset) in &body.offset_table {
@@ -135,10 +132,7 @@ pub(crate) fn reset(
 }
 
 /// The new offset of each queue that a reset moves.
-pub(crate) fn reset_targets(
-    context: &ResetContext<'_>,
-    wanted: &ResetOffset<'_>,
-) -> Result<ResetOffsetBody, Refusal> {
+pub(crate) fn reset_targets(context: &ResetContext<'_>, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody> {
     let ResetOffset { group, topic, queue_id, timestamp_ms, offset, .. } = *wanted;
     let Some(queues) = (context.read_queues)(topic) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} does not exist")));
@@ -167,7 +161,7 @@ pub(crate) fn no_group(group: &str) -> Refusal {
     Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, format!("Group {group} does not exist"))
 }
 
-fn by_time(context: &ResetContext<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {
+fn by_time(context: &ResetContext<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64> {
     if timestamp_ms < 0 {
         Ok((context.bounds)(topic, queue).1)
     } else {
@@ -175,7 +169,7 @@ fn by_time(context: &ResetContext<'_>, topic: &str, queue: i32, timestamp_ms: i6
     }
 }
 
-fn in_bounds(context: &ResetContext<'_>, topic: &str, queue: i32, target: i64) -> Result<i64, Refusal> {
+fn in_bounds(context: &ResetContext<'_>, topic: &str, queue: i32, target: i64) -> Result<i64> {
     let (min, max) = (context.bounds)(topic, queue);
     if (min..=max.saturating_add(1)).contains(&target) {
         return Ok(target);

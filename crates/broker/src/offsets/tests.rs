@@ -6,7 +6,7 @@ use wire::json;
 
 use super::changes::Changes;
 use super::*;
-use crate::Refusal;
+use crate::Result;
 use crate::groups::Groups;
 use crate::testing::real_files;
 
@@ -80,7 +80,7 @@ const RESET: ResetOffset<'_> = ResetOffset {
 };
 
 /// A value, or a refusal in the form `code remark`.
-fn shown(result: Result<String, Refusal>) -> String {
+fn shown(result: Result<String>) -> String {
     result.unwrap_or_else(|refusal| format!("{} {}", refusal.code, refusal.remark))
 }
 

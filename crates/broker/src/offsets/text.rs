@@ -2,13 +2,12 @@
 //! the entries, because maps of all offsets would take many times the memory of the table at every save.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::PoisonError;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use wire::body::{DataVersion, Extra};
 
 use super::file::{LIGHT_OFFSETS, TOPICS_BY_GROUP};
-use super::{Offsets, Position, Topic, lock};
+use super::{Offsets, Position, Topic};
 use crate::names::is_light;
 
 /// Members of the file.
@@ -60,7 +59,7 @@ impl Serialize for Table<'_> {
         let (mut entries, mut outcome, mut key) = (to.serialize_map(None)?, Ok(()), String::new());
         text.offsets.each_part(None, |group, part| {
             for (topic, entry) in part {
-                let entry = lock(entry);
+                let entry = entry.lock();
                 let is_left_out = entry.queues.iter().all(|(_, position)| member.of(position).is_none());
                 let first = entry.queues.get(0).and_then(|position| position.committed.get());
                 let is_in_light = text.offsets.light && is_light(group) && first.is_some();
@@ -100,8 +99,7 @@ struct Groups<'a>(&'a Offsets);
 
 impl Serialize for Groups<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let names: BTreeSet<String> =
-            self.0.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let names: BTreeSet<String> = self.0.groups.read().keys().cloned().collect();
         to.collect_map(names.iter().map(|group| (group, Topics(self.0, group))))
     }
 }
@@ -114,7 +112,7 @@ impl Serialize for Topics<'_> {
         self.0.each_part(Some(self.1), |_, part| {
             for (topic, entry) in part {
                 let is_committed =
-                    lock(entry).queues.iter().any(|(_, position)| position.committed.get().is_some());
+                    entry.lock().queues.iter().any(|(_, position)| position.committed.get().is_some());
                 if is_committed && outcome.is_ok() {
                     outcome = names.serialize_element(topic);
                 }

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{Offsets, Topic};
 
@@ -84,7 +86,7 @@ impl Offsets {
     /// Visits the entries of a group, or of all groups, in parts. The table is locked for one part at a time. An entry
     /// may be visited twice. An entry that is made meanwhile may be missed.
     pub(super) fn each_part(&self, group: Option<&str>, mut visit: impl FnMut(&str, &Part)) {
-        let groups = || self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = || self.groups.read();
         let names: Vec<String> = match group {
             Some(group) => vec![group.to_owned()],
             None => groups().keys().cloned().collect(),

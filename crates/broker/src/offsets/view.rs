@@ -1,10 +1,9 @@
 //! Offsets as requests of operators and statistics see them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::{Delivered, Entry, Offsets, Position, Topics, lock};
+use super::{Delivered, Entry, Offsets, Position, Topics};
 
 /// Entry of a group and a topic, looked up once for a pull. Records in the entry of a deleted group or topic are
 /// lost.
@@ -35,7 +34,7 @@ impl Offsets {
 
     /// Records the outcome of a pull and the offset the group pulls next, for statistics.
     pub(crate) fn note_pull(&self, reader: &Reader, queue_id: i32, next: i64, messages: usize, bytes: usize) {
-        let mut topic = lock(&reader.0);
+        let mut topic = reader.0.lock();
         if topic.queues.entry(queue_id).pulled.replace(next) != Some(next) {
             self.changed.store(true, Ordering::Release);
         }
@@ -48,7 +47,7 @@ impl Offsets {
 
     /// Records how much a pop returned, for statistics (`PopMessageProcessor.popMsgFromQueue`).
     pub(crate) fn note_pop(&self, reader: &Reader, messages: usize, bytes: usize) {
-        let mut topic = lock(&reader.0);
+        let mut topic = reader.0.lock();
         let delivered = topic.delivered.get_or_insert_default();
         delivered.messages += messages as u64;
         delivered.bytes += bytes as u64;
@@ -63,14 +62,14 @@ impl Offsets {
     /// The offsets of a group in a topic, by queue id.
     pub(crate) fn offsets_by_queue(&self, group: &str, topic: &str) -> BTreeMap<i32, GroupOffsets> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
-        let topic = lock(&topic);
+        let topic = topic.lock();
         topic.queues.iter().map(|(queue_id, position)| (*queue_id, (*position).into())).collect()
     }
 
     /// The offsets a group committed in a topic, by queue id.
     pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
-        let topic = lock(&topic);
+        let topic = topic.lock();
         topic
             .queues
             .iter()
@@ -80,7 +79,7 @@ impl Offsets {
 
     /// Number of pairs of a group and a topic with offsets.
     pub(crate) fn size(&self) -> usize {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner).values().map(Topics::len).sum()
+        self.groups.read().values().map(Topics::len).sum()
     }
 
     /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group. A
@@ -88,7 +87,7 @@ impl Offsets {
     pub(crate) fn each_committed(&self, group: &str, mut each: impl FnMut(&str, i32, i64)) {
         self.each_part(Some(group), |_, part| {
             for (name, topic) in part {
-                for (queue_id, position) in lock(topic).queues.iter() {
+                for (queue_id, position) in topic.lock().queues.iter() {
                     if let Some(offset) = position.committed.get() {
                         each(name, *queue_id, offset);
                     }
@@ -109,18 +108,18 @@ impl Offsets {
 
     /// Returns the names of the groups that have offsets, sorted.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.groups.read().keys().cloned().collect()
     }
 
     /// Whether a group committed an offset of a topic.
     pub(crate) fn has_topic(&self, topic: &str) -> bool {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         groups.values().any(|topics| topics.get(topic).is_some_and(is_committed))
     }
 
     /// The groups that committed offsets of a topic (`ConsumerOffsetManager.whichGroupByTopic`).
     pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let has = |topics: &Topics| topics.get(topic).is_some_and(is_committed);
         groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
     }
@@ -130,7 +129,7 @@ impl Offsets {
         let mut found = HashMap::new();
         self.each_part(None, |group, part| {
             for (topic, entry) in part {
-                if let Some(delivered) = &lock(entry).delivered {
+                if let Some(delivered) = &entry.lock().delivered {
                     found.insert(format!("{topic}@{group}"), **delivered);
                 }
             }
@@ -147,5 +146,5 @@ impl Offsets {
 }
 
 fn is_committed(topic: &Entry) -> bool {
-    lock(topic).queues.iter().any(|(_, position)| position.committed.get().is_some())
+    topic.lock().queues.iter().any(|(_, position)| position.committed.get().is_some())
 }

@@ -1,8 +1,9 @@
 //! Clock, settings, threads and disk of a broker. Every operation runs on them.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use wire::body::MessageQueue;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 

@@ -17,7 +17,7 @@ use crate::groups::Groups;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::persist::ConfigFiles;
-use crate::refusal::PutError;
+use crate::refusal::{PutError, Result};
 use crate::state::{Light, Lite, Modes, Ranking, Routes};
 use crate::topics::{Queue, Topics};
 
@@ -50,11 +50,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// The configuration of a group. A group that may be created by its first use is created with defaults, and the request waits
     /// for that.
-    pub(crate) fn group(
-        &self,
-        config: &Config,
-        name: &str,
-    ) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
+    pub(crate) fn group(&self, config: &Config, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>> {
         self.groups.find_or_create(name, config.auto_create_subscription_group)
     }
 

@@ -14,7 +14,7 @@ use super::revive_records::ReviveRecords;
 use super::{lite, order, patience, request, serve};
 use crate::caller::Caller;
 use crate::parts::{Delivery, PopParts, Runtime, Tables};
-use crate::refusal::PutError;
+use crate::refusal::{PutError, Result};
 use crate::send::not_put;
 use crate::state::{Cell, HeldCheckpoint};
 use crate::topics::Queue;
@@ -44,7 +44,7 @@ impl Origin<'_> {
     /// request are used, as in Java.
     ///
     /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and responds with 0.
-    fn check(&self, runtime: &Runtime, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
+    fn check(&self, runtime: &Runtime, first_offset: i64, now_ms: i64) -> Result<()> {
         let illegal = |text: String| Err(Refusal::new(response::MESSAGE_ILLEGAL, text));
         let Self { start_offset, pop_ms, invisible_ms, revive_queue, .. } = *self;
         if !(0..=first_offset).contains(&start_offset) {
@@ -102,7 +102,7 @@ pub(crate) fn acks(
     parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     messages: &[PoppedMessage<'_>],
-) -> Vec<Result<(), Refusal>> {
+) -> Vec<Result<()>> {
     let mut pops: Vec<Acknowledged<'_>> = Vec::new();
     let mut outcomes: Vec<_> = messages
         .iter()
@@ -134,11 +134,7 @@ pub(crate) fn acks(
 }
 
 /// Returns the pop of a message, if the message and the pop exist.
-fn checked<'a>(
-    tables: &Tables,
-    runtime: &Runtime,
-    message: &PoppedMessage<'a>,
-) -> Result<Origin<'a>, Refusal> {
+fn checked<'a>(tables: &Tables, runtime: &Runtime, message: &PoppedMessage<'a>) -> Result<Origin<'a>> {
     if names::lite_parts(message.topic).is_some() {
         return lite::checked(tables, message);
     }
@@ -164,7 +160,7 @@ pub(crate) fn ack(
     parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     message: &PoppedMessage<'_>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let origin = checked(&parts.tables, &parts.runtime, message)?;
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return settle_in_order(parts, &origin, message.offset);
@@ -181,7 +177,7 @@ pub(crate) fn batch_ack(
     parts: &Arc<PopParts>,
     records: &mut ReviveRecords,
     body: &BatchAckBody,
-) -> Result<Option<Refusal>, Refusal> {
+) -> Result<Option<Refusal>> {
     if body.acks.is_empty() {
         return Err(Refusal::new(response::NO_MESSAGE, "the body names no messages"));
     }
@@ -206,7 +202,7 @@ fn ack_entry(
     (entry, broker_name): (&BatchAck, &str),
     topic: &str,
     queue: &Queue,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     let offsets = entry.offsets_in(min..=max);
     let origin = Origin {
@@ -261,7 +257,7 @@ pub struct Invisible {
 pub(crate) fn change_visibility(
     parts: &Arc<PopParts>,
     &InvisibleTimeChange { message, invisible_ms, suspend }: &InvisibleTimeChange<'_>,
-) -> Result<Option<Invisible>, Refusal> {
+) -> Result<Option<Invisible>> {
     if names::lite_parts(message.topic).is_some() {
         return lite::change_invisible_time(&parts.delivery, &parts.runtime, &message, invisible_ms, suspend);
     }
@@ -277,7 +273,7 @@ pub(crate) fn change_invisible_time(
     parts: &Arc<PopParts>,
     message: &PoppedMessage<'_>,
     invisible_ms: i64,
-) -> Result<Option<Invisible>, Refusal> {
+) -> Result<Option<Invisible>> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(&parts.tables, caller, topic, queue_id)?;
     if !(queue.index.min().to_i64()..queue.index.max().to_i64()).contains(&offset) {
@@ -327,7 +323,7 @@ pub(crate) fn change_invisible_time(
 ///
 /// # Errors
 /// The refusal of an append at a slave, if the old checkpoint is not in memory or no further one may be.
-fn renew_in_memory(parts: &PopParts, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<(), Refusal> {
+fn renew_in_memory(parts: &PopParts, origin: &Origin<'_>, checkpoint: Checkpoint) -> Result<()> {
     let refused = || not_put(&parts.tables.store, AppendError::Following.into());
     let queues = &parts.delivery.pops.in_flight_queues;
     let cell = queues.find(origin.group, origin.topic, origin.queue_id).ok_or_else(refused)?;
@@ -345,14 +341,14 @@ fn renew_in_memory(parts: &PopParts, origin: &Origin<'_>, checkpoint: Checkpoint
     acknowledge(parts, &mut records, origin, (&[offset], LogOffset::ZERO))
 }
 
-fn find_queue(tables: &Tables, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
+fn find_queue(tables: &Tables, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>> {
     let topic = request::known_topic(tables, topic)?;
     let is_known = (0..topic.config.read_queue_nums).contains(&queue_id);
     let queue = is_known.then(|| topic.queue(&tables.store, queue_id)).flatten().cloned();
     queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
-pub(super) fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+pub(super) fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>> {
     let text = message.handle;
     let handle = Handle::parse(text).ok_or_else(|| {
         let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
@@ -377,7 +373,7 @@ fn acknowledge(
     records: &mut ReviveRecords,
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let now_ms = parts.runtime.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
     if let Some(cell) = parts.delivery.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)
@@ -423,11 +419,7 @@ fn cell_of(delivery: &Delivery, origin: &Origin<'_>) -> Arc<Cell> {
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-pub(super) fn settle_in_order(
-    parts: &Arc<PopParts>,
-    origin: &Origin<'_>,
-    offset: i64,
-) -> Result<(), Refusal> {
+pub(super) fn settle_in_order(parts: &Arc<PopParts>, origin: &Origin<'_>, offset: i64) -> Result<()> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(&parts.tables, origin, offset) {
         return Ok(());

@@ -7,7 +7,6 @@
 //! order state is in memory only, and the in-flight queue goes with its last message, so that an idle lite topic has none.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
@@ -158,24 +157,6 @@ impl Picking<'_> {
         }
         Ok(())
     }
-}
-
-/// Gives new events for the lite queues in which a pop found no messages, if messages are there now. Other pops may have
-/// dropped their events for these lite queues, because this pop held the queues.
-pub(super) fn release(delivery: &Delivery, group: &str, found_none: &[Arc<str>]) {
-    // Pairs with the exchange in `Cell::occupy`: a pop that failed there saw messages that are read now.
-    fence(Ordering::SeqCst);
-    for name in found_none {
-        delivery.pops.in_flight_queues.drop_idle(group, name, 0);
-        delivery.dispatch_lite(Some(group), name);
-    }
-}
-
-/// Adds the number of earlier deliveries of each message at `offsets` (`PopLiteMessageProcessor.transformOrderCountInfo`).
-pub(super) fn count(state: &wire::body::OrderState, offsets: &[i64], out: &mut Vec<i32>) {
-    let known = state.counts.as_ref();
-    let count = |offset| known.and_then(|counts| counts.get(offset)).copied().unwrap_or(0);
-    out.extend(offsets.iter().map(count));
 }
 
 /// Whether the messages in flight block a lite queue for a group.

@@ -8,7 +8,7 @@ use wire::pop::Kind;
 
 use super::pick::{SLICE_BYTES, position};
 use super::request::{self, PopTarget};
-use crate::Refusal;
+use crate::Result;
 use crate::clients::Subscription;
 use crate::long_polling::PullAsk;
 use crate::parts::{PopParts, Runtime, Tables};
@@ -30,7 +30,7 @@ pub(crate) struct Peeked {
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PeekMessageProcessor.processRequest`.
-pub(crate) fn peek(parts: &PopParts, target: &PopTarget<'_>, count_max: i32) -> Result<Peeked, Refusal> {
+pub(crate) fn peek(parts: &PopParts, target: &PopTarget<'_>, count_max: i32) -> Result<Peeked> {
     let (topic, group) = request::peeked(&parts.tables, &parts.runtime, target)?;
     let queue_id = target.queue_id;
     let mut look = Look { parts, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
@@ -59,7 +59,7 @@ pub(crate) fn peek(parts: &PopParts, target: &PopTarget<'_>, count_max: i32) -> 
 ///
 /// # Errors
 /// The refusal, with RocketMQ's code, of `PollingInfoProcessor.processRequest`.
-pub(crate) fn polling(tables: &Tables, runtime: &Runtime, target: &PopTarget<'_>) -> Result<usize, Refusal> {
+pub(crate) fn polling(tables: &Tables, runtime: &Runtime, target: &PopTarget<'_>) -> Result<usize> {
     let (topic, group) = request::peeked(tables, runtime, target)?;
     Ok(topic.waiters.count_of(&group, target.queue_id.max(-1)))
 }

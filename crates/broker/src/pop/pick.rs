@@ -7,20 +7,20 @@
 mod read;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use store::{AppendError, Numbered};
-use wire::body::Checkpoint;
+use wire::body::{Checkpoint, OrderState};
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, QueueOffsets};
 use wire::units::LogOffset;
 
+use super::order;
 use super::request::check_current;
 use super::revive_records::ReviveRecords;
-use super::{lite, order};
 use crate::groups::attributes::PRIORITY_FACTOR;
 use crate::long_polling::{Ask, Pop, PullAsk};
-use crate::parts::{PopParts, Runtime, Tables};
+use crate::parts::{Delivery, PopParts, Runtime, Tables};
 use crate::pull::{Pull, Scan, Source};
 use crate::refusal::PutError;
 use crate::reply_sink::Popped;
@@ -131,7 +131,7 @@ pub(super) fn pick(
         let visited = picking.visit_events(client);
         let found_none = std::mem::take(&mut picking.found_none);
         let picked = visited.and_then(|()| picking.finish());
-        lite::release(&parts.delivery, &ask.group, &found_none);
+        release_lite(&parts.delivery, &ask.group, &found_none);
         return picked;
     }
     let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(&parts.tables, &ask.group);
@@ -369,7 +369,7 @@ impl Picking<'_> {
             let state =
                 order::popped(in_flight.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
             if self.ask.lite.is_some() {
-                lite::count(&state, &offsets, &mut self.popped.lite_deliveries);
+                count_lite(&state, &offsets, &mut self.popped.lite_deliveries);
                 in_flight.order = Some(state);
                 // Only the timer tells that messages come back.
                 self.parts.delivery.pops.look_at(cell, &mut in_flight, times.0.saturating_add(times.1));
@@ -467,4 +467,22 @@ impl Picking<'_> {
         let is_over = self.popped.count > 0 || self.popped.rest <= 0;
         Ok(Picked { popped: self.popped, passed_bytes: if is_over { 0 } else { self.bytes_read } })
     }
+}
+
+/// Gives new events for the lite queues in which a pop found no messages, if messages are there now. Other pops may have
+/// dropped their events for these lite queues, because this pop held the queues.
+fn release_lite(delivery: &Delivery, group: &str, found_none: &[Arc<str>]) {
+    // Pairs with the exchange in `Cell::occupy`: a pop that failed there saw messages that are read now.
+    fence(Ordering::SeqCst);
+    for name in found_none {
+        delivery.pops.in_flight_queues.drop_idle(group, name, 0);
+        delivery.dispatch_lite(Some(group), name);
+    }
+}
+
+/// Adds the number of earlier deliveries of each message at `offsets` (`PopLiteMessageProcessor.transformOrderCountInfo`).
+fn count_lite(state: &OrderState, offsets: &[i64], out: &mut Vec<i32>) {
+    let known = state.counts.as_ref();
+    let count = |offset| known.and_then(|counts| counts.get(offset)).copied().unwrap_or(0);
+    out.extend(offsets.iter().map(count));
 }

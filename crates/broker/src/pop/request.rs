@@ -10,7 +10,7 @@ use crate::long_polling::{Ask, Pop, Waiters, Want};
 use crate::parts::{Runtime, Tables};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
-use crate::{FAQ, Refusal};
+use crate::{FAQ, Refusal, Result};
 
 /// Most messages that a client may request with a pop.
 const COUNT_MAX: i32 = 32;
@@ -26,7 +26,7 @@ const WAIT_MAX_MS: i64 = 300_000;
 ///
 /// # Errors
 /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
-pub(super) fn current_topic(tables: &Tables, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
+pub(super) fn current_topic(tables: &Tables, ask: &Ask) -> Result<Arc<Topic>> {
     if ask.lite.is_some() {
         // The client's suspended pops do not stand at the topic.
         check_group(tables, ask)?;
@@ -42,7 +42,7 @@ pub(super) fn check_current(
     ask: &Ask,
     name: &str,
     waiters: &Arc<Waiters>,
-) -> Result<Arc<Topic>, Refusal> {
+) -> Result<Arc<Topic>> {
     let now = known_topic(tables, name)?;
     if !Arc::ptr_eq(&now.waiters, waiters) {
         let remark = format!("topic[{name}] was deleted and made again, ask again");
@@ -52,7 +52,7 @@ pub(super) fn check_current(
     Ok(now)
 }
 
-fn check_group(tables: &Tables, ask: &Ask) -> Result<(), Refusal> {
+fn check_group(tables: &Tables, ask: &Ask) -> Result<()> {
     if tables.groups.find(&ask.group).is_none() {
         let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
@@ -111,7 +111,7 @@ pub struct PopRequest<'a> {
 }
 
 /// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
-pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
+pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) -> Result<Ask> {
     let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
     check_time(runtime, polling, count_max)?;
     check_invisible(runtime, invisible_ms)?;
@@ -122,7 +122,7 @@ pub(super) fn pop(tables: &Tables, runtime: &Runtime, request: &PopRequest<'_>) 
 }
 
 /// Checks the time of a pop, the broker's permission, and the number of messages.
-pub(super) fn check_time(runtime: &Runtime, polling: &Polling<'_>, count_max: i32) -> Result<(), Refusal> {
+pub(super) fn check_time(runtime: &Runtime, polling: &Polling<'_>, count_max: i32) -> Result<()> {
     let now_ms = runtime.now_ms();
     let ip = &runtime.config.broker_ip1;
     if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
@@ -146,7 +146,7 @@ pub(super) fn notice(
     runtime: &Runtime,
     target: &PopTarget<'_>,
     polling: &Polling<'_>,
-) -> Result<Ask, Refusal> {
+) -> Result<Ask> {
     let found = peeked(tables, runtime, target)?;
     Ok(ask(Want::Notice, found, target.queue_id, polling, runtime.now_ms()))
 }
@@ -156,7 +156,7 @@ pub(super) fn peeked(
     tables: &Tables,
     runtime: &Runtime,
     target: &PopTarget<'_>,
-) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+) -> Result<(Arc<Topic>, Arc<str>)> {
     if !runtime.is_readable() {
         let remark = format!("the broker[{}] peeking message is forbidden", runtime.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
@@ -166,7 +166,7 @@ pub(super) fn peeked(
 
 /// Checks that the timer and the revive thread, which pops need, are running. Checks also that the invisible time is
 /// no longer than the longest delay of timed messages.
-pub(super) fn check_invisible(runtime: &Runtime, invisible_ms: i64) -> Result<(), Refusal> {
+pub(super) fn check_invisible(runtime: &Runtime, invisible_ms: i64) -> Result<()> {
     let timers = &runtime.config.timers;
     if !timers.enabled {
         let ip = &runtime.config.broker_ip1;
@@ -221,11 +221,7 @@ pub(super) fn of_client(
     }
 }
 
-fn find(
-    tables: &Tables,
-    runtime: &Runtime,
-    target: &PopTarget<'_>,
-) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+fn find(tables: &Tables, runtime: &Runtime, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>)> {
     let &PopTarget { caller, topic: name, group, queue_id } = target;
     let topic = known_topic(tables, name)?;
     if !topic.is_readable() {
@@ -255,7 +251,7 @@ fn find(
 }
 
 /// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
-pub(super) fn known_topic(tables: &Tables, name: &str) -> Result<Arc<Topic>, Refusal> {
+pub(super) fn known_topic(tables: &Tables, name: &str) -> Result<Arc<Topic>> {
     tables.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))
     })
@@ -274,7 +270,7 @@ pub(super) fn bad_queue(topic: &Topic, queue_id: i32, caller: &Caller, code: i32
 
 /// Returns the filter of a pop. Pops by SQL are served whatever `enablePropertyFilter` says, because
 /// `PopMessageProcessor` does not check it.
-fn filter(topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>, Refusal> {
+fn filter(topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>> {
     let expression = if request.expression.is_empty() { "*" } else { request.expression };
     let parsed = Subscription::parse_typed(topic, expression, request.expression_type, 0);
     parsed.map(Arc::new).map_err(|error| {

@@ -28,7 +28,7 @@ use crate::send::not_put;
 use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
-use crate::{Refusal, names};
+use crate::{Result, names};
 
 /// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
@@ -54,7 +54,7 @@ pub(crate) fn pop(
     request: &PopRequest<'_>,
     out: &mut dyn PopWriter,
     later: &dyn Fn() -> Arc<dyn PopSink>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     start(parts, request::pop(&parts.tables, &parts.runtime, request)?, out, later);
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(crate) fn notify(
     (target, polling): (&PopTarget<'_>, &Polling<'_>),
     out: &mut dyn PopWriter,
     later: &dyn Fn() -> Arc<dyn PopSink>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     start(parts, request::notice(&parts.tables, &parts.runtime, target, polling)?, out, later);
     Ok(())
 }

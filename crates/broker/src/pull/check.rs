@@ -13,14 +13,14 @@ use crate::clients::Subscription;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::parts::{Runtime, Sessions, Tables};
 use crate::topics::{Queue, Topic};
-use crate::{FAQ, Refusal};
+use crate::{FAQ, Refusal, Result};
 
 pub(super) fn check(
     tables: &Tables,
     sessions: &Sessions,
     runtime: &Runtime,
     request: &PullRequest<'_>,
-) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
+) -> Result<(Pull, Arc<SubscriptionGroupConfig>)> {
     let header = &request.header;
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
     let ip = &runtime.config.broker_ip1;
@@ -94,7 +94,7 @@ fn find_queue(
     caller: &Caller,
     topic: &Topic,
     header: &PullHeader<'_>,
-) -> Result<Arc<Queue>, Refusal> {
+) -> Result<Arc<Queue>> {
     let readable = topic.config.read_queue_nums;
     let known = (0..readable).contains(&header.queue_id);
     known.then(|| topic.queue(store, header.queue_id)).flatten().cloned().ok_or_else(|| {
@@ -112,7 +112,7 @@ fn find_filter(
     runtime: &Runtime,
     header: &PullHeader<'_>,
     config: &SubscriptionGroupConfig,
-) -> Result<Arc<Subscription>, Refusal> {
+) -> Result<Arc<Subscription>> {
     if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
         let &PullHeader { topic, subscription, expression_type, sub_version, .. } = header;
         let parsed = Subscription::parse_typed(topic, subscription, expression_type, sub_version);
@@ -149,7 +149,7 @@ fn find_filter(
     is_served(runtime, filter)
 }
 
-fn is_served(runtime: &Runtime, filter: Arc<Subscription>) -> Result<Arc<Subscription>, Refusal> {
+fn is_served(runtime: &Runtime, filter: Arc<Subscription>) -> Result<Arc<Subscription>> {
     if filter.is_tag() || runtime.config.enable_property_filter {
         return Ok(filter);
     }

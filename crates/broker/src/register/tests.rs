@@ -1,5 +1,5 @@
-use net::Limits;
-use wire::frame::Head;
+use net::{Limits, Service};
+use wire::frame::{Command, Head};
 
 use super::*;
 use crate::broker::Broker;

@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::codec::{done, json, strict_json};
 use super::incoming::Request;
 use crate::clients::{self, Member, RequestContext};
-use crate::{Refusal, assign, locks, names};
+use crate::{Result, assign, locks, names};
 
 fn context<'a>(r: &Request<'a>) -> RequestContext<'a> {
     let broker = r.broker;
@@ -23,7 +23,7 @@ fn context<'a>(r: &Request<'a>) -> RequestContext<'a> {
 }
 
 /// 34 `HEART_BEAT`, with and without subscriptions.
-pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer> {
     let (broker, command) = (r.broker, r.command);
     let data = r.heartbeat.parse(command.body)?;
     let member = Member {
@@ -42,32 +42,32 @@ pub(super) fn heartbeat(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 35 `UNREGISTER_CLIENT`.
-pub(super) fn unregister(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn unregister(r: &Request<'_>) -> Result<Answer> {
     clients::unregister(&context(r), r.peer.id(), r.text("producerGroup"), r.text("consumerGroup"));
     Ok(Answer::success())
 }
 
 /// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
-pub(super) fn lock(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn lock(r: &Request<'_>) -> Result<Answer> {
     let held = locks::lock(&r.broker.tables.locks, r.body()?, r.broker.runtime.now_ms())?;
     Ok(json(LockBatchResponseBody { lock_ok_mq_set: held }))
 }
 
 /// 42 `UNLOCK_BATCH_MQ`.
-pub(super) fn unlock(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn unlock(r: &Request<'_>) -> Result<Answer> {
     let body: LockBatchBody = r.body()?;
     r.broker.tables.locks.unlock(&body.consumer_group, &body.client_id, &body.mq_set);
     Ok(Answer::success())
 }
 
 /// 46 `CHECK_CLIENT_CONFIG`: succeeds without a body.
-pub(super) fn check(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn check(r: &Request<'_>) -> Result<Answer> {
     let body: CheckClientBody = r.body_if()?.unwrap_or_default();
     clients::check_client(&body.subscription_data, r.broker.runtime.config.enable_property_filter).map(done)
 }
 
 /// 328 `GET_ALL_PRODUCER_INFO`.
-pub(super) fn all_producers(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn all_producers(r: &Request<'_>) -> Result<Answer> {
     let row = |member: &Member| {
         let connection = member.connection();
         json!({
@@ -87,7 +87,7 @@ pub(super) fn all_producers(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 345 `QUERY_SUBSCRIPTION_BY_CONSUMER`: the subscription of a group to a topic; an empty body when the group is not online or
 /// does not subscribe.
-pub(super) fn subscription(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn subscription(r: &Request<'_>) -> Result<Answer> {
     let (group, topic) = (r.need("group")?, r.need("topic")?);
     let found = r.broker.sessions.clients.subscription(group, topic);
     Ok(json(QuerySubscription {
@@ -99,7 +99,7 @@ pub(super) fn subscription(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 400 `QUERY_ASSIGNMENT`: answered at once if the queues of the topic are known, otherwise after a query of a name
 /// server.
-pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     if r.command.is_one_way() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use wire::frame::Head;
 use super::answer::Answer;
 use super::incoming::Request;
 use super::sink::{Call, Form};
-use crate::Refusal;
+use crate::Result;
 use crate::rpc_latency::{RpcLatency, Written};
 
 /// Whether the key of a field may be copied into another frame. Frames have keys without escapes. A key that JSON
@@ -21,12 +21,12 @@ pub(super) fn is_plain_key(key: &str) -> bool {
 
 impl<'a> Request<'a> {
     /// The text of a required field.
-    pub fn need(&self, key: &'static str) -> Result<&'a str, Refusal> {
+    pub fn need(&self, key: &'static str) -> Result<&'a str> {
         Ok(self.command.fields.need(key)?)
     }
 
     /// The text of a field; empty when the field is absent.
-    pub fn text_or_empty(&self, key: &'static str) -> Result<&'a str, Refusal> {
+    pub fn text_or_empty(&self, key: &'static str) -> Result<&'a str> {
         Ok(self.command.fields.text_or_empty(key)?)
     }
 
@@ -41,17 +41,17 @@ impl<'a> Request<'a> {
     }
 
     /// The number in a required field.
-    pub fn number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T, Refusal> {
+    pub fn number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T> {
         Ok(self.command.fields.need_number(key)?)
     }
 
     /// The number in a field, or `default` when the field is absent.
-    pub fn number_or<T: TryFrom<i64>>(&self, key: &'static str, default: T) -> Result<T, Refusal> {
+    pub fn number_or<T: TryFrom<i64>>(&self, key: &'static str, default: T) -> Result<T> {
         Ok(self.command.fields.number_or(key, default)?)
     }
 
     /// The number in a field; `None` when the field is absent.
-    pub fn number_if<T: TryFrom<i64>>(&self, key: &'static str) -> Result<Option<T>, Refusal> {
+    pub fn number_if<T: TryFrom<i64>>(&self, key: &'static str) -> Result<Option<T>> {
         self.command.fields.bytes(key).map(|_| self.number(key)).transpose()
     }
 
@@ -66,18 +66,18 @@ impl<'a> Request<'a> {
     }
 
     /// The body of the request, read as JSON.
-    pub fn body<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
+    pub fn body<T: Deserialize<'a>>(&self) -> Result<T> {
         Ok(wire::json::from_request(self.command.body)?)
     }
 
     /// The body of the request, read as JSON; `None` when there is none.
-    pub fn body_if<T: Deserialize<'a>>(&self) -> Result<Option<T>, Refusal> {
+    pub fn body_if<T: Deserialize<'a>>(&self) -> Result<Option<T>> {
         if self.command.body.is_empty() { Ok(None) } else { self.body().map(Some) }
     }
 
     /// Returns the requested entries of a table: the number of skipped entries, and the most entries to return
     /// (`None`: all).
-    pub fn page(&self, first: &'static str, count: &'static str) -> Result<(usize, Option<usize>), Refusal> {
+    pub fn page(&self, first: &'static str, count: &'static str) -> Result<(usize, Option<usize>)> {
         let first = self.number_or(first, 0)?;
         Ok((first, usize::try_from(self.number_or(count, -1_i64)?).ok()))
     }

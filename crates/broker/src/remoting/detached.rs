@@ -15,7 +15,6 @@ use super::port::Port;
 use super::request_frame::RequestFrame;
 use super::request_table::{Route, Runs};
 use super::sink::ANSWER_BYTES;
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::change::{ROUNDS_MAX, Then};
@@ -23,6 +22,7 @@ use crate::disk_pool::{Kind, Reservation};
 use crate::rpc_latency::{Measured, Written};
 use crate::slow::WaitCause;
 use crate::state::Postponed;
+use crate::{Refusal, Result};
 
 /// An answer of more bytes than this waits until its connection has room for it.
 const LARGE_BYTES: usize = 1 << 20;
@@ -113,7 +113,7 @@ pub(super) fn serve_from_disk(
     frame: &RequestFrame<'_>,
     request: &Request<'_>,
     keeps_body: bool,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let body = if keeps_body { frame.command.body } else { &[] };
     let kept = RequestFrame::of(Command { body, ..frame.command.clone() }, frame.route);
     let detached = Detached::new(&kept, request.caller, &dispatcher.port);
@@ -123,7 +123,7 @@ pub(super) fn serve_from_disk(
     Ok(())
 }
 
-fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> {
+fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation> {
     let kind = if request.is_for_operators() { Kind::Operators } else { Kind::Requests };
     broker.runtime.disk_pool.reserve(kind, request.bytes())
 }
@@ -176,7 +176,7 @@ pub(crate) fn postpone(
     frame: &RequestFrame<'_>,
     request: &Request<'_>,
     refusal: Refusal,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     queue(&dispatcher.broker, request.peer, refusal, || Detached {
         begin: request.begin,
         ..Detached::new(frame, request.caller, &dispatcher.port)
@@ -188,7 +188,7 @@ fn queue(
     peer: &Arc<ConnectionHandle>,
     mut refusal: Refusal,
     detach: impl FnOnce() -> Detached,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let Some(later) = refusal.later.take() else { return Err(refusal) };
     let request = detach();
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
@@ -212,7 +212,7 @@ impl Postponed for Waiting {
         self.request.bytes()
     }
 
-    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
+    fn go_on(self: Box<Self>, outcome: Result<Then>) {
         let Self { broker, peer, request, charge, queued } = *self;
         broker.figures.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
@@ -249,7 +249,7 @@ impl Postponed for Waiting {
 
 impl Detached {
     /// The answer of a request that is done or refused.
-    pub(super) fn answered(&self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
+    pub(super) fn answered(&self, broker: &Arc<Broker>, outcome: Result<()>) -> Vec<u8> {
         let mut out = Vec::new();
         let frame = self.frame();
         match outcome {

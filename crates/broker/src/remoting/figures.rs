@@ -12,10 +12,10 @@ use super::incoming::Request;
 use crate::admin;
 use crate::pages::{self, Page};
 use crate::progress::{self, TopicsOfGroup};
-use crate::{Refusal, stats};
+use crate::{Result, stats};
 
 /// 22094 `VOSTOK_PAGE`.
-pub(super) fn page(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn page(r: &Request<'_>) -> Result<Answer> {
     let wanted = Page {
         contains: r.text("contains").unwrap_or_default(),
         after: r.text("after").unwrap_or_default(),
@@ -27,7 +27,7 @@ pub(super) fn page(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group committed
 /// offsets in.
-pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer> {
     let group = r.need("consumerGroup")?;
     let list = r.text("topicList").unwrap_or_default().split(';').map(str::trim);
     let listed: BTreeSet<String> = list.filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -40,7 +40,7 @@ pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 308 `QUERY_CORRECTION_OFFSET`.
-pub(super) fn correction(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn correction(r: &Request<'_>) -> Result<Answer> {
     let (topic, compared) = (r.need("topic")?, r.text_or_empty("compareGroup")?);
     let filtered = r.text("filterGroups").unwrap_or_default().split(',').collect();
     let correction_offsets = progress::correction(&r.broker.tables, topic, compared, &filtered);
@@ -48,7 +48,7 @@ pub(super) fn correction(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 315 `VIEW_BROKER_STATS_DATA`.
-pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn stats(r: &Request<'_>) -> Result<Answer> {
     let read = stats::view(&r.broker.store, &r.broker.figures, r.need("statsName")?, r.need("statsKey")?)?;
     let span = |span: crate::state::Span| json!({ "avgpt": span.average, "sum": span.sum, "tps": span.tps });
     Ok(strict_json(json!({
@@ -57,14 +57,14 @@ pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
-pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer> {
     let topics = r.broker.tables.offsets.topics_of(r.need("group")?);
     Ok(strict_json(json!({ "brokerAddr": r.broker.identity.address(), "topicList": topics })))
 }
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
-pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn replication(r: &Request<'_>) -> Result<Answer> {
     let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
     let (end, now_ms, upstream) =
         (broker.store.appended().get(), broker.runtime.now_ms(), &replicas.upstream);

@@ -29,7 +29,6 @@ use super::detached::{self, Detached};
 use super::port::Port;
 use super::request_frame::RequestFrame;
 use super::sink::ANSWER_BYTES;
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::clock::{pause, within};
@@ -37,6 +36,7 @@ use crate::engine::PUNCTUAL;
 use crate::register::Silent;
 use crate::replicas::MasterAddresses;
 use crate::role::BrokerRole;
+use crate::{Refusal, Result};
 
 /// The beginning of the remark of a request that a broker of the set has forwarded.
 pub(super) const FORWARDED: &str = "forwarded to the master";
@@ -104,7 +104,7 @@ impl Forwards {
         frame: &RequestFrame<'_>,
         port: &Port,
         now_ms: i64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let request = Detached::new(frame, caller, port);
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
         let until_ms = now_ms + HELD_MS;

@@ -5,12 +5,12 @@ use store::timer::TimerCheck;
 
 use super::answer::{Answer, not_supported};
 use super::incoming::Request;
-use crate::Refusal;
+use crate::Result;
 
 /// 60 `GET_TIMER_CHECK_POINT`: delivery progress of timed messages. Slaves ask their master. A Java master asks its
 /// slaves before it serves. Slaves deliver no messages, so their checkpoint has a version older than every master's,
 /// and no master accepts it.
-pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer> {
     r.note_slave();
     let (broker, config) = (r.broker, &r.broker.runtime.config);
     let checkpoint = match *broker.delivery.timer.checkpoint() {
@@ -26,14 +26,14 @@ pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server reports that the smallest id of the group has changed. A Java
 /// broker trusts the notice from any sender (`notifyMinBrokerIdChange`). This broker asks its name servers.
-pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer> {
     r.broker.replication.acting.notify();
     Ok(Answer::success())
 }
 
 /// 906 `EXCHANGE_BROKER_HA_INFO`: a returning master sends its address for slaves, or a slave asks for that address
 /// (`updateBrokerHaInfo`). Only a slave of a group with acting masters takes an address from the request.
-pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer> {
     let broker = r.broker;
     let is_master = !broker.runtime.config.begins_as_copy();
     Ok(match r.word("masterHaAddress") {

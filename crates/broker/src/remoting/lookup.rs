@@ -11,7 +11,7 @@ use super::codec::strict_json;
 use super::incoming::Request;
 use crate::clients::Subscription;
 use crate::lookup::{self, QueueRange, SearchOffset, TimeSpan};
-use crate::{Refusal, message_access};
+use crate::{Refusal, Result, message_access};
 
 /// Header field of request 12 that marks the key as a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const UNIQUE_QUERY: &str = "_UNIQUE_KEY_QUERY";
@@ -19,7 +19,7 @@ const UNIQUE_QUERY: &str = "_UNIQUE_KEY_QUERY";
 const TAG_KIND: &str = "T";
 
 /// 12 `QUERY_MESSAGE`.
-pub(super) fn query(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn query(r: &Request<'_>) -> Result<Answer> {
     let count: i32 = r.number("maxNum")?;
     let query = KeyQuery {
         topic: r.need("topic")?,
@@ -43,7 +43,7 @@ pub(super) fn query(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 29 `SEARCH_OFFSET_BY_TIMESTAMP`.
-pub(super) fn search(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn search(r: &Request<'_>) -> Result<Answer> {
     let is_upper = r.text("boundaryType").is_some_and(|kind| kind.eq_ignore_ascii_case("UPPER"));
     let wanted = SearchOffset {
         topic: r.need("topic")?,
@@ -60,26 +60,26 @@ pub(super) fn search(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 30 `GET_MAX_OFFSET`.
-pub(super) fn max_offset(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn max_offset(r: &Request<'_>) -> Result<Answer> {
     let offset =
         lookup::max_offset(&r.broker.tables, &r.broker.replication, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("offset", offset))
 }
 
 /// 31 `GET_MIN_OFFSET`.
-pub(super) fn min_offset(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn min_offset(r: &Request<'_>) -> Result<Answer> {
     let offset = lookup::min_offset(&r.broker.tables, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("offset", offset))
 }
 
 /// 32 `GET_EARLIEST_MSG_STORETIME`: -1 for a queue without messages.
-pub(super) fn earliest_time(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn earliest_time(r: &Request<'_>) -> Result<Answer> {
     let time_ms = lookup::earliest_time(&r.broker.tables, r.need("topic")?, r.number("queueId")?);
     Ok(Answer::success().field("timestamp", time_ms.unwrap_or(-1)))
 }
 
 /// 33 `VIEW_MESSAGE_BY_ID`: a record by its log offset.
-pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn view(r: &Request<'_>) -> Result<Answer> {
     let offset: i64 = r.number("offset")?;
     let missing = || Refusal::error(format!("can not find message by the offset, {offset}"));
     let at = LogOffset::from_i64(offset).ok_or_else(missing)?;
@@ -97,7 +97,7 @@ pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 303 `QUERY_CONSUME_TIME_SPAN`: -1 for times of messages that are not there.
-pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer> {
     let spans =
         lookup::consume_time_span(&r.broker.operator_parts(), r.need("topic")?, r.text_or_empty("group")?)?;
     let span = |span: TimeSpan| {
@@ -114,7 +114,7 @@ pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 321 `QUERY_CONSUME_QUEUE`.
-pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn units(r: &Request<'_>) -> Result<Answer> {
     let (topic, queue_id, first) = (r.need("topic")?, r.number_or("queueId", 0)?, r.number_or("index", 0)?);
     let range = QueueRange { topic, queue_id, first, count: r.number_or("count", 0)? };
     let found = lookup::consume_queue(&r.broker.tables, &r.broker.replication, &range)?;

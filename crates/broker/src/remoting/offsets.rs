@@ -15,10 +15,10 @@ use crate::offsets::{self, CommitOffset, Generation, ONLY_RAISES, QueryOffset, R
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, Question};
-use crate::{Refusal, admin, lookup};
+use crate::{Refusal, Result, admin, lookup};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
-pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let asked = QueryOffset {
         group: r.text_or_empty("consumerGroup")?,
         topic: r.need("topic")?,
@@ -32,7 +32,7 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
 }
 
 /// 15 `UPDATE_CONSUMER_OFFSET`.
-pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let broker = r.broker;
     let wanted = CommitOffset {
         group: r.text_or_empty("consumerGroup")?,
@@ -60,7 +60,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
 }
 
 /// 222 `INVOKE_BROKER_TO_RESET_OFFSET`.
-pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let (group, topic) = (r.need("group")?, r.need("topic")?);
     let queue_id = Some(r.number_or("queueId", -1)?).filter(|id| *id >= 0);
     let wanted = ResetOffset {
@@ -77,7 +77,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
 }
 
 /// 314 `CLONE_GROUP_OFFSET`. The source group is required if its members must be found.
-pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let is_offline = r.flag_or("offline", false);
     let wanted = CloneOffsets {
         source: if is_offline { r.text_or_empty("srcGroup")? } else { r.need("srcGroup")? },
@@ -91,13 +91,13 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
 
 /// 43 `GET_ALL_CONSUMER_OFFSET`. Queue ids are quoted, because a Java slave cannot read past bare ones in a member it does not
 /// know (`pullOffsetTable`).
-pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn all(r: &Request<'_>) -> Result<Answer> {
     let table = r.broker.tables.offsets.table();
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
 /// 45 `GET_ALL_DELAY_OFFSET`, which only slaves send.
-pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delays(r: &Request<'_>) -> Result<Answer> {
     r.note_slave();
     Ok(json(admin::delay_offsets(&r.broker.delivery, &r.broker.runtime)))
 }
@@ -109,7 +109,7 @@ fn when_copied(
     generation: impl FnOnce() -> Generation,
     answer: Answer,
     out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let lacking = || {
         let wanted = table_changes::offsets_up_to(generation());
         (!table_changes::are_copied(&r.broker.replication, &r.broker.runtime, &wanted)).then_some(wanted)
@@ -130,7 +130,7 @@ fn when_copied(
 
 /// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for the changes in the tables after its versions, or for the next part
 /// of the changes. The response's body has the changes ([`TableChanges`]), and its fields the present versions.
-pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<()> {
     let slave = BrokerId::from_i64(r.number("brokerId")?).ok_or_else(|| {
         Refusal::new(response::INVALID_PARAMETER, "brokerId is negative, expected the id of a slave")
     })?;

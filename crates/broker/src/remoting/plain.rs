@@ -10,7 +10,7 @@ use wire::codes::response;
 
 use super::answer::Answer;
 use super::incoming::Request;
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Response code of 4.9.8 for a failed change of an account (`ResponseCode`). Later versions use this number and the next
 /// two for responses to pops.
@@ -22,7 +22,7 @@ const WHITE_LIST_FAILED: i32 = 211;
 ///
 /// # Errors
 /// `code` while ACL 1.0 is off.
-fn rules<'a>(r: &Request<'a>, code: i32) -> Result<&'a PlainAcl, Refusal> {
+fn rules<'a>(r: &Request<'a>, code: i32) -> Result<&'a PlainAcl> {
     let off = || Refusal::new(code, "expected aclEnable=true, found false: there are no rules of ACL 1.0");
     r.broker.sessions.gate.plain().ok_or_else(off)
 }
@@ -34,7 +34,7 @@ fn list(r: &Request<'_>, key: &str) -> Option<Vec<String>> {
 }
 
 /// 50 `UPDATE_AND_CREATE_ACL_CONFIG`: an existing account keeps the values that the request does not name.
-pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn update_account(r: &Request<'_>) -> Result<Answer> {
     let word = |key| r.word(key).map(str::to_owned);
     let account = PlainAccount {
         access_key: word("accessKey").unwrap_or_default(),
@@ -51,7 +51,7 @@ pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 51 `DELETE_ACL_CONFIG`.
-pub(super) fn delete_account(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete_account(r: &Request<'_>) -> Result<Answer> {
     let name = r.word("accessKey").unwrap_or_default();
     match rules(r, DELETE_FAILED)?.delete_account(name, r.broker.runtime.now_ms()) {
         Ok(true) => Ok(Answer::success()),
@@ -65,7 +65,7 @@ pub(super) fn delete_account(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 52 `GET_BROKER_CLUSTER_ACL_INFO`: how often each file was changed by requests, and when.
-pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn versions(r: &Request<'_>) -> Result<Answer> {
     let rules = rules(r, response::SYSTEM_ERROR)?;
     let shown = |version: PlainVersion| json!({ "counter": version.counter, "timestamp": version.timestamp });
     let (versions, main) = (rules.versions(), rules.main_file());
@@ -81,7 +81,7 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of a file that need no signature. The default is the main
 /// file of the rules.
-pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer> {
     let rules = rules(r, WHITE_LIST_FAILED)?;
     let addresses = list(r, "globalWhiteAddrs").ok_or_else(|| {
         Refusal::new(WHITE_LIST_FAILED, "The globalWhiteAddresses[null] has been updated failed.")

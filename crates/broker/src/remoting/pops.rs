@@ -12,9 +12,9 @@ use super::sink::{Call, Form};
 use crate::caller::Caller;
 use crate::pop::revive_records::ReviveRecords;
 use crate::pop::{self, InvisibleTimeChange, Polling, PopRequest, PopTarget, PoppedMessage};
-use crate::{Refusal, names};
+use crate::{Result, names};
 
-fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>, Refusal> {
+fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>> {
     let fields = &command.fields;
     Ok(PopTarget {
         caller,
@@ -24,7 +24,7 @@ fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>
     })
 }
 
-fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
+fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>> {
     let fields = &command.fields;
     Ok(Polling {
         born_ms: fields.number_or("bornTime", 0)?,
@@ -35,7 +35,7 @@ fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
 }
 
 /// Serves 200050 `POP_MESSAGE`. A one-way pop is not performed, because its messages would reach no client.
-pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
 }
 
 /// Serves 200054 `NOTIFICATION`.
-pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
 }
 
 /// The queue of the lite topic that a request names; `None` for a message of another kind.
-fn lite_queue(command: &Command<'_>) -> Result<Option<String>, Refusal> {
+fn lite_queue(command: &Command<'_>) -> Result<Option<String>> {
     match command.fields.text("liteTopic").filter(|lite_topic| !lite_topic.trim().is_empty()) {
         Some(lite_topic) => Ok(Some(names::lite_queue(command.fields.need("topic")?, lite_topic))),
         None => Ok(None),
@@ -77,7 +77,7 @@ fn message<'a>(
     command: &Command<'a>,
     lite_queue: Option<&'a str>,
     caller: &'a Caller,
-) -> Result<PoppedMessage<'a>, Refusal> {
+) -> Result<PoppedMessage<'a>> {
     let fields = &command.fields;
     Ok(PoppedMessage {
         caller,
@@ -90,7 +90,7 @@ fn message<'a>(
 }
 
 /// Serves 200051 `ACK_MESSAGE`.
-pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
+pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer> {
     let lite_queue = lite_queue(request.command)?;
     pop::ack(
         &request.broker.pops,
@@ -101,7 +101,7 @@ pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<
 }
 
 /// Serves 200151 `BATCH_ACK_MESSAGE`.
-pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
+pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer> {
     let body = request.command.body;
     let body: BatchAckBody =
         if body.is_empty() { BatchAckBody::default() } else { json::from_request(body)? };
@@ -110,7 +110,7 @@ pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> R
 }
 
 /// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`.
-pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer> {
     let (command, caller) = (request.command, request.caller);
     let invisible_ms = command.fields.need_number("invisibleTime")?;
     let lite_queue = lite_queue(command)?;
@@ -127,7 +127,7 @@ pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Ref
 }
 
 /// Serves 200052 `PEEK_MESSAGE`.
-pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn peek(request: &Request<'_>) -> Result<Answer> {
     let (command, caller) = (request.command, request.caller);
     let count_max = command.fields.number_or("maxMsgNums", 0)?;
     let peeked = pop::peek(&request.broker.pops, &target(command, caller)?, count_max)?;
@@ -141,7 +141,7 @@ pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// Serves 200055 `POLLING_INFO`.
-pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer> {
     let waiting = pop::polling(
         &request.broker.tables,
         &request.broker.runtime,
@@ -153,6 +153,6 @@ pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer, Refusal> {
 /// Serves 200056 `POP_ROLLBACK`, which in Java moves checkpoints of pops from RocksDB to the revive topic
 /// (`AdminBrokerProcessor.transferPopToFsStore`). It has no effect, because Vostok stores checkpoints in that topic
 /// only.
-pub(super) fn rollback(_: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn rollback(_: &Request<'_>) -> Result<Answer> {
     Ok(Answer::success())
 }

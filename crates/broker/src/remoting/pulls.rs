@@ -5,15 +5,11 @@ use wire::header::PullHeader;
 
 use super::incoming::Request;
 use super::sink::{Call, Form};
-use crate::Refusal;
+use crate::Result;
 use crate::pull::{self, PullRequest, PullScratch};
 
 /// Serves both requests. A one-way pull is not performed, because it gets no response.
-pub(super) fn pull(
-    request: &Request<'_>,
-    scratch: &mut PullScratch,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+pub(super) fn pull(request: &Request<'_>, scratch: &mut PullScratch, out: &mut Vec<u8>) -> Result<()> {
     let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());

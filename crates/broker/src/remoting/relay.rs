@@ -5,7 +5,7 @@ use wire::fields::Fields;
 
 use super::codec::is_plain_key;
 use super::incoming::Request;
-use crate::Refusal;
+use crate::Result;
 use crate::client_relay::{self, Answered, Consumer};
 
 /// Returns the function that answers the operator.
@@ -14,7 +14,7 @@ fn answered(r: &Request<'_>) -> Answered {
     Box::new(move |answer| reply.answer(answer.code, answer.remark.as_deref(), &answer.body))
 }
 
-fn consumer<'a>(r: &Request<'a>) -> Result<Consumer<'a>, Refusal> {
+fn consumer<'a>(r: &Request<'a>) -> Result<Consumer<'a>> {
     Ok(Consumer { group: r.need("consumerGroup")?, client_id: r.text("clientId").unwrap_or_default() })
 }
 
@@ -31,12 +31,12 @@ fn passed_on(fields: &Fields<'_>) -> Vec<(String, String)> {
 }
 
 /// Serves 307 `GET_CONSUMER_RUNNING_INFO`.
-pub(super) fn running_info(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn running_info(r: &Request<'_>, _: &mut Vec<u8>) -> Result<()> {
     client_relay::running_info(&r.broker.sessions, &consumer(r)?, passed_on(&r.command.fields), answered(r))
 }
 
 /// Serves 309 `CONSUME_MESSAGE_DIRECTLY`.
-pub(super) fn consume(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn consume(r: &Request<'_>, _: &mut Vec<u8>) -> Result<()> {
     let message = (r.need("msgId")?, r.text("topic"));
     client_relay::consume(
         &r.broker.operator_parts(),
@@ -48,7 +48,7 @@ pub(super) fn consume(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
 }
 
 /// Serves 223 `INVOKE_BROKER_TO_GET_CONSUMER_STATUS`.
-pub(super) fn status(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn status(r: &Request<'_>, _: &mut Vec<u8>) -> Result<()> {
     let names = (r.need("topic")?, r.need("group")?);
     let client_id = r.text("clientAddr").map(str::trim).unwrap_or_default();
     client_relay::status(&r.broker.sessions, names, client_id, answered(r))

@@ -23,23 +23,23 @@ use crate::broker::Broker;
 use crate::gate::Need;
 use crate::pop::revive_records::ReviveRecords;
 use crate::pull::PullScratch;
-use crate::{Refusal, admin, assign, locks, progress};
+use crate::{Refusal, Result, admin, assign, locks, progress};
 
 /// Handler of a request, by the way it is answered.
 #[derive(Clone, Copy)]
 pub(super) enum Serve {
     /// Send: it is staged, and answered together with the other sends of its read batch.
-    Send(fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>),
+    Send(fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<()>),
     /// A pull: answered at once, by the disk pool, or when a message comes.
-    Pull(fn(&Request<'_>, &mut PullScratch, &mut Vec<u8>) -> Result<(), Refusal>),
+    Pull(fn(&Request<'_>, &mut PullScratch, &mut Vec<u8>) -> Result<()>),
     /// A pop: answered at once, by the disk pool, or when a message comes.
-    Pop(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
+    Pop(fn(&Request<'_>, &mut Vec<u8>) -> Result<()>),
     /// Acknowledgement: its records are stored together with those of the read batch, and then it is answered.
-    Ack(fn(&Request<'_>, &mut ReviveRecords) -> Result<Answer, Refusal>),
+    Ack(fn(&Request<'_>, &mut ReviveRecords) -> Result<Answer>),
     /// A request that writes its own answer, now or later.
-    Own(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
+    Own(fn(&Request<'_>, &mut Vec<u8>) -> Result<()>),
     /// Every other request.
-    Answer(fn(&Request<'_>) -> Result<Answer, Refusal>),
+    Answer(fn(&Request<'_>) -> Result<Answer>),
 }
 
 /// Thread on which a request runs.
@@ -183,15 +183,15 @@ impl Route {
 }
 
 /// Makes the route of a send, whose topic decides the needs.
-const fn send(code: i32, serve: fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>) -> Route {
+const fn send(code: i32, serve: fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<()>) -> Route {
     Route::new(code, Serve::Send(serve), Needs::SEND)
 }
 
-const fn answer(code: i32, serve: fn(&Request<'_>) -> Result<Answer, Refusal>, needs: Needs) -> Route {
+const fn answer(code: i32, serve: fn(&Request<'_>) -> Result<Answer>, needs: Needs) -> Route {
     Route::new(code, Serve::Answer(serve), needs)
 }
 
-const fn own(code: i32, serve: fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>, needs: Needs) -> Route {
+const fn own(code: i32, serve: fn(&Request<'_>, &mut Vec<u8>) -> Result<()>, needs: Needs) -> Route {
     Route::new(code, Serve::Own(serve), needs)
 }
 

@@ -10,7 +10,7 @@ use wire::json::Dialect;
 use super::answer::Answer;
 use super::incoming::Request;
 use super::port::Port;
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Form of a route (105) on the port of a proxy. Each broker has the address by which the client connected, in JSON
 /// that the client reads (`GetTopicRouteActivity`).
@@ -47,7 +47,7 @@ pub fn no_route(topic: &str) -> Refusal {
 }
 
 /// The route of a topic on this broker.
-pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn route(request: &Request<'_>) -> Result<Answer> {
     let Request { broker, peer, command, port, .. } = *request;
     let name = command.fields.need("topic")?;
     let topic = broker.tables.topics.find(name).ok_or_else(|| no_route(name))?;

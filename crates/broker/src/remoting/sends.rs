@@ -11,11 +11,11 @@ use wire::id::OffsetId;
 use super::incoming::Request;
 use super::pending_answers;
 use super::sink::{Call, Form};
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::reply::{self, Replied};
 use crate::rpc_latency::{Tally, Written};
 use crate::send::{self, AnswerStored, RecallRequest, SendAnswers, SendRequest, StagedSends, StoredSend};
+use crate::{Refusal, Result};
 
 /// Number of digits of a message id with an IPv6 address.
 const ID_BYTES: usize = 56;
@@ -24,7 +24,7 @@ const ID_BYTES: usize = 56;
 pub(crate) type Sends = StagedSends<Call>;
 
 /// Serves 10 `SEND_MESSAGE`, 310 `SEND_MESSAGE_V2` and 320 `SEND_BATCH_MESSAGE`.
-pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>) -> Result<()> {
     let Request { broker, peer, command, caller, .. } = request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: false };
@@ -35,7 +35,7 @@ pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>)
 }
 
 /// Serves 370 `RECALL_MESSAGE`.
-pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>) -> Result<()> {
     let fields = &request.command.fields;
     let recall = RecallRequest {
         topic: fields.need("topic")?,
@@ -46,7 +46,7 @@ pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>)
 }
 
 /// Serves 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`.
-pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Result<()> {
     let Request { broker, peer, command, caller, .. } = *request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: true };

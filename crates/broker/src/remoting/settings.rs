@@ -13,12 +13,12 @@ use wire::settings::SOURCES;
 use super::answer::Answer;
 use super::codec::strict_json;
 use super::incoming::Request;
-use crate::{Refusal, admin, retention};
+use crate::{Refusal, Result, admin, retention};
 
 const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot ones here";
 
 /// 26 `GET_BROKER_CONFIG`: all settings as a properties text.
-pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn all(r: &Request<'_>) -> Result<Answer> {
     let version = wire::json::to_vec(&r.broker.tables.topics.version());
     let config = admin::config(&r.broker.replication, &r.broker.runtime);
     let text = config.to_properties();
@@ -27,7 +27,7 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 25 `UPDATE_BROKER_CONFIG`.
-pub(super) fn update(r: &Request<'_>) -> Result<(), Refusal> {
+pub(super) fn update(r: &Request<'_>) -> Result<()> {
     let unreadable = |_| Refusal::error("string2Properties error");
     let changes = parse_key_values(r.command.body).map_err(unreadable)?;
     let reply = r.late_reply();
@@ -39,14 +39,14 @@ pub(super) fn update(r: &Request<'_>) -> Result<(), Refusal> {
 
 /// 908 `RESET_MASTER_FLUSH_OFFSET`: only a slave keeps the master's flush offset; a master answers with success
 /// (`resetMasterFlushOffset`).
-pub(super) fn reset_master_flush(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn reset_master_flush(r: &Request<'_>) -> Result<Answer> {
     let _: i64 = r.number("masterFlushOffset")?;
     Ok(Answer::success())
 }
 
 /// 1007 `GET_BROKER_EPOCH_CACHE`: epochs of this broker's log (`AdminBrokerProcessor.getBrokerEpochCache`). Java adds
 /// the end of the last epoch only until its file is loaded anew. Here each epoch ends at the start of the next epoch.
-pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn epochs(r: &Request<'_>) -> Result<Answer> {
     let broker = r.broker;
     if !broker.runtime.config.is_controlled() {
         return Err(Refusal::error("this request only for controllerMode "));
@@ -82,7 +82,7 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// 1008 `NOTIFY_BROKER_ROLE_CHANGED`: a controller reports an election
 /// (`AdminBrokerProcessor.notifyBrokerRoleChanged`). A Java broker takes the role that the request names, from any
 /// sender. This broker asks the controllers.
-pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer> {
     if r.broker.runtime.config.is_controlled() {
         let epoch = r.text("masterEpoch").and_then(|epoch| Epoch::from_i32(epoch.parse().ok()?));
         r.broker.replication.replicas.notify(epoch.unwrap_or(Epoch::ZERO));
@@ -91,12 +91,12 @@ pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 2001 `UPDATE_COLD_DATA_FLOW_CTR_CONFIG` and 2002 `REMOVE_COLD_DATA_FLOW_CTR_CONFIG`: limits of groups, which are not kept.
-pub(super) fn put_bounds(_: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn put_bounds(_: &Request<'_>) -> Result<Answer> {
     Ok(Answer::success().remark(WITHOUT_EFFECT))
 }
 
 /// 2003 `GET_COLD_DATA_FLOW_CTR_INFO` (`ColdDataCgCtrService.getColdDataFlowCtrInfo`).
-pub(super) fn bounds(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn bounds(r: &Request<'_>) -> Result<Answer> {
     let number = |key| r.broker.runtime.config.shown(key).parse::<i64>().unwrap_or_default();
     Ok(strict_json(json!({
         "runtimeTable": {},
@@ -108,7 +108,7 @@ pub(super) fn bounds(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 2004 `SET_COMMITLOG_READ_MODE`: in RocketMQ, mode 0 lets the kernel read ahead in commit log files and mode 1 does not.
-pub(super) fn set_read_ahead(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn set_read_ahead(r: &Request<'_>) -> Result<Answer> {
     match r.number("READ_AHEAD_MODE")? {
         mode @ (0 | 1) => {
             let remark = format!("set commitlog readahead mode success, mode: {mode}; {WITHOUT_EFFECT}");
@@ -122,19 +122,19 @@ pub(super) fn set_read_ahead(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 306 `CLEAN_EXPIRED_CONSUMEQUEUE`.
-pub(super) fn clean_expired_queues(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn clean_expired_queues(r: &Request<'_>) -> Result<Answer> {
     retention::clean_expired_queues(&r.broker.runtime);
     Ok(Answer::success())
 }
 
 /// 316 `CLEAN_UNUSED_TOPIC`.
-pub(super) fn clean_unused_topics(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn clean_unused_topics(r: &Request<'_>) -> Result<Answer> {
     retention::clean_unused_topics(&r.broker.runtime);
     Ok(Answer::success())
 }
 
 /// 329 `DELETE_EXPIRED_COMMITLOG`.
-pub(super) fn delete_expired_log(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete_expired_log(r: &Request<'_>) -> Result<Answer> {
     retention::delete_expired_log(&r.broker.runtime);
     Ok(Answer::success())
 }

@@ -10,10 +10,10 @@ use super::codec::{done, json};
 use super::incoming::Request;
 use crate::register::TopicsBody;
 use crate::topics::attributes;
-use crate::{Refusal, admin};
+use crate::{Result, admin};
 
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
-pub(super) fn put(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn put(r: &Request<'_>) -> Result<Answer> {
     let name = r.need("topic")?;
     let alterations = attributes::parse(r.text("attributes").unwrap_or_default())?;
     let config = TopicConfig {
@@ -36,13 +36,13 @@ pub(super) struct Topics {
 }
 
 /// 18 `UPDATE_AND_CREATE_TOPIC_LIST`.
-pub(super) fn put_list(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn put_list(r: &Request<'_>) -> Result<Answer> {
     let Topics { topic_config_list } = r.body()?;
     admin::put_topics(&r.broker.delivery, &r.broker.runtime, topic_config_list).map(done)
 }
 
 /// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or a page of them if the request has a page size.
-pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn all(r: &Request<'_>) -> Result<Answer> {
     let (first, count) = r.page("topicSeq", "maxTopicNum")?;
     let (data_version, topics) = r.broker.tables.topics.snapshot_page(first, count.unwrap_or(usize::MAX));
     let table = topics.iter().map(|topic| (topic.name(), Cow::Borrowed(&topic.config))).collect();

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::incoming::Request;
 use crate::send_back::{self, SendBack};
 use crate::transaction::{self, Decision, EndTransaction};
-use crate::{Refusal, message_access};
+use crate::{Result, message_access};
 
 /// Makes a response that confirms storage. Under sync flush it leaves when the log is on disk up to `end`.
 fn stored(end: LogOffset) -> Answer {
@@ -19,7 +19,7 @@ fn stored(end: LogOffset) -> Answer {
 }
 
 /// Checks that the caller may perform the action on the topic of the message at log offset `at`.
-fn authorize(r: &Request<'_>, at: LogOffset, action: Action) -> Result<(), Refusal> {
+fn authorize(r: &Request<'_>, at: LogOffset, action: Action) -> Result<()> {
     let request = auth::Request::Code(r.command.code);
     message_access::authorize(
         &r.broker.store,
@@ -32,7 +32,7 @@ fn authorize(r: &Request<'_>, at: LogOffset, action: Action) -> Result<(), Refus
 }
 
 /// 36 `CONSUMER_SEND_MSG_BACK`.
-pub(super) fn send_back(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn send_back(r: &Request<'_>) -> Result<Answer> {
     let group = r.need("group")?;
     let offset: i64 = r.number("offset")?;
     let message = SendBack {
@@ -46,7 +46,7 @@ pub(super) fn send_back(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 37 `END_TRANSACTION`. An unknown state changes nothing.
-pub(super) fn end(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn end(r: &Request<'_>) -> Result<Answer> {
     let producer_group = r.need("producerGroup")?;
     let half_offset = r.number("tranStateTableOffset")?;
     let log_offset: i64 = r.number("commitLogOffset")?;
@@ -63,7 +63,7 @@ pub(super) fn end(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 323 `RESUME_CHECK_HALF_MESSAGE`.
-pub(super) fn resume(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn resume(r: &Request<'_>) -> Result<Answer> {
     let id = r.need("msgId")?;
     if let Some(place) = OffsetId::parse(id) {
         authorize(r, place.log_offset, Action::Update)?;

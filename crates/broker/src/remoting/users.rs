@@ -10,13 +10,13 @@ use wire::seal::SEAL;
 use super::answer::Answer;
 use super::codec::{done, json};
 use super::incoming::Request;
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Users and acls.
 ///
 /// # Errors
 /// `SYSTEM_ERROR` with RocketMQ's text when `authenticationMetadataProvider` is not set, so that no users are kept.
-fn auth<'a>(r: &Request<'a>) -> Result<&'a Auth, Refusal> {
+fn auth<'a>(r: &Request<'a>) -> Result<&'a Auth> {
     let auth = r.broker.sessions.gate.auth();
     if auth.settings().keeps_users {
         return Ok(auth);
@@ -26,7 +26,7 @@ fn auth<'a>(r: &Request<'a>) -> Result<&'a Auth, Refusal> {
     ))
 }
 
-fn body<T: DeserializeOwned + Default>(r: &Request<'_>) -> Result<T, Refusal> {
+fn body<T: DeserializeOwned + Default>(r: &Request<'_>) -> Result<T> {
     if r.command.body.is_empty() { Ok(T::default()) } else { r.body() }
 }
 
@@ -45,7 +45,7 @@ fn list(found: Vec<impl Serialize>) -> Answer {
 }
 
 /// 3001 `AUTH_CREATE_USER`.
-pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn create_user(r: &Request<'_>) -> Result<Answer> {
     let (auth, info) = (auth(r), body::<UserInfo>(r)?);
     blank_user(named(r, &info))?;
     if info.password.as_deref().is_none_or(|password| password.trim().is_empty()) {
@@ -56,7 +56,7 @@ pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 3002 `AUTH_UPDATE_USER`.
-pub(super) fn update_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn update_user(r: &Request<'_>) -> Result<Answer> {
     let (auth, info) = (auth(r), body::<UserInfo>(r)?);
     blank_user(named(r, &info))?;
     Ok(auth?.update_user(&r.caller.user, named(r, &info), &info).map(done)?)
@@ -68,7 +68,7 @@ fn blank_user(name: &str) -> Result<(), AuthError> {
 }
 
 /// 3003 `AUTH_DELETE_USER`.
-pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer> {
     let name = r.word("username").ok_or(AuthError::Invalid("username can not be blank"))?;
     Ok(auth(r)?.delete_user(&r.caller.user, name).map(done)?)
 }
@@ -84,7 +84,7 @@ fn reader<'a>(r: &Request<'a>, auth: &Auth) -> &'a Identity {
 }
 
 /// 3004 `AUTH_GET_USER`: without a body when there is no such user.
-pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn user(r: &Request<'_>) -> Result<Answer> {
     blank_user(field(r, "username"))?;
     let auth = auth(r)?;
     let found = auth.user(reader(r, auth), field(r, "username"))?;
@@ -92,7 +92,7 @@ pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
 }
 
 /// 3005 `AUTH_LIST_USER`: without a body for a caller who has the present list.
-pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn users(r: &Request<'_>) -> Result<Answer> {
     let auth = auth(r)?;
     // Read before the users: a change between the two is asked for again.
     let version = auth.version();
@@ -119,24 +119,24 @@ fn proven(r: &Request<'_>, answer: Answer, version: String) -> Answer {
 }
 
 /// 3006 `AUTH_CREATE_ACL` and 3007 `AUTH_UPDATE_ACL`, which do the same.
-pub(super) fn change_acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn change_acl(r: &Request<'_>) -> Result<Answer> {
     Ok(auth(r)?.change_acl(field(r, "subject"), &body::<AclInfo>(r)?).map(done)?)
 }
 
 /// 3008 `AUTH_DELETE_ACL`.
-pub(super) fn delete_acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete_acl(r: &Request<'_>) -> Result<Answer> {
     let subject = r.word("subject").ok_or(AuthError::Invalid("The subject is null."))?;
     Ok(auth(r)?.delete_acl(subject, field(r, "policyType"), field(r, "resource")).map(done)?)
 }
 
 /// 3009 `AUTH_GET_ACL`: without a body when the user has none.
-pub(super) fn acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn acl(r: &Request<'_>) -> Result<Answer> {
     let subject = r.word("subject").ok_or(AuthError::Invalid("The subject is null."))?;
     Ok(auth(r)?.acl(subject)?.map_or_else(Answer::success, json))
 }
 
 /// 3010 `AUTH_LIST_ACL`.
-pub(super) fn acls(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn acls(r: &Request<'_>) -> Result<Answer> {
     let auth = auth(r)?;
     let version = auth.version();
     Ok(proven(r, list(auth.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))), version))

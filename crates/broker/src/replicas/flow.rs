@@ -1,6 +1,6 @@
 //! Throughput of a connection between brokers (`FlowMonitor`).
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Length in milliseconds of the windows in which bytes are counted.
 const WINDOW_MS: i64 = 1000;
@@ -33,14 +33,14 @@ impl Window {
 impl Flow {
     /// Counts bytes that flowed at `now_ms`.
     pub(crate) fn add(&self, bytes: u64, now_ms: i64) {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.0.lock();
         *window = window.at(now_ms);
         window.bytes += bytes;
     }
 
     /// Bytes per second in the last window that is over.
     pub(crate) fn per_second(&self, now_ms: i64) -> u64 {
-        let window = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = *self.0.lock();
         window.at(now_ms).before
     }
 }

@@ -1,7 +1,6 @@
 //! Reports of retention to operators: log lines, and entries of the broker's runtime status.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use store::{Reason, Retained};
@@ -48,8 +47,8 @@ pub(super) fn round(store: &store::Store, runtime: &Runtime, done: &Retained, la
     }
     let oldest = lags.oldest().filter(|_| verdict.kept_for_consumers);
     let named = oldest.map(|lag| format!("{} {}/{}", lag.group, lag.topic, lag.queue_id));
-    *runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) = named.unwrap_or_default();
-    let mut warned = runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    *runtime.retention.held_by.lock() = named.unwrap_or_default();
+    let mut warned = runtime.retention.warned.lock();
     if is_due(&mut warned.kept_ms, verdict.kept_for_consumers, now_ms)
         && let Some(lag) = lags.oldest()
     {
@@ -67,9 +66,9 @@ pub(super) fn round(store: &store::Store, runtime: &Runtime, done: &Retained, la
 /// Records the size of the commit log, and warns when the disk will be full within a day.
 pub(super) fn forecast(store: &store::Store, runtime: &Runtime, now_ms: i64) {
     let held = store.appended().since(store.min());
-    runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
+    runtime.retention.forecast.lock().note(now_ms, held);
     let full_in_ms = full_in_ms(store, runtime);
-    let mut warned = runtime.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut warned = runtime.retention.warned.lock();
     let soon = full_in_ms.filter(|time| *time < SOON_MS);
     if is_due(&mut warned.full_soon_ms, soon.is_some(), now_ms) {
         let minutes = soon.unwrap_or(0) / 60_000;
@@ -85,7 +84,7 @@ pub(super) fn forecast(store: &store::Store, runtime: &Runtime, now_ms: i64) {
 /// Returns the milliseconds until sends will be refused if the log grows as in the last hour.
 fn full_in_ms(store: &store::Store, runtime: &Runtime) -> Option<i64> {
     let room = store.space().room(&runtime.config.retention);
-    runtime.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
+    runtime.retention.forecast.lock().full_in_ms(room)
 }
 
 /// The entries of the broker's runtime status about the disk, and the number of messages that were given up
@@ -93,7 +92,7 @@ fn full_in_ms(store: &store::Store, runtime: &Runtime) -> Option<i64> {
 pub(crate) fn status(store: &store::Store, runtime: &Runtime) -> BTreeMap<String, String> {
     let space = store.space();
     let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
-    let held_by = runtime.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let held_by = runtime.retention.held_by.lock().clone();
     let mut table = BTreeMap::from([
         ("commitLogDiskRatio".to_owned(), ratio(space.log_percent())),
         ("consumeQueueDiskRatio".to_owned(), ratio(space.queue_percent())),

@@ -10,9 +10,9 @@ use wire::record::sys_flag;
 
 use super::message::{self, Properties, Target};
 use super::{Pending, SendRequest, StagedSends, find_queue, illegal};
-use crate::Refusal;
 use crate::parts::SendParts;
 use crate::topics::Queue;
+use crate::{Refusal, Result};
 
 /// Most messages of a record, because `INNER_NUM` is a `short` in Java.
 const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
@@ -24,7 +24,7 @@ pub(super) fn stage<T>(
     request: &SendRequest<'_>,
     target: &Target,
     ticket: T,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let SendRequest { header, body, .. } = *request;
     let queue = find_queue(&parts.tables.store, target)?;
     if queue.index.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
@@ -91,7 +91,7 @@ fn stage_inner<T>(
     request: &SendRequest<'_>,
     (target, queue): (&Target, Arc<Queue>),
     ticket: T,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let SendRequest { header, body, .. } = *request;
     let count = batch::entries(body).try_fold(0, |count, entry| entry.map(|_| count + 1));
     let count = count.map_err(unreadable)?;

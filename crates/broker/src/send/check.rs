@@ -11,7 +11,7 @@ use super::{SendRequest, illegal};
 use crate::caller::Caller;
 use crate::parts::{Runtime, Sessions, Tables};
 use crate::topics::Topic;
-use crate::{FAQ, Refusal, message_access, names};
+use crate::{FAQ, Refusal, Result, message_access, names};
 
 /// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
 /// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
@@ -21,7 +21,7 @@ pub(super) fn check(
     runtime: &Runtime,
     topic: &Topic,
     sent: &SendRequest<'_>,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let SendRequest { caller, header, body, is_reply } = *sent;
     let producer = caller.remote;
     let name = topic.name();
@@ -75,7 +75,7 @@ pub(super) fn further_queues(
     runtime: &Runtime,
     caller: &Caller,
     properties: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<()> {
     tables.admit_light(&runtime.config, properties)?;
     if !runtime.config.store.multi_dispatch {
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn retry_target(
     runtime: &Runtime,
     topic: Arc<Topic>,
     request: &SendRequest<'_>,
-) -> Result<Target, Refusal> {
+) -> Result<Target> {
     let SendRequest { caller, header, .. } = request;
     let group = &header.topic[names::RETRY_PREFIX.len()..];
     let Some(config) = tables.group(&runtime.config, group)? else {

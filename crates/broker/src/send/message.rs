@@ -10,7 +10,7 @@ use wire::properties::{self, key, pairs};
 use crate::parts::{Runtime, SendParts};
 use crate::timer::put::{DeliveryTime, timed};
 use crate::topics::{MessageKind, Topic};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 
 /// Topic and queue a message goes to.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ pub(super) fn kind_of_batch(properties: &[u8]) -> MessageKind {
 ///
 /// # Errors
 /// `MESSAGE_ILLEGAL` for a lite topic that can have no queue. Apache's broker would store a message that no client gets.
-pub(super) fn lite_queue(runtime: &Runtime, header: &SendHeader<'_>) -> Result<Option<String>, Refusal> {
+pub(super) fn lite_queue(runtime: &Runtime, header: &SendHeader<'_>) -> Result<Option<String>> {
     if !runtime.config.store.multi_dispatch {
         return Ok(None);
     }
@@ -115,7 +115,7 @@ impl Properties {
         target: &Target,
         out: &mut Vec<u8>,
         ids: &mut Vec<u8>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self> {
         let mut found = Self {
             waits: true,
             delay_level: None,
@@ -197,7 +197,7 @@ impl Properties {
         out: &mut Vec<u8>,
         delay: Option<Delay<'_>>,
         asked: DeliveryTime<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self> {
         match delay {
             _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
@@ -231,13 +231,13 @@ struct Delay<'a> {
 }
 
 impl<'a> Delay<'a> {
-    fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+    fn read(text: &'a [u8]) -> Result<Self> {
         Ok(Self { text, level: delay_level(text)? })
     }
 }
 
 /// Returns the delay level in the property `DELAY`. An empty property has no level.
-fn delay_level(value: &[u8]) -> Result<i32, Refusal> {
+fn delay_level(value: &[u8]) -> Result<i32> {
     let text = String::from_utf8_lossy(value);
     match text.as_ref() {
         "" => Ok(0),

@@ -7,12 +7,12 @@ use store::Message;
 
 use super::message::Target;
 use super::{Pending, StagedSends, find_queue};
-use crate::Refusal;
 use crate::caller::Caller;
 use crate::parts::{Identity, SendParts};
 use crate::timer::recall;
 pub use crate::timer::recall::RecallRequest;
 use crate::topics::MessageKind;
+use crate::{Refusal, Result};
 
 /// Recall that waits for the append of its read batch. Only then it is known whether the recall is in time.
 pub(super) struct Staged {
@@ -34,7 +34,7 @@ pub(crate) fn stage_recall<T>(
     caller: &Caller,
     request: &RecallRequest<'_>,
     ticket: T,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let mut properties = Vec::new();
     let recall = recall::check(&parts.tables, &parts.runtime, request, &mut properties)?;
     let queue = find_queue(

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicUsize;
 use net::Workers;
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::engine::PUNCTUAL;
+use crate::{Refusal, Result};
 
 /// The broker-to-client calls that wait for an answer, and the threads that wait.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl ClientCalls {
     pub(crate) fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         make: impl FnOnce() -> F + Send + 'static,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let stopping = || Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker starts or stops");
         self.tasks.get().ok_or_else(stopping)?.spawn(PUNCTUAL, make).map_err(|_| stopping())
     }

@@ -8,8 +8,8 @@
 //! The file may be older than memory. Older positions only cause more duplicate deliveries.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use store::timer::TimerCheck;
 use wire::json;
@@ -93,7 +93,7 @@ impl DeliveryNotes {
     /// are written, and while the timer's files are opened, so that open files are not overwritten. Code that answers
     /// clients must not wait for this lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock()
     }
 
     /// Adds positions. The log must be on disk up to their end.

@@ -4,9 +4,9 @@
 //! broker gives up the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take
 //! the role, so the log and the status name the disk.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use store::Unfinished;
 
 /// Pause in milliseconds between two checks.
@@ -74,7 +74,7 @@ impl DiskWatch {
         unfinished: Unfinished,
         bound: Duration,
     ) -> Option<&'static str> {
-        let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = self.0.lock();
         let passed = now.saturating_sub(std::mem::replace(&mut watch.last, now)).min(COUNTED_MAX);
         watch.write.look(passed, unfinished.write);
         watch.flush.look(passed, unfinished.flush);
@@ -84,7 +84,7 @@ impl DiskWatch {
 
     /// Returns for how long each of the `unfinished` operations was pending at the last check.
     pub(crate) fn pending(&self, unfinished: Unfinished) -> Pending {
-        let watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = self.0.lock();
         Pending { write: watch.write.pending(unfinished.write), flush: watch.flush.pending(unfinished.flush) }
     }
 }

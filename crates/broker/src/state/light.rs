@@ -6,15 +6,16 @@
 //! store has the queues, and this module has the light queues at which clients wait.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use store::Store;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 
-use crate::Refusal;
 use crate::names::is_light;
 use crate::topics::Topic;
+use crate::{Refusal, Result};
 
 /// Response code of a broker at its limit of light queues (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
 const LMQ_QUOTA_EXCEEDED: i32 = 2017;
@@ -49,7 +50,7 @@ impl Light {
 
     /// Counts the light queues of a store again, because a slave does not count the queues that its master makes.
     pub(crate) fn recount(&self, store: &Store) {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         let count = store.queues().iter().filter(|queue| is_light(queue.topic())).count();
         self.count.store(count, Ordering::Relaxed);
     }
@@ -61,12 +62,12 @@ impl Light {
 
     /// A light queue that was pulled from.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Topic>> {
-        self.topics.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.topics.read().get(name).cloned()
     }
 
     /// A light queue, found or made; `None` when as many as [`WAITED_MAX`] are waited at.
     pub(crate) fn find_or_make(&self, name: &str, store: &Store, now_ms: i64) -> Option<Arc<Topic>> {
-        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        let mut topics = self.topics.write();
         if topics.len() >= WAITED_MAX && store.find_queue(name, 0).is_none() {
             if now_ms.abs_diff(self.swept_ms.load(Ordering::Relaxed)) >= SWEEP_PAUSE_MS {
                 self.swept_ms.store(now_ms, Ordering::Relaxed);
@@ -84,11 +85,11 @@ impl Light {
     ///
     /// # Errors
     /// `LMQ_QUOTA_EXCEEDED` when the store has `queues_max` light queues.
-    pub(crate) fn admit(&self, name: &str, store: &Store, queues_max: usize) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, name: &str, store: &Store, queues_max: usize) -> Result<()> {
         if store.find_queue(name, 0).is_some() {
             return Ok(());
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         if store.find_queue(name, 0).is_some() {
             return Ok(());
         }
@@ -104,10 +105,10 @@ impl Light {
 
     /// Forgets a light queue that the store removed.
     pub(crate) fn removed(&self, name: &str) {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         // Queues of replicated messages are not counted, so that a slave may remove more queues than it has counted.
         self.count.store(self.count().saturating_sub(1), Ordering::Relaxed);
-        self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.topics.write().remove(name);
     }
 
     /// Number of light queues that were admitted or found at the start.
@@ -118,6 +119,6 @@ impl Light {
     /// Number of light queues that were pulled from.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.topics.read().unwrap().len()
+        self.topics.read().len()
     }
 }

@@ -1,14 +1,15 @@
 //! The requests that wait until the metadata writer has stored a change of topics or groups.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::change::{Change, Later, Then};
 use crate::engine::Wakeup;
 use crate::refused::Cause;
+use crate::{Refusal, Result};
 
 /// Most requests that wait for the metadata writer. Further requests are refused as busy.
 const WAITING_MAX: usize = 100_000;
@@ -22,7 +23,7 @@ pub(crate) trait Postponed: Send {
 
     /// Continues the request when the change is on disk, or failed. Must not wait for the disk, because the calling
     /// thread writes the next changes.
-    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>);
+    fn go_on(self: Box<Self>, outcome: Result<Then>);
 
     /// Returns a function that runs the jobs that wait for the thread of the request's connection. Tests have no such
     /// thread.
@@ -41,7 +42,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Continues the request after its change is on disk or failed.
-    pub(crate) fn go_on(self, outcome: Result<(), Refusal>) {
+    pub(crate) fn go_on(self, outcome: Result<()>) {
         self.request.go_on(outcome.map(|()| self.then));
     }
 }
@@ -69,10 +70,10 @@ impl MetadataQueue {
     ///
     /// # Errors
     /// `SYSTEM_BUSY` when too many requests wait, `SERVICE_NOT_AVAILABLE` when the metadata writer has ended.
-    pub(crate) fn add(&self, later: Later, request: Box<dyn Postponed>) -> Result<(), Refusal> {
+    pub(crate) fn add(&self, later: Later, request: Box<dyn Postponed>) -> Result<()> {
         let Later { change, then } = later;
         let waiting = Waiting { change, then, request };
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.abandoned {
             return Err(abandoned());
         }
@@ -92,21 +93,21 @@ impl MetadataQueue {
 
     /// Takes all requests that wait.
     pub(crate) fn take(&self) -> Vec<Waiting> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.bytes = 0;
         std::mem::take(&mut queue.waiting)
     }
 
     /// Takes all waiting requests, and refuses later requests because the broker stops.
     pub(crate) fn close(&self) -> Vec<Waiting> {
-        self.queue().stopped = true;
+        self.queue.lock().stopped = true;
         self.take()
     }
 
     /// Takes all waiting requests, and refuses later requests because the metadata writer has ended, unless the
     /// broker stops.
     pub(crate) fn abandon(&self) -> Vec<Waiting> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.abandoned = !queue.stopped;
         drop(queue);
         self.take()
@@ -115,10 +116,6 @@ impl MetadataQueue {
     /// Returns the wake-up of the metadata writer.
     pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

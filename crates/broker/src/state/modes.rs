@@ -1,7 +1,6 @@
 //! `messageRequestMode.json`: whether groups pull or pop topics (`MessageRequestModeManager`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use wire::body::{RequestMode, RequestModeTable};
 use wire::json::{self, Dialect};
 
@@ -24,22 +23,22 @@ impl Modes {
 
     /// The mode that an operator set for a topic and a group; `None` when there is none.
     pub(crate) fn find(&self, topic: &str, group: &str) -> Option<RequestMode> {
-        self.table().message_request_mode_map.get(topic)?.get(group).cloned()
+        self.table.lock().message_request_mode_map.get(topic)?.get(group).cloned()
     }
 
     /// The table as the file holds it.
     pub(crate) fn text(&self) -> Vec<u8> {
-        json::to_vec_as(&*self.table(), Dialect::Standard)
+        json::to_vec_as(&*self.table.lock(), Dialect::Standard)
     }
 
     /// Sets the mode of a topic and a group; waits for the disk.
     pub(crate) fn set(&self, mode: RequestMode) -> Result<(), persist::Error> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = self.table().clone();
+        let _writing = self.writing.lock();
+        let mut next = self.table.lock().clone();
         let groups = next.message_request_mode_map.entry(mode.topic.clone()).or_default();
         groups.insert(mode.consumer_group.clone(), mode);
         self.file.write(&json::to_vec_as(&next, Dialect::Standard))?;
-        *self.table() = next;
+        *self.table.lock() = next;
         Ok(())
     }
 
@@ -48,16 +47,12 @@ impl Modes {
     /// # Errors
     /// When the file cannot be written; the table is then as before.
     pub(crate) fn adopt(&self, next: RequestModeTable) -> Result<(), persist::Error> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = RequestModeTable { extra: self.table().extra.clone(), ..next };
+        let _writing = self.writing.lock();
+        let next = RequestModeTable { extra: self.table.lock().extra.clone(), ..next };
         if self.text() != json::to_vec_as(&next, Dialect::Standard) {
             self.file.write(&json::to_vec_as(&next, Dialect::Standard))?;
-            *self.table() = next;
+            *self.table.lock() = next;
         }
         Ok(())
-    }
-
-    fn table(&self) -> MutexGuard<'_, RequestModeTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

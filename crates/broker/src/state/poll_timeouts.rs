@@ -1,8 +1,9 @@
 //! The long polling timeouts of suspended pulls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::long_polling::{SUSPENDED_MAX, SuspendedPull};
@@ -28,7 +29,7 @@ impl PollTimeouts {
     /// The caller must look at the queue's end once more afterwards, because a message may have come in between.
     pub fn hold(&self, queue: &Arc<Queue>, mut pull: SuspendedPull) -> Option<u64> {
         let key = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             if table.by_deadline.len() >= SUSPENDED_MAX {
                 return None;
             }
@@ -39,7 +40,7 @@ impl PollTimeouts {
         // The list comes first. Were the pull in the table first, its timeout could fire while the pull is not in the list, and
         // the pull would never be answered. The timeout of a pull that was answered in between finds nothing.
         queue.suspended.add(pull);
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.by_deadline.insert(key, queue.clone());
         if table.by_deadline.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.earlier.notify_one();
@@ -49,12 +50,12 @@ impl PollTimeouts {
 
     /// Removes the timeout of a pull that was answered.
     pub fn forget(&self, deadline_ms: i64, id: u64) {
-        self.table().by_deadline.remove(&(deadline_ms, id));
+        self.table.lock().by_deadline.remove(&(deadline_ms, id));
     }
 
     /// Removes the pulls whose timeout has passed from the lists of their queues, and returns them.
     pub fn expired(&self, now_ms: i64) -> Vec<(Arc<Queue>, SuspendedPull)> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let later = table.by_deadline.split_off(&(now_ms + 1, 0));
         let due = std::mem::replace(&mut table.by_deadline, later);
         drop(table);
@@ -67,10 +68,6 @@ impl PollTimeouts {
 
     /// The earliest timeout, milliseconds since 1970.
     pub fn earliest(&self) -> Option<i64> {
-        self.table().by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 }

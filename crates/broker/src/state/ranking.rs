@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Number of topics that a search returns. The list may grow to twice that number. The number is larger than a page,
 /// so that some topics may be deleted.
@@ -42,19 +43,19 @@ impl Ranking {
         messages: impl Fn(&str) -> Option<u64>,
         gather: impl FnOnce(usize) -> Vec<String>,
     ) -> Vec<String> {
-        if let Some(names) = self.state().largest(count, &messages) {
+        if let Some(names) = self.state.lock().largest(count, &messages) {
             return names;
         }
-        let _gathering = lock(&self.gathering);
-        if let Some(names) = self.state().largest(count, &messages) {
+        let _gathering = self.gathering.lock();
+        if let Some(names) = self.state.lock().largest(count, &messages) {
             return names;
         }
-        self.state().grown = Some(Vec::new());
+        self.state.lock().grown = Some(Vec::new());
         let with_messages = |name: String| messages(&name).map(|now| (name, now));
         let all: HashMap<_, _> = gather(KEPT).into_iter().filter_map(with_messages).collect();
         let least = all.values().copied().min().unwrap_or_default();
         let mut known = RankedTopics { messages: all, least };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for (topic, now) in state.grown.take().into_iter().flatten().filter_map(with_messages) {
             known.note(&topic, now);
         }
@@ -65,12 +66,12 @@ impl Ranking {
 
     /// Whether the topics have been gathered.
     pub(crate) fn is_known(&self) -> bool {
-        self.state().known.is_some()
+        self.state.lock().known.is_some()
     }
 
     /// Records that a topic got messages. `messages` returns their number and is called only if needed.
     pub(crate) fn grew(&self, topic: &str, messages: impl FnOnce() -> Option<u64>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(grown) = &mut state.grown {
             grown.push(topic.to_owned());
         }
@@ -80,14 +81,6 @@ impl Ranking {
             known.note(topic, now);
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -1,8 +1,9 @@
 //! State that retention shares with request handlers: counts, requests of operators, and the forecast.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use store::Forecast;
 
 use crate::engine::Wakeup;

@@ -1,14 +1,15 @@
 //! Queues of topics on all brokers, from name servers, and the requests that wait for a name server's response.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::body::{MessageQueue, QueryAssignmentBody, QueryAssignmentResponseBody};
 use wire::codes::response;
 
-use crate::Refusal;
+use crate::{Refusal, Result};
 
 /// Milliseconds for which the answer of a name server is used (`loadBalancePollNameServerInterval`).
 const KEPT_MS: i64 = 30_000;
@@ -65,7 +66,7 @@ impl Routes {
     /// the broker's own table of topics.
     pub(crate) fn find(&self, topic: &str, now_ms: i64, generation: u64) -> Option<Queues> {
         let is_down = now_ms.saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
-        let known = self.known();
+        let known = self.known.lock();
         let Some(found) = known.get(topic) else { return is_down.then_some(None) };
         let is_new =
             now_ms - found.asked_ms < KEPT_MS && found.generation == generation && found.queues.is_some();
@@ -74,7 +75,7 @@ impl Routes {
     }
 
     /// Queues a request that is answered after a query of a name server.
-    pub(crate) fn ask(&self, question: Question) -> Result<(), Refusal> {
+    pub(crate) fn ask(&self, question: Question) -> Result<()> {
         self.questions.try_send(question).map_err(|_| {
             let remark =
                 "[OVERLOAD]system busy, start flow control for a while: too many clients ask for queues";
@@ -91,7 +92,7 @@ impl Routes {
     /// generation.
     pub(crate) fn keep(&self, topic: &str, now_ms: i64, generation: u64, queues: Queues) {
         self.down_ms.store(i64::MIN, Ordering::Relaxed);
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.len() >= TOPICS_MAX {
             known.clear();
         }
@@ -100,10 +101,6 @@ impl Routes {
 
     /// Takes the receiver of waiting requests. Returns `None` if it was taken before.
     pub(crate) fn take_questions(&self) -> Option<Receiver<Question>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, CachedRoute>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().take()
     }
 }

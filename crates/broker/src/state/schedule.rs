@@ -1,8 +1,9 @@
 //! The delivery positions of the delay levels, and their file `delayOffset.json`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::body::offset::DelayOffsetTable;
 use wire::json;
 
@@ -50,7 +51,7 @@ impl Schedule {
 
     /// The positions, if they changed since the last call. The copies of all messages before them are in the log by then.
     pub(crate) fn changed(&self) -> Option<BTreeMap<i32, i64>> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         std::mem::take(&mut table.dirty).then(|| table.offsets.clone())
     }
 
@@ -58,14 +59,14 @@ impl Schedule {
     /// the next call of [`Self::changed`] returns all positions again.
     pub(crate) fn write(&self, offsets: BTreeMap<i32, i64>, now_ms: i64) -> Result<(), persist::Error> {
         let file = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             table.file.offset_table = offsets;
             table.file.data_version.advance(0, now_ms);
             table.file.clone()
         };
         let written = self.path.write(&json::to_vec(&file));
         if written.is_err() {
-            self.table().dirty = true;
+            self.table.lock().dirty = true;
         }
         written
     }
@@ -75,9 +76,9 @@ impl Schedule {
     /// # Errors
     /// When the file cannot be written. The positions stay unchanged then.
     pub(crate) fn adopt(&self, file: DelayOffsetTable) -> Result<(), persist::Error> {
-        if self.table().offsets != file.offset_table {
+        if self.table.lock().offsets != file.offset_table {
             self.path.write(&json::to_vec(&file))?;
-            let mut table = self.table();
+            let mut table = self.table.lock();
             table.offsets = file.offset_table.clone();
             table.file = file;
         }
@@ -90,7 +91,7 @@ impl Schedule {
     /// When the file cannot be written; the positions are then as before.
     pub(crate) fn take_back(&self, theirs: DelayOffsetTable) -> Result<(), persist::Error> {
         let mut file = {
-            let table = self.table();
+            let table = self.table.lock();
             DelayOffsetTable { offset_table: table.offsets.clone(), ..table.file.clone() }
         };
         for (level, offset) in theirs.offset_table {
@@ -102,7 +103,7 @@ impl Schedule {
 
     /// The delivery positions of all levels.
     pub(crate) fn offsets(&self) -> BTreeMap<i32, i64> {
-        self.table().offsets.clone()
+        self.table.lock().offsets.clone()
     }
 
     /// Lowers positions to these, and to zero for levels that are missing in `proven`. Waits for the disk if a
@@ -112,7 +113,7 @@ impl Schedule {
     /// When the file cannot be written; the positions are then as before.
     pub(crate) fn lower(&self, proven: &BTreeMap<i32, i64>) -> Result<(), persist::Error> {
         let mut file = {
-            let table = self.table();
+            let table = self.table.lock();
             DelayOffsetTable { offset_table: table.offsets.clone(), ..table.file.clone() }
         };
         for (level, offset) in &mut file.offset_table {
@@ -128,12 +129,12 @@ impl Schedule {
 
     /// The delivery position of a level: the offset of its first message that is not delivered yet.
     pub(crate) fn offset(&self, level: i32) -> i64 {
-        self.table().offsets.get(&level).copied().unwrap_or(0)
+        self.table.lock().offsets.get(&level).copied().unwrap_or(0)
     }
 
     /// Sets the delivery position of a level.
     pub(crate) fn set_offset(&self, level: i32, offset: i64) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.offsets.insert(level, offset) != Some(offset) {
             table.dirty = true;
         }
@@ -141,11 +142,7 @@ impl Schedule {
 
     /// Calls `ask` with the state of a level's first undelivered message, under the lock of the table.
     pub(crate) fn with_head<T>(&self, level: i32, ask: impl FnOnce(&mut Head) -> T) -> T {
-        ask(self.table().heads.entry(level).or_default())
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        ask(self.table.lock().heads.entry(level).or_default())
     }
 }
 

@@ -5,8 +5,9 @@ mod totals;
 mod windows;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use store::{Batch, Queue, Store};
 
 use crate::names;
@@ -138,13 +139,13 @@ pub(crate) struct Sums {
 impl Stats {
     /// Counts an event of a topic and a group.
     pub(crate) fn count(&self, name: Name, topic: &str, group: &str) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         *events.entry((name, format!("{topic}@{group}"))).or_default() += 1;
     }
 
     /// Records that producers sent to a topic.
     pub(crate) fn note_sent_to(&self, topic: &str) {
-        let mut sent_to = self.sent_to();
+        let mut sent_to = self.sent_to.lock();
         let name = sent_to.all.get(topic).cloned().unwrap_or_else(|| topic.into());
         sent_to.all.insert(name.clone());
         sent_to.fresh.insert(name);
@@ -152,8 +153,8 @@ impl Stats {
 
     /// Takes the topics that producers sent to since the last call, or that the broker itself stored messages in.
     pub(crate) fn take_sent_to(&self) -> BTreeSet<Arc<str>> {
-        let mut topics = std::mem::take(&mut self.sent_to().fresh);
-        let mut own = self.own();
+        let mut topics = std::mem::take(&mut self.sent_to.lock().fresh);
+        let mut own = self.own.lock();
         for topic in std::mem::take(&mut own.fresh) {
             if let Some(count) = own.counts.get_mut(&topic) {
                 count.is_fresh = false;
@@ -165,7 +166,7 @@ impl Stats {
 
     /// Counts the messages of a batch that the broker made itself and has appended.
     pub(crate) fn count_own(&self, batch: &Batch) {
-        let mut own = self.own();
+        let mut own = self.own.lock();
         let Own { counts, fresh } = &mut *own;
         for index in 0..batch.len() {
             let topic = batch.queue(index).topic();
@@ -183,41 +184,33 @@ impl Stats {
 
     /// Returns the count of the messages that the broker itself stored in a topic since the start.
     pub(crate) fn own_of(&self, topic: &str) -> OwnCount {
-        self.own().counts.get(topic).copied().unwrap_or_default()
+        self.own.lock().counts.get(topic).copied().unwrap_or_default()
     }
 
     /// Removes the counts of a removed topic.
     pub(crate) fn forget_own(&self, topic: &str) {
-        self.own().counts.remove(topic);
-    }
-
-    fn own(&self) -> MutexGuard<'_, Own> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.lock().counts.remove(topic);
     }
 
     /// The topics that producers sent to since the start, sorted by name. Some may be deleted.
     pub(crate) fn topics_sent_to(&self) -> Vec<Arc<str>> {
-        self.sent_to().all.iter().cloned().collect()
+        self.sent_to.lock().all.iter().cloned().collect()
     }
 
     /// Removes the counts of topics that do not exist any more.
     pub(crate) fn forget_sent_to(&self, is_there: impl Fn(&str) -> bool) {
-        self.sent_to().all.retain(|topic| is_there(topic));
-        self.own().counts.retain(|topic, _| is_there(topic));
+        self.sent_to.lock().all.retain(|topic| is_there(topic));
+        self.own.lock().counts.retain(|topic, _| is_there(topic));
     }
 
     /// Takes the store times of the messages that groups consume next, as the last scrape of metrics kept them.
     pub(crate) fn take_head_times(&self) -> KnownTimes {
-        std::mem::take(&mut *self.head_times.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.head_times.lock())
     }
 
     /// Stores the store times of the messages that groups consume next, until the next scrape of metrics.
     pub(crate) fn keep_head_times(&self, times: KnownTimes) {
-        *self.head_times.lock().unwrap_or_else(PoisonError::into_inner) = times;
-    }
-
-    fn sent_to(&self) -> MutexGuard<'_, SentTo> {
-        self.sent_to.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.head_times.lock() = times;
     }
 
     /// Returns the rate of a counter per second over the last minute. 0 for an unused counter.
@@ -232,7 +225,7 @@ impl Stats {
 
     /// Locks the tables.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 }
 
@@ -240,14 +233,14 @@ impl Stats {
     /// Returns the rare events counted since the start, by counter and key. Removes the events whose key `is_there`
     /// denies.
     pub(crate) fn events(&self, is_there: impl Fn(&str) -> bool) -> HashMap<(Name, String), u64> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         events.retain(|(_, key), _| is_there(key));
         events.clone()
     }
 
     /// Locks the totals.
     pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.totals.lock()
     }
 }
 

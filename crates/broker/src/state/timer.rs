@@ -1,9 +1,10 @@
 //! State that the timer shares with request handlers: its progress, and the order of recalls and deliveries.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use store::timer::TimerCheck;
 
 use crate::engine::Wakeup;
@@ -43,17 +44,17 @@ pub(crate) struct TimerState {
 impl TimerState {
     /// Locks the order of recalls and deliveries. The lock is held while a cancelling message or a delivery is appended.
     pub(crate) fn recall_order(&self) -> MutexGuard<'_, RecallOrder> {
-        self.recall_order.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recall_order.lock()
     }
 
     /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
     pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<i64, i64>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 
     /// Returns the delivery progress for slaves. `None` on a slave and until the timer has begun.
     pub(crate) fn checkpoint(&self) -> MutexGuard<'_, Option<TimerCheck>> {
-        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checkpoint.lock()
     }
 
     /// Returns the wake-up of the timer.

@@ -1,8 +1,8 @@
 //! Which half messages are decided. Pure: no log, no clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use wire::units::LogOffset;
 
 use super::ClockSetBack;
@@ -59,7 +59,7 @@ pub(crate) struct Transactions {
 impl Transactions {
     /// Locks the state. The lock is held during an append, so that a half message is decided only once.
     pub(crate) fn lock(&self) -> MutexGuard<'_, HalfMessages> {
-        self.half_messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.half_messages.lock()
     }
 }
 

@@ -5,8 +5,8 @@ use wire::codes::response;
 use wire::properties::{self, key};
 
 use super::timed::asked_ms;
-use crate::Refusal;
 use crate::parts::{Delivery, Identity, Runtime};
+use crate::{Refusal, Result};
 
 /// The properties of a message that concern its delivery time.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl<'a> DeliveryTime<'a> {
         identity: &Identity,
         delivery: &Delivery,
         runtime: &Runtime,
-    ) -> Result<Option<i64>, Refusal> {
+    ) -> Result<Option<i64>> {
         let first = |name, value: Option<&'a [u8]>| value.map(|value| (name, value));
         let asked = first(key::TIMER_DELAY_SEC, self.delay_s)
             .or_else(|| first(key::TIMER_DELAY_MS, self.delay_ms))

@@ -6,8 +6,8 @@ use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
 use super::put::timed;
-use crate::Refusal;
 use crate::parts::{Runtime, Tables};
+use crate::{Refusal, Result};
 
 /// Tag of cancelling messages.
 const TAG: &[u8] = b"_RECALL_TAG_";
@@ -44,7 +44,7 @@ pub(crate) fn check(
     runtime: &Runtime,
     request: &RecallRequest<'_>,
     out: &mut Vec<u8>,
-) -> Result<Recall, Refusal> {
+) -> Result<Recall> {
     let &RecallRequest { producer_group: group, topic, handle } = request;
     let timers = &runtime.config.timers;
     if !timers.recall {

@@ -2,9 +2,9 @@
 
 use wire::codes::response;
 
-use crate::Refusal;
 use crate::attributes::{Attribute, Values, changeable, fixed};
 use crate::change::Alterations;
+use crate::{Refusal, Result};
 
 /// Name of the attribute for the kind of index the topic's queues have: `SimpleCQ` or `BatchCQ`.
 pub(crate) const QUEUE_TYPE: &str = "queue.type";
@@ -35,7 +35,7 @@ pub(super) const ATTRIBUTES: [Attribute; 5] = [
 ];
 
 /// Parses changes of attributes in the form `+name=value,-name`.
-pub(crate) fn parse(text: &str) -> Result<Alterations, Refusal> {
+pub(crate) fn parse(text: &str) -> Result<Alterations> {
     let words = text.split(',').filter(|word| !word.trim().is_empty());
     let alteration = |word: &str| match word.split_once('=') {
         Some((name, value)) if name.starts_with('+') && !value.contains('=') && !value.is_empty() => {

@@ -1,7 +1,7 @@
 //! Changes of the table of topics, and writing the file `topics.json`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 use wire::body::queue::DataVersion;
@@ -13,7 +13,7 @@ use super::attributes::ATTRIBUTES;
 use super::{Topic, Topics};
 use crate::attributes::altered;
 use crate::change::TopicChange;
-use crate::refusal::refuse_all;
+use crate::refusal::{Result, refuse_all};
 use crate::{Refusal, persist};
 
 /// Changed topics by name. `None` for removed topics.
@@ -33,8 +33,8 @@ impl Topics {
     /// Applies changes with one write of the file, and returns the outcome of each list. The changes of a list are
     /// applied together or not at all, and a refused list does not affect the other lists. No change is visible
     /// before the file is on disk.
-    pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<()>> {
+        let writing = self.writing.lock();
         let mut staged = Staged::new();
         let mut outcomes: Vec<_> =
             changes.into_iter().map(|list| self.stage_all(&mut staged, list)).collect();
@@ -60,7 +60,7 @@ impl Topics {
         version: DataVersion,
         configs: BTreeMap<String, TopicConfig>,
     ) -> Result<(), persist::Error> {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         if self.version() == version {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl Topics {
         if changed.is_whole {
             return self.adopt(data_version, topic_config_table);
         }
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         self.replace(data_version, changed.gone, topic_config_table, &writing)
     }
 
@@ -103,7 +103,7 @@ impl Topics {
     }
 
     /// Finds a topic, or creates it with `queues` queues. Waits for the disk.
-    pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }
@@ -116,7 +116,7 @@ impl Topics {
 
     /// Makes a topic open its queues again when some of them belong to a deleted topic of the same name.
     pub(crate) fn reopen(&self, name: &str) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let Some(topic) = self.find(name) else { return };
         if topic.opened().iter().any(|(_, queue)| queue.index.is_removed()) {
             let topic = Topic::new(topic.config.clone(), None);
@@ -124,7 +124,7 @@ impl Topics {
         }
     }
 
-    fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<(), Refusal> {
+    fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<()> {
         let mut next = Vec::with_capacity(list.len());
         for change in list {
             let name = change.name().to_owned();
@@ -153,8 +153,8 @@ impl Topics {
     }
 
     fn publish(&self, staged: Staged, version: DataVersion) {
-        let mut book = self.book();
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.lock();
+        let mut table = self.table.write();
         book.version = version;
         book.generation += 1;
         let generation = book.generation;
@@ -172,7 +172,7 @@ impl Topics {
 
 /// Returns the topic after a change: `None` if nothing changes, `Some(None)` if the topic is removed.
 #[expect(clippy::option_option, reason = "the outer one says whether there is something to write")]
-fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>, Refusal> {
+fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>> {
     let config = match change {
         TopicChange::Ensure(_) if now.is_some() => return Ok(None),
         TopicChange::Ensure(config) => config,

@@ -10,35 +10,23 @@ use wire::units::{LogOffset, QueueOffset};
 
 use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
 use crate::client_link::{ClientLink, Notice};
-use crate::engine::{Engine, Every, Next};
+use crate::engine::{Engine, every};
 use crate::names;
 use crate::parts::{DeliveryParts, Identity, Runtime, Sessions};
 use crate::refusal::PutError;
 use crate::state::End;
 
-/// The engine that checks transactions every `transactionCheckInterval`.
-pub(crate) struct Checks {
-    parts: Arc<DeliveryParts>,
-    checked: Every,
-}
-
-impl Checks {
-    /// Makes checks that begin an interval after the first round.
-    pub(crate) fn new(parts: Arc<DeliveryParts>) -> Self {
-        Self { parts, checked: Every::default() }
-    }
-}
-
-impl Engine for Checks {
-    fn round(&mut self, now_ms: i64) -> Next {
-        let interval_ms = self.parts.runtime.config.transaction.check_interval_ms;
-        let interval_ms = i64::try_from(interval_ms).unwrap_or(i64::MAX);
-        // A slave gets the master's decisions with the log.
-        if self.checked.is_due(now_ms, interval_ms) && !self.parts.replication.role.is_slave() {
-            check_all(&self.parts, now_ms);
-        }
-        self.checked.next(interval_ms)
-    }
+/// The engine that checks transactions every `transactionCheckInterval`. A slave gets the master's decisions with the log.
+pub(crate) fn checks(parts: Arc<DeliveryParts>) -> impl Engine {
+    every(
+        parts,
+        |parts| parts.runtime.config.transaction.check_interval_ms,
+        |parts, now_ms| {
+            if !parts.replication.role.is_slave() {
+                check_all(parts, now_ms);
+            }
+        },
+    )
 }
 
 /// Treatment of an undecided half message.

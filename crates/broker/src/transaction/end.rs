@@ -12,7 +12,7 @@ use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::{Decision, End};
 use crate::timer::put::{DeliveryTime, timed};
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 
 /// A producer's decision about a half message.
 pub struct EndTransaction<'a> {
@@ -44,7 +44,7 @@ fn ended_otherwise() -> Refusal {
 }
 
 /// Whether a half message was given up and not committed afterwards, according to the key index.
-fn was_given_up(store: &store::Store, half: &RecordView<'_>) -> Result<bool, Refusal> {
+fn was_given_up(store: &store::Store, half: &RecordView<'_>) -> Result<bool> {
     let text = |name| properties::get_str(half.properties(), name).unwrap_or_default();
     let holds = |topic| {
         let (key, kind) = (text(key::UNIQ_KEY), KeyKind::Key);
@@ -59,7 +59,7 @@ fn was_given_up(store: &store::Store, half: &RecordView<'_>) -> Result<bool, Ref
 /// Commits a half message or rolls it back. A producer may send its decision twice: by itself and as the answer to a check. A
 /// message that was given up can still be committed, as in Java. Returns the log offset up to which the log must be on disk before
 /// the producer is answered under sync flush.
-pub(crate) fn end(parts: &DeliveryParts, request: &EndTransaction<'_>) -> Result<LogOffset, Refusal> {
+pub(crate) fn end(parts: &DeliveryParts, request: &EndTransaction<'_>) -> Result<LogOffset> {
     let EndTransaction { producer_group, half_offset, log_offset: at, decision, is_checked } = *request;
     let mut bytes = Vec::new();
     parts.tables.store.record_at(at, &mut bytes).map_err(|_| not_found())?;
@@ -114,7 +114,7 @@ fn committed<'a>(
     half: &RecordView<'a>,
     at: LogOffset,
     text: &'a mut Vec<u8>,
-) -> Result<Put<'a>, Refusal> {
+) -> Result<Put<'a>> {
     let stored = half.properties();
     let real = |name| properties::get_str(stored, name);
     let queue_id = real(key::REAL_QUEUE_ID).and_then(|id| id.parse::<i32>().ok());

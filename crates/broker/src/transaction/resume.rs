@@ -10,7 +10,7 @@ use wire::units::LogOffset;
 
 use crate::parts::{Delivery, Identity, Tables};
 use crate::send::not_put;
-use crate::{Refusal, names};
+use crate::{Refusal, Result, names};
 
 /// Stores a message of `TRANS_CHECK_MAX_TIME_TOPIC`, named by its offset id, as a half message that was never checked. Returns the
 /// end of its record, for which the answer waits under sync flush. May wait for the disk.
@@ -19,7 +19,7 @@ pub(crate) fn resume(
     tables: &Tables,
     delivery: &Arc<Delivery>,
     id: &str,
-) -> Result<LogOffset, Refusal> {
+) -> Result<LogOffset> {
     let missing = || {
         let remark = format!(
             "Put message back to {} failed. {id:?} is not the offset id of a message of {}",

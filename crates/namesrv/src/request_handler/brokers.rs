@@ -127,7 +127,7 @@ impl RequestHandler {
         }
         let timeout = maybe_number(fields, "heartbeatTimeoutMillis")?.map_or(TIMEOUT, Duration::from_millis);
         let (bounds, bytes_max, prune, with_order) = {
-            let config = self.config();
+            let config = self.config.read();
             let prune = config.delete_topic_with_broker_registration && !fields.flag_or(PART_OF_TABLE, false);
             let with_order = config.return_order_topic_config_to_broker;
             (config.bounds(), config.registration_bytes_max, prune, with_order)
@@ -189,7 +189,7 @@ impl RequestHandler {
             id: fields.need_number("brokerId")?,
             connection: None,
         };
-        let max = self.config().departures_max;
+        let max = self.config.read().departures_max;
         if !self.depart([departure], max) {
             return Err(Refusal { code: response::SYSTEM_ERROR, remark: None });
         }
@@ -205,7 +205,7 @@ impl RequestHandler {
             body => json::from_slice(body).map_err(|error| Refusal::error(error.to_string()))?,
         };
         self.routes.touch(errand.now, cluster, address);
-        let stored = self.routes().live(cluster, address).map(|live| live.version);
+        let stored = self.routes.read().live(cluster, address).map(|live| live.version);
         let body = stored.map(|version| json::to_vec(&version)).unwrap_or_default();
         errand.reply().flag("changed", stored != Some(given)).finish(&body);
         Ok(())

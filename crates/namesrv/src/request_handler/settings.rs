@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::PoisonError;
 
 use serde::Serialize;
 use wire::body::{parse_key_values, rewrite_key_values};
@@ -40,15 +39,15 @@ fn kv_change<'a>(command: &'a Command<'_>) -> Result<Option<KvChange<'a>>, Refus
 impl RequestHandler {
     /// Performs `PUT_KV_CONFIG` and `DELETE_KV_CONFIG` with one write of the file. Changes are on disk before they are visible.
     pub(super) fn change_kv(&self, commands: &[&Command<'_>]) -> Vec<Result<(), Refusal>> {
-        let _change = self.change();
-        let bytes_max = self.config().kv_bytes_max;
+        let _change = self.change.lock();
+        let bytes_max = self.config.read().kv_bytes_max;
         let mut changes = Vec::new();
         let mut outcomes: Vec<_> = commands
             .iter()
             .map(|command| {
                 let Some(change) = kv_change(command)? else { return Ok(false) };
                 changes.push(change);
-                let bytes = self.kv().bytes_after(&changes);
+                let bytes = self.kv.read().bytes_after(&changes);
                 if change.value.is_some() && bytes > bytes_max {
                     changes.pop();
                     return Err(Refusal::error(format!(
@@ -59,15 +58,15 @@ impl RequestHandler {
             })
             .collect();
         let is_needed = |change: &KvChange<'_>| {
-            change.value.is_some() || self.kv().get(change.namespace, change.key).is_some()
+            change.value.is_some() || self.kv.read().get(change.namespace, change.key).is_some()
         };
         if changes.iter().any(is_needed) {
             let (text, path) = {
-                let kv = self.kv();
+                let kv = self.kv.read();
                 (kv.text_with(&changes), kv.path().to_owned())
             };
             match files::write_atomically(&path, &text) {
-                Ok(()) => self.kv_mut().apply(&changes),
+                Ok(()) => self.kv.write().apply(&changes),
                 Err(error) => {
                     let error = KvError::File { path, error };
                     tracing::error!(%error, "the key-value settings cannot be written");
@@ -84,7 +83,7 @@ impl RequestHandler {
     pub(super) fn get_kv(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (namespace, key) = (fields.need("namespace")?, fields.need("key")?);
-        let Some(value) = self.kv().get(namespace, key).map(str::to_owned) else {
+        let Some(value) = self.kv.read().get(namespace, key).map(str::to_owned) else {
             let remark = format!("No config item, Namespace: {namespace} Key: {key}");
             return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
         };
@@ -104,16 +103,16 @@ impl RequestHandler {
 
     /// All keys and values of a namespace, in the form of `KVTable`.
     pub(super) fn kv_table(&self, namespace: &str) -> Option<Vec<u8>> {
-        self.kv().namespace(namespace).map(|table| json::to_vec(&Table { table }))
+        self.kv.read().namespace(namespace).map(|table| json::to_vec(&Table { table }))
     }
 
     /// Answers `UPDATE_NAMESRV_CONFIG`: makes all changes or none, and writes the file first.
     pub(super) fn update_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let changes = parse_key_values(errand.command.body);
         let changes = changes.map_err(|_| Refusal::error("string2Properties error"))?;
-        let _change = self.change();
+        let _change = self.change.lock();
         // Routes are looked up with the old settings while the file is written.
-        let config = self.config().clone();
+        let config = self.config.read().clone();
         if changes.keys().any(|key| config.is_locked(key)) {
             return Err(Refusal::new(response::NO_PERMISSION, "Can not update config in black list."));
         }
@@ -128,7 +127,7 @@ impl RequestHandler {
             self.persist(&known).map_err(|error| {
                 Refusal::error(format!("cannot write {}: {error}", self.config_path.display()))
             })?;
-            *self.config.write().unwrap_or_else(PoisonError::into_inner) = changed;
+            *self.config.write() = changed;
         }
         errand.finish(&[])
     }
@@ -142,7 +141,7 @@ impl RequestHandler {
 
     /// Answers `GET_NAMESRV_CONFIG`.
     pub(super) fn get_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let text = self.config().text();
+        let text = self.config.read().text();
         errand.finish(text.as_bytes())
     }
 }

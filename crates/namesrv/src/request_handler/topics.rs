@@ -42,7 +42,7 @@ impl RequestHandler {
         let fields = &command.fields;
         let topic = fields.need("topic")?;
         let (acting_master, with_order) = {
-            let config = self.config();
+            let config = self.config.read();
             let wait = Duration::from_secs(config.wait_seconds_for_service);
             if config.need_wait_for_service && errand.now.saturating_duration_since(self.started) < wait {
                 return Err(Refusal::error("name server not ready"));
@@ -56,9 +56,9 @@ impl RequestHandler {
             command.version >= VERSION_4_9_4 || fields.flag_or("acceptStandardJsonOnly", false);
         let dialect = if wants_standard && zone.is_none() { Dialect::Standard } else { Dialect::Plain };
         let order =
-            if with_order { self.kv().get(ORDER_TOPIC_CONFIG, topic).map(str::to_owned) } else { None };
+            if with_order { self.kv.read().get(ORDER_TOPIC_CONFIG, topic).map(str::to_owned) } else { None };
         let body = {
-            let routes = self.routes();
+            let routes = self.routes.read();
             let route = routes.route(topic, Lens { acting_master, zone, order: order.as_deref() });
             route.map(|route| json::to_vec_as(&route, dialect))
         };
@@ -81,7 +81,7 @@ impl RequestHandler {
         let wants_departed = errand.command.fields.flag_or(WITH_DEPARTED_BROKERS, false);
         let now = errand.now;
         let (body, replaced, departed) = {
-            let routes = self.routes();
+            let routes = self.routes.read();
             let replaced = wants_replaced.then(|| routes.replaced());
             (json::to_vec(&routes.clusters()), replaced, wants_departed.then(|| routes.departed(now)))
         };
@@ -100,13 +100,14 @@ impl RequestHandler {
     pub(super) fn members(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (cluster, broker) = (fields.need("clusterName")?, fields.need("brokerName")?);
-        let body = json::to_vec(&Members { broker_member_group: self.routes().members(cluster, broker) });
+        let body =
+            json::to_vec(&Members { broker_member_group: self.routes.read().members(cluster, broker) });
         errand.finish(&body)
     }
 
     /// Answers `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
     pub(super) fn all_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        if !self.config().enable_all_topic_list {
+        if !self.config.read().enable_all_topic_list {
             return Err(Refusal::error("disable"));
         }
         let body = json::to_vec(&Names { topic_list: self.routes.topics(&Listed::All) });
@@ -115,13 +116,13 @@ impl RequestHandler {
 
     /// Answers `GET_SYSTEM_TOPIC_LIST_FROM_NS`, which no setting turns off.
     pub(super) fn system_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let body = json::to_vec(&self.routes().system_topics());
+        let body = json::to_vec(&self.routes.read().system_topics());
         errand.finish(&body)
     }
 
     /// Answers the requests for lists of some topics, by cluster or unit flags.
     pub(super) fn some_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        if !self.config().enable_topic_list {
+        if !self.config.read().enable_topic_list {
             return Err(Refusal::error("disable"));
         }
         let listed = match errand.command.code {
@@ -163,7 +164,7 @@ impl RequestHandler {
     pub(super) fn add_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let topic = errand.command.fields.need("topic")?;
         if !errand.command.body.is_empty() {
-            let bounds = self.config().bounds();
+            let bounds = self.config.read().bounds();
             let route: Queues = json::from_slice_within(errand.command.body, bounds.topics_per_broker)
                 .map_err(|error| Refusal::error(error.to_string()))?;
             if !self.routes.add_topic(topic, &route.queue_datas, &bounds) {

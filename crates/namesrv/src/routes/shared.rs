@@ -1,8 +1,9 @@
 //! The route tables of all threads: lookups share them, changes are made one at a time and in short steps.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::body::{PERM_READ, PERM_WRITE, QueueData};
 
 use super::{Content, Departure, MinBrokerNotice, Registered, Registration, Routes, SHARDS, Units};
@@ -41,20 +42,12 @@ impl SharedRoutes {
 
     /// The tables, for lookups.
     pub fn read(&self) -> RwLockReadGuard<'_, Routes> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Routes> {
-        self.tables.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.read()
     }
 
     /// Records a heartbeat; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
     pub fn touch(&self, now: Instant, cluster: &str, address: &str) {
-        self.write().touch(now, cluster, address);
+        self.tables.write().touch(now, cluster, address);
     }
 
     /// Adds a broker and its topics to the tables, or changes nothing. With `prune`, topics outside the registration
@@ -66,13 +59,13 @@ impl SharedRoutes {
         prune: bool,
         bounds: &Bounds,
     ) -> Registered {
-        let _change = self.change();
+        let _change = self.change.lock();
         let planned = self.read().plan(registration, bounds.brokers);
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(registered) => {
                 if *registered == Registered::Fenced {
-                    self.write().forget_live(registration.cluster, registration.address);
+                    self.tables.write().forget_live(registration.cluster, registration.address);
                 }
                 return *registered;
             }
@@ -85,18 +78,18 @@ impl SharedRoutes {
         if let Err(excess) = self.read().check_growth(broker, &plan.growth, bounds) {
             return Registered::Refused(excess);
         }
-        self.write().join(registration);
+        self.tables.write().join(registration);
         let prune = prune && content.mappings.is_empty();
         let name: Arc<str> = (*broker).into();
         for (shard, names) in shards.iter().enumerate() {
             if prune {
-                self.write().prune(broker, shard, content);
+                self.tables.write().prune(broker, shard, content);
             }
             if !names.is_empty() {
-                self.write().store_topics(&plan, &name, shard, content, names);
+                self.tables.write().store_topics(&plan, &name, shard, content, names);
             }
         }
-        self.write().complete(now, registration, plan)
+        self.tables.write().complete(now, registration, plan)
     }
 
     /// Topics of a registration by shard.
@@ -112,10 +105,10 @@ impl SharedRoutes {
     /// Removes brokers, and the queues of groups without remaining brokers (`unRegisterBroker`). Returns a notice
     /// for each group with acting master whose broker with the smallest id left.
     pub fn unregister(&self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
-        let _change = self.change();
-        let left = self.write().leave(departures);
+        let _change = self.change.lock();
+        let left = self.tables.write().leave(departures);
         if left.changes_topics() {
-            (0..SHARDS).for_each(|shard| self.write().withdraw_queues(shard, &left));
+            (0..SHARDS).for_each(|shard| self.tables.write().withdraw_queues(shard, &left));
         }
         left.notices
     }
@@ -133,21 +126,21 @@ impl SharedRoutes {
     }
 
     fn change_perm(&self, broker: &str, change: impl Fn(i32) -> i32) -> usize {
-        let _change = self.change();
-        (0..SHARDS).map(|shard| self.write().change_perm(shard, broker, &change)).sum()
+        let _change = self.change.lock();
+        (0..SHARDS).map(|shard| self.tables.write().change_perm(shard, broker, &change)).sum()
     }
 
     /// Removes a topic from one cluster, or from all.
     pub fn delete_topic(&self, topic: &str, cluster: Option<&str>) {
-        let _change = self.change();
-        self.write().delete_topic(topic, cluster);
+        let _change = self.change.lock();
+        self.tables.write().delete_topic(topic, cluster);
     }
 
     /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new
     /// topic is added only if all brokers are known. Returns false if the bound of the tables is reached.
     pub fn add_topic(&self, topic: &str, queues: &[QueueData], bounds: &Bounds) -> bool {
-        let _change = self.change();
-        self.write().add_topic(topic, queues, bounds.bytes)
+        let _change = self.change.lock();
+        self.tables.write().add_topic(topic, queues, bounds.bytes)
     }
 
     /// Topics, sorted; none of an unknown cluster.

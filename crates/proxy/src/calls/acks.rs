@@ -11,7 +11,7 @@ use wire::units::LogOffset;
 
 use super::Call;
 use crate::checks;
-use crate::failure::{Failure, common};
+use crate::failure::{Failure, Result, common};
 use crate::receipt::{ChangeInvisibleTime, PopRef, Receipt};
 use crate::renewal::Taken;
 
@@ -36,7 +36,7 @@ impl<'a> Named<'a> {
         (topic, lite_topic): (&str, &'a str),
         group: &'a str,
         text: &'a str,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let receipt = Receipt::parse(text)?;
         receipt.check(call.proxy.brokers.only(), call.proxy.brokers.now_ms())?;
         let stored_in = call.proxy.brokers.stored_in(&receipt, (topic, lite_topic), group);
@@ -70,7 +70,7 @@ fn abnormal(what: &str, failure: Option<Failure>) -> Failure {
 }
 
 /// AckMessage.
-pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageResponse, Failure> {
+pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageResponse> {
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;
@@ -112,7 +112,7 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
 pub async fn change_invisible(
     call: Call,
     request: ChangeInvisibleDurationRequest,
-) -> Result<ChangeInvisibleDurationResponse, Failure> {
+) -> Result<ChangeInvisibleDurationResponse> {
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;
@@ -135,7 +135,7 @@ pub async fn change_invisible(
 pub async fn dead_letter(
     call: Call,
     request: ForwardMessageToDeadLetterQueueRequest,
-) -> Result<ForwardMessageToDeadLetterQueueResponse, Failure> {
+) -> Result<ForwardMessageToDeadLetterQueueResponse> {
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;

@@ -15,7 +15,7 @@ use wire::hash::java_hash;
 
 use super::{Call, group_missing, lite};
 use crate::checks;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::registry::{Client, Stated};
 use crate::settings;
 
@@ -27,7 +27,7 @@ fn unrecognized() -> Failure {
 ///
 /// # Errors
 /// `UNRECOGNIZED_CLIENT_TYPE` for a client that sent no settings, `UNAUTHORIZED` for the client of another user.
-pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
+pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>)> {
     let client = call.proxy.registry.find(&call.client_id).ok_or_else(unrecognized)?;
     client.check_user(&call.caller.user)?;
     let stated = client.stated().ok_or_else(unrecognized)?;
@@ -35,7 +35,7 @@ pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
 }
 
 /// The client of a call that did not send its settings here. Behind a load balancer, another server may have the settings.
-pub(super) fn entered(call: &Call) -> Result<Arc<Client>, Failure> {
+pub(super) fn entered(call: &Call) -> Result<Arc<Client>> {
     let client = call.proxy.registry.enter(&call.client_id, &call.caller)?;
     client.note_activity(call.proxy.brokers.now_ms());
     Ok(client)
@@ -45,10 +45,7 @@ pub(super) fn entered(call: &Call) -> Result<Arc<Client>, Failure> {
 ///
 /// # Errors
 /// `UNRECOGNIZED_CLIENT_TYPE` when there is no such group, `UNAUTHORIZED` for the client of another user.
-pub async fn implied(
-    call: &Call,
-    request: &ReceiveMessageRequest,
-) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
+pub async fn implied(call: &Call, request: &ReceiveMessageRequest) -> Result<(Arc<Client>, Arc<Stated>)> {
     checks::group(name(&request.group)).map_err(|_| unrecognized())?;
     let group = call.proxy.brokers.group(name(&request.group)).await?.ok_or_else(unrecognized)?;
     let kind = match (lite::bound_topic(&group), request.auto_renew) {
@@ -68,7 +65,7 @@ pub async fn implied(
 }
 
 /// Heartbeat.
-pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<HeartbeatResponse, Failure> {
+pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<HeartbeatResponse> {
     let done = HeartbeatResponse { status: Some(Status::ok()) };
     let (client, stated) = match known(&call) {
         Err(failure) if failure.code == Code::UnrecognizedClientType => {
@@ -88,7 +85,7 @@ pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<Heartbea
 pub async fn terminate(
     call: Call,
     request: NotifyClientTerminationRequest,
-) -> Result<NotifyClientTerminationResponse, Failure> {
+) -> Result<NotifyClientTerminationResponse> {
     let done = NotifyClientTerminationResponse { status: Some(Status::ok()) };
     let (client, stated) = match known(&call) {
         Err(failure) if failure.code == Code::UnrecognizedClientType => {
@@ -122,7 +119,7 @@ pub async fn terminate(
 /// # Errors
 /// The refusal of the broker. `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created. The
 /// errors of [`lite::check_member`].
-pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
+pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<()> {
     let brokers = &call.proxy.brokers;
     let now_ms = brokers.now_ms();
     client.note_activity(now_ms);
@@ -147,7 +144,7 @@ pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Res
     Ok(())
 }
 
-fn heartbeat_data(client_id: &str, stated: &Stated) -> Result<HeartbeatData, Failure> {
+fn heartbeat_data(client_id: &str, stated: &Stated) -> Result<HeartbeatData> {
     let mut data = HeartbeatData { client_id: client_id.to_owned(), ..Default::default() };
     match &stated.settings.pub_sub {
         Some(PubSub::Publishing(publishing)) => {
@@ -164,7 +161,7 @@ fn heartbeat_data(client_id: &str, stated: &Stated) -> Result<HeartbeatData, Fai
     Ok(data)
 }
 
-fn consumer(settings: &Settings, subscription: &Subscription, version: i64) -> Result<ConsumerData, Failure> {
+fn consumer(settings: &Settings, subscription: &Subscription, version: i64) -> Result<ConsumerData> {
     let kind = settings.client_type.and_then(|kind| ClientType::try_from(kind).ok());
     let (consume_type, message_model) = match kind {
         Some(ClientType::SimpleConsumer) => (ConsumeType::ConsumeActively, MessageModel::Clustering),

@@ -20,7 +20,7 @@ use super::position::{QueuePosition, lite_deliveries};
 use super::{Call, clients, lite, topic_missing};
 use crate::checks;
 use crate::convert;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::receipt::Receipt;
 use crate::settings;
 use crate::topic::Topic;
@@ -103,11 +103,7 @@ async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {
 /// Returns the longest wait of the call, in milliseconds. It ends before the client's deadline by a tenth of the
 /// remaining time. Otherwise clients whose deadline equals the polling time (Rust, 5.0.0) report an error whenever no
 /// message arrives.
-pub(super) fn polling_ms(
-    call: &Call,
-    request: &ReceiveMessageRequest,
-    settings: &Settings,
-) -> Result<i64, Failure> {
+pub(super) fn polling_ms(call: &Call, request: &ReceiveMessageRequest, settings: &Settings) -> Result<i64> {
     let config = &call.proxy.config;
     let left_ms = call.left_ms.unwrap_or(i64::MAX);
     let asked = request.long_polling_timeout.map(|duration| duration.ms());
@@ -125,7 +121,7 @@ pub(super) fn polling_ms(
 }
 
 /// Returns the time for which received messages stay invisible, in milliseconds.
-fn invisible_ms(call: &Call, request: &ReceiveMessageRequest) -> Result<i64, Failure> {
+fn invisible_ms(call: &Call, request: &ReceiveMessageRequest) -> Result<i64> {
     let config = &call.proxy.config;
     if request.auto_renew && config.renews {
         return Ok(config.renewed_invisible_ms);
@@ -136,7 +132,7 @@ fn invisible_ms(call: &Call, request: &ReceiveMessageRequest) -> Result<i64, Fai
 }
 
 /// The filter of a receive, and for a filter of tags the tags.
-fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, Vec<&str>), Failure> {
+fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, Vec<&str>)> {
     let Some(filter) = expression else { return Ok(("*", "TAG", Vec::new())) };
     if filter.r#type == FilterType::Sql as i32 {
         if filter.expression.trim().is_empty() {
@@ -152,7 +148,7 @@ fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, 
     Ok((&filter.expression, "TAG", tags))
 }
 
-async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery, Failure> {
+async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery> {
     let (client, stated) = match clients::known(call) {
         Err(failure) if failure.code == Code::UnrecognizedClientType => {
             Box::pin(clients::implied(call, request)).await?
@@ -219,7 +215,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
 
 /// Returns the broker to pop from: the broker that the client names, or the next in turn if the topic cannot be read
 /// from it (`ReceiveMessageActivity.ReceiveMessageQueueSelector`).
-fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str, Failure> {
+fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str> {
     let named = named(request);
     let readable = topic.queues.iter().filter(|queues| queues.is_readable());
     let mut readable: Vec<&str> = readable.map(|queues| queues.broker.as_str()).collect();
@@ -278,12 +274,7 @@ struct Left {
 impl Receiver<'_> {
     /// Returns the popped messages for the client. Messages with another tag of equal hash are acknowledged. Messages
     /// with too many deliveries go to the dead letter topic.
-    async fn delivery(
-        &self,
-        popped: Popped,
-        recipient: Recipient,
-        attempts_max: i32,
-    ) -> Result<Delivery, Failure> {
+    async fn delivery(&self, popped: Popped, recipient: Recipient, attempts_max: i32) -> Result<Delivery> {
         let now_ms = self.call.proxy.brokers.now_ms();
         let Popped { queues, body, pop_ms, revive_queue, .. } = popped;
         let counts = lite_deliveries(popped.lite_deliveries, &body);
@@ -368,7 +359,7 @@ impl Receiver<'_> {
     }
 
     /// The message that the client does not get, as brokers know it.
-    fn named<'l>(&'l self, left: &'l Left) -> Result<Named<'l>, Failure> {
+    fn named<'l>(&'l self, left: &'l Left) -> Result<Named<'l>> {
         Named::parse(self.call, (self.topic, &left.lite_topic), self.group, &left.receipt)
     }
 

@@ -12,11 +12,11 @@ use wire::body::topic::{PERM_READ, PERM_WRITE};
 use super::{Call, lite, topic_missing};
 use crate::checks;
 use crate::convert::accepted_types;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::topic::{QueuesOf, Topic};
 
 /// QueryRoute.
-pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<QueryRouteResponse, Failure> {
+pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<QueryRouteResponse> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
     let known = call.proxy.brokers.whole_topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
@@ -145,7 +145,7 @@ fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
 pub async fn query_assignment(
     call: Call,
     request: QueryAssignmentRequest,
-) -> Result<QueryAssignmentResponse, Failure> {
+) -> Result<QueryAssignmentResponse> {
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;

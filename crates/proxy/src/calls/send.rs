@@ -17,7 +17,7 @@ use wire::recall::RecallHandle;
 use super::{Call, routes, topic_missing};
 use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
-use crate::failure::{Failure, common};
+use crate::failure::{Failure, Result, common};
 use crate::message_group::bucket;
 use crate::topic::{QueuesOf, Stored, Topic};
 use crate::transaction_id::TransactionId;
@@ -27,7 +27,7 @@ const DEFAULT_TOPIC: (&str, i32) = (wire::names::DEFAULT_TOPIC, 4);
 
 /// SendMessage. Each message is stored separately and has its own entry. All messages are in one queue, in
 /// the order of the request.
-pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessageResponse, Failure> {
+pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessageResponse> {
     let corrupted = |text: &str| Failure::new(Code::MessageCorrupted, text);
     let first = request.messages.first().ok_or_else(|| corrupted("no message to send"))?;
     let topic = name(&first.topic);
@@ -79,7 +79,7 @@ fn message_type(topic: Option<&Topic>) -> Option<&str> {
 ///
 /// # Errors
 /// `TOPIC_NOT_FOUND` in a cluster, where the brokers of a missing topic are unknown.
-async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
+async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>> {
     let brokers = &call.proxy.brokers;
     let broker = brokers.own().ok_or_else(|| topic_missing(topic))?.to_owned();
     let (default_topic, asked) = DEFAULT_TOPIC;
@@ -116,7 +116,7 @@ fn queue<'t>(
     messages: &[Message],
     turn: usize,
     is_direct: impl Fn(&QueuesOf) -> bool,
-) -> Result<(&'t str, i32), Failure> {
+) -> Result<(&'t str, i32)> {
     let writable = || topic.queues.iter().filter(|queues| queues.is_writable());
     let part = |queues: &'t QueuesOf| (queues.broker.as_str(), queues.write);
     let group = message_group(messages);
@@ -228,7 +228,7 @@ fn entry(broker: &str, stored: &Stored, outgoing: &Outgoing) -> SendResultEntry 
 }
 
 /// RecallMessage.
-pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallMessageResponse, Failure> {
+pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallMessageResponse> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
     let brokers = &call.proxy.brokers;

@@ -9,7 +9,7 @@ use serde_json::json;
 use tonic::{Status as GrpcStatus, Streaming};
 
 use super::{Call, clients, lite};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
 
@@ -111,7 +111,7 @@ async fn perform(
     client: &mut Option<Arc<Client>>,
     writer: &Writer,
     (status, command): (Option<Status>, Command),
-) -> Result<(), Failure> {
+) -> Result<()> {
     match command {
         Command::Settings(stated) => {
             let entered = call.proxy.registry.enter(&call.client_id, &call.caller)?;
@@ -152,12 +152,7 @@ fn verified(status: Option<Status>) -> broker::api::ClientAnswer {
 }
 
 /// Checks the settings of a client, registers it, and returns the settings completed.
-async fn settle(
-    call: &Call,
-    client: &Arc<Client>,
-    writer: &Writer,
-    stated: Settings,
-) -> Result<Settings, Failure> {
+async fn settle(call: &Call, client: &Arc<Client>, writer: &Writer, stated: Settings) -> Result<Settings> {
     let brokers = &call.proxy.brokers;
     match &stated.pub_sub {
         Some(PubSub::Publishing(publishing)) => {

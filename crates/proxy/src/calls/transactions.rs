@@ -8,14 +8,11 @@ use grpc::messages::{
 
 use super::Call;
 use crate::checks;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::transaction_id::TransactionId;
 
 /// Serves EndTransaction. A resolution that is neither commit nor rollback changes nothing.
-pub async fn end_transaction(
-    call: Call,
-    request: EndTransactionRequest,
-) -> Result<EndTransactionResponse, Failure> {
+pub async fn end_transaction(call: Call, request: EndTransactionRequest) -> Result<EndTransactionResponse> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
     if request.transaction_id.trim().is_empty() {

@@ -1,13 +1,14 @@
 //! Cache of topics, groups and brokers with expiry (`CacheBuilder` with `refreshAfterWrite` and `expireAfterAccess`).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// Age at which a value is fetched again (`topicRouteServiceCacheRefreshSeconds`).
 const REFRESH_MS: i64 = 20_000;
@@ -25,7 +26,7 @@ const ATTEMPT_MS: i64 = 3000;
 const VALUES_MAX: usize = 20_000;
 
 /// The value of a name; `None` when the servers have none of that name.
-pub type Lookup<T> = Result<Option<Arc<T>>, Failure>;
+pub type Lookup<T> = Result<Option<Arc<T>>>;
 
 /// Values by name. An old value is served while it is fetched again.
 pub struct Cache<T> {
@@ -64,7 +65,7 @@ impl<T> Cache<T> {
     pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Lookup<T>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let old = match self.known(name, client::now_ms()) {
             CacheState::Fresh(value) => return Ok(value),
@@ -83,7 +84,7 @@ impl<T> Cache<T> {
     pub fn peek<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Option<Arc<T>>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let now_ms = client::now_ms();
         let old = match self.known(name, now_ms) {
@@ -109,25 +110,25 @@ impl<T> Cache<T> {
     ) -> Option<Arc<T>>
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         if let Some(value) = self.peek(name, fetch) {
             return Some(value);
         }
         let attempt = |entry: &Entry<T>| Some((entry.pending.clone()?, entry.fetched_ms));
-        let (mut pending, began_ms) = self.entries().get(name).and_then(attempt)?;
+        let (mut pending, began_ms) = self.entries.lock().get(name).and_then(attempt)?;
         let passed_ms = u64::try_from(client::now_ms() - began_ms).unwrap_or(0);
         let left = limit.saturating_sub(Duration::from_millis(passed_ms));
         // The channel carries no values: the sender of an ended attempt is gone.
         let _ended = tokio::time::timeout(left, pending.changed()).await;
-        self.entries().get(name)?.value.clone()
+        self.entries.lock().get(name)?.value.clone()
     }
 
     /// Starts the task that fetches an unknown value.
     fn begin<F>(self: &Arc<Self>, name: &str, fetch: F, now_ms: i64)
     where
         T: 'static,
-        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+        F: Future<Output = Result<Option<T>>> + 'static,
     {
         let (sender, pending) = watch::channel(());
         self.insert(
@@ -144,7 +145,7 @@ impl<T> Cache<T> {
             let _sender = sender;
             let Err(failure) = cache.clone().fetched(name.clone(), fetch, None).await else { return };
             tracing::debug!(name, ?failure, "a value could not be fetched");
-            if let Some(entry) = cache.entries().get_mut(&name).filter(|entry| entry.pending.is_some()) {
+            if let Some(entry) = cache.entries.lock().get_mut(&name).filter(|entry| entry.pending.is_some()) {
                 entry.refresh_ms = client::now_ms() + ATTEMPT_MS;
             }
         });
@@ -154,7 +155,7 @@ impl<T> Cache<T> {
     async fn fetched(
         self: Arc<Self>,
         name: String,
-        fetch: impl Future<Output = Result<Option<T>, Failure>>,
+        fetch: impl Future<Output = Result<Option<T>>>,
         old: Option<Arc<T>>,
     ) -> Lookup<T> {
         match (fetch.await, old) {
@@ -173,13 +174,13 @@ impl<T> Cache<T> {
 
     /// Asks for a value again at the next use, which waits for it, unless the value is younger than a second.
     pub fn forget(&self, name: &str) {
-        if let Some(entry) = self.entries().get_mut(name) {
+        if let Some(entry) = self.entries.lock().get_mut(name) {
             entry.refresh_ms = entry.refresh_ms.min(entry.fetched_ms + MISSING_MS);
         }
     }
 
     fn known(&self, name: &str, now_ms: i64) -> CacheState<T> {
-        match self.entries().get_mut(name) {
+        match self.entries.lock().get_mut(name) {
             Some(Entry { pending: Some(pending), refresh_ms, .. }) => {
                 let is_attempted = pending.has_changed().is_ok() || now_ms < *refresh_ms;
                 if is_attempted { CacheState::Pending } else { CacheState::Nothing }
@@ -206,17 +207,13 @@ impl<T> Cache<T> {
     }
 
     fn insert(&self, name: &str, entry: Entry<T>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         if entries.len() >= VALUES_MAX {
             entries.retain(|_, other| entry.fetched_ms < other.refresh_ms);
         }
         if entries.len() < VALUES_MAX || entries.contains_key(name) {
             entries.insert(name.to_owned(), entry);
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry<T>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,6 +234,7 @@ mod tests {
     use grpc::messages::Code;
 
     use super::*;
+    use crate::failure::Failure;
 
     fn check(cache: &Cache<i32>, now_ms: i64, expected: &str) {
         let text = |value: Option<Arc<i32>>| value.map_or("none".to_owned(), |value| value.to_string());
@@ -304,7 +302,7 @@ mod tests {
             for _ in 0..9 {
                 tokio::task::yield_now().await;
             }
-            (before.as_deref().copied(), cache.entries()["n"].value.as_deref().copied())
+            (before.as_deref().copied(), cache.entries.lock()["n"].value.as_deref().copied())
         };
         tokio::task::LocalSet::new().block_on(&runtime, async {
             assert_eq!(get(Ok(2)).await, (Some(1), Some(2)));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::heartbeat_sync::REMOTING;
@@ -44,7 +44,7 @@ impl Consumers {
     /// moved to another proxy is not removed by its former proxy. A remoting client is not removed by the end of its
     /// former connection.
     pub fn take(&self, data: HeartbeatSyncerData, now_ms: i64) -> bool {
-        let mut groups = self.groups();
+        let mut groups = self.groups.lock();
         if data.heartbeat_type == HeartbeatType::Register {
             let is_known = groups.get(&data.group).is_some_and(|group| group.contains_key(&data.client_id));
             if !is_known && groups.values().map(BTreeMap::len).sum::<usize>() >= CONSUMERS_MAX {
@@ -75,7 +75,7 @@ impl Consumers {
 
     /// The last heartbeat of a consumer.
     pub fn get(&self, group: &str, client_id: &str) -> Option<HeartbeatSyncerData> {
-        self.groups().get(group)?.get(client_id).map(|consumer| consumer.data.clone())
+        self.groups.lock().get(group)?.get(client_id).map(|consumer| consumer.data.clone())
     }
 
     /// The last heartbeat of a consumer, once there is one.
@@ -93,7 +93,7 @@ impl Consumers {
     /// Removes consumers without a heartbeat since a time. Returns the groups whose members changed.
     pub fn forget_silent(&self, before_ms: i64) -> Vec<String> {
         let mut changed = Vec::new();
-        self.groups().retain(|name, group| {
+        self.groups.lock().retain(|name, group| {
             let count = group.len();
             group.retain(|_, consumer| consumer.seen_ms >= before_ms);
             if group.len() < count {
@@ -110,7 +110,7 @@ impl Consumers {
     /// `SUBSCRIPTION_NOT_LATEST` when the group has no known member, `SUBSCRIPTION_NOT_EXIST` when no member names
     /// the topic.
     pub fn subscription(&self, group: &str, topic: &str) -> Result<SubscriptionData, Refusal> {
-        let groups = self.groups();
+        let groups = self.groups.lock();
         let text = || format!("the consumer group {group} has no connected member at the proxy");
         let members =
             groups.get(group).ok_or_else(|| Refusal::new(response::SUBSCRIPTION_NOT_LATEST, text()))?;
@@ -122,13 +122,13 @@ impl Consumers {
 
     /// The client ids of a group, sorted; empty when no member is connected.
     pub fn client_ids(&self, group: &str) -> Vec<String> {
-        self.groups().get(group).map(|group| group.keys().cloned().collect()).unwrap_or_default()
+        self.groups.lock().get(group).map(|group| group.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// Returns the members of a group, and the subscriptions of the member with the last heartbeat. `None` if no
     /// member is connected.
     pub fn connections(&self, group: &str) -> Option<ConsumerConnection> {
-        let groups = self.groups();
+        let groups = self.groups.lock();
         let members = groups.get(group)?;
         let newest = &members.values().max_by_key(|member| member.seen_ms)?.data;
         let connection = |member: &Consumer| Connection {
@@ -145,10 +145,6 @@ impl Consumers {
             message_model: newest.message_model,
             subscription_table: subscriptions.map(|data| (data.topic.clone(), data.clone())).collect(),
         })
-    }
-
-    fn groups(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Consumer>>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

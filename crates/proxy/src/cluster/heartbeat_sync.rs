@@ -6,10 +6,10 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::{Message, Producer, ProducerConfig, PullConsumer};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use wire::body::{ConsumerData, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
@@ -241,7 +241,7 @@ impl Cluster {
 /// proxy.
 pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: impl Fn(&str)) {
     let mut stopping = pin!(stopping);
-    let waiting = cluster.outbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let waiting = cluster.outbox.waiting.lock().take();
     let Some(mut waiting) = waiting.filter(|_| !cluster.sync_topic.is_empty()) else { return };
     let consumer = PullConsumer::new(&cluster.client, format!("CID_{}", cluster.sync_topic), "*");
     let producer = Producer::new(&cluster.client, ProducerConfig::new(format!("PID_{}", cluster.sync_topic)));

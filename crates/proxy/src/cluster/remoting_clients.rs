@@ -1,11 +1,12 @@
 //! The clients of the remoting port by the groups that their heartbeats name (`ClientManagerActivity`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use broker::Refusal;
 use broker::api::{CLIENT_ID_BYTES_MAX, DERIVED_TOPIC_LENGTH_MAX, Notice, check_length, link};
 use net::ConnectionHandle;
+use parking_lot::Mutex;
 use wire::body::HeartbeatData;
 use wire::codes::response;
 
@@ -78,7 +79,7 @@ impl RemotingClients {
         for (_, group) in &named {
             check_length("group name", group, DERIVED_TOPIC_LENGTH_MAX)?;
         }
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let places = state.connections.get(&connection.id());
         let is_new = |(kind, group): &&(Kind, &String)| {
             places.is_none_or(|places| !places.contains(&(*kind, String::clone(group))))
@@ -95,7 +96,7 @@ impl RemotingClients {
 
     /// Records that a producer sent a half message. Returns true if brokers must learn its group.
     pub fn half_sent(&self, connection: &Arc<ConnectionHandle>, group: &str) -> bool {
-        let mut guard = self.state();
+        let mut guard = self.0.lock();
         let state = &mut *guard;
         let place = (Kind::Producer, group.to_owned());
         let is_member = state.groups.get(&place).is_some_and(|group| group.contains_key(&connection.id()));
@@ -112,7 +113,7 @@ impl RemotingClients {
     /// Records that a client left a group. Returns the client's id, unless another connection of the client is in the
     /// group.
     pub fn left(&self, connection: u64, kind: Kind, group: &str) -> Option<String> {
-        let (mut state, place) = (self.state(), (kind, group.to_owned()));
+        let (mut state, place) = (self.0.lock(), (kind, group.to_owned()));
         if let Some(places) = state.connections.get_mut(&connection) {
             places.remove(&place);
         }
@@ -121,7 +122,7 @@ impl RemotingClients {
 
     /// Removes an ended connection. Returns the group and client id of each consumer that left with it.
     pub fn closed(&self, connection: u64) -> Vec<(String, String)> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let mut gone = Vec::new();
         for (kind, group) in state.connections.remove(&connection).unwrap_or_default() {
             let left = state.leave(connection, (kind, group.clone()));
@@ -132,7 +133,7 @@ impl RemotingClients {
 
     /// Returns the groups of connected producers that have sent half messages.
     pub fn transactional(&self) -> Vec<String> {
-        let state = self.state();
+        let state = self.0.lock();
         let is_connected =
             |group: &&String| state.groups.contains_key(&(Kind::Producer, String::clone(group)));
         state.transactional.iter().filter(is_connected).cloned().collect()
@@ -152,13 +153,9 @@ impl RemotingClients {
     }
 
     fn of(&self, kind: Kind, group: &str) -> Vec<Arc<ConnectionHandle>> {
-        let state = self.state();
+        let state = self.0.lock();
         let members = state.groups.get(&(kind, group.to_owned())).into_iter().flat_map(BTreeMap::values);
         members.map(|member| member.connection.clone()).collect()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,7 +186,7 @@ mod tests {
         assert!(clients.enter(&old, &heartbeat("a")).is_ok() && clients.enter(&new, &heartbeat("a")).is_ok());
         assert_eq!(clients.closed(1), []);
         assert_eq!(clients.closed(2), [("c".to_owned(), "a".to_owned())]);
-        assert!(clients.state().groups.is_empty() && clients.state().connections.is_empty());
+        assert!(clients.0.lock().groups.is_empty() && clients.0.lock().connections.is_empty());
     }
 
     #[test]
@@ -232,6 +229,6 @@ mod tests {
         let producer_data_set = vec![producer(1), long];
         let too_long = HeartbeatData { producer_data_set, ..HeartbeatData::default() };
         assert!(clients.enter(&connection(2), &too_long).is_err());
-        assert_eq!(clients.state().connections.get(&2), None, "all groups of a heartbeat count, or none");
+        assert_eq!(clients.0.lock().connections.get(&2), None, "all groups of a heartbeat count, or none");
     }
 }

@@ -15,7 +15,7 @@ use wire::pop::OffsetTexts;
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, accepted, malformed};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::receipt::{ChangeInvisibleTime, Changed, PopRef};
 use crate::topic::Stored;
 use crate::transaction_id::TransactionId;
@@ -23,17 +23,13 @@ use crate::transaction_id::TransactionId;
 /// Time that a response may take in addition to the pop's wait.
 const MARGIN: Duration = Duration::from_secs(5);
 
-fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N, Failure> {
+fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N> {
     reply.text(name).and_then(|text| text.parse().ok()).ok_or_else(|| malformed(name))
 }
 
 impl Cluster {
     /// Stores a message (310).
-    pub(crate) async fn send(
-        self: &Arc<Self>,
-        broker: &str,
-        message: &SendRequest<'_>,
-    ) -> Result<Stored, Failure> {
+    pub(crate) async fn send(self: &Arc<Self>, broker: &str, message: &SendRequest<'_>) -> Result<Stored> {
         let header = SendHeader { broker_name: broker, ..message.header };
         let write = |frame: FrameWriter<'_>| header.write(frame).finish(message.body);
         let limits = (TIMEOUT, message.body.len());
@@ -48,11 +44,7 @@ impl Cluster {
     }
 
     /// Cancels a timed message (370), and returns the unique key of that message.
-    pub(crate) async fn recall(
-        self: &Arc<Self>,
-        broker: &str,
-        recall: &RecallRequest<'_>,
-    ) -> Result<String, Failure> {
+    pub(crate) async fn recall(self: &Arc<Self>, broker: &str, recall: &RecallRequest<'_>) -> Result<String> {
         let write = |frame: FrameWriter<'_>| {
             frame
                 .text("producerGroup", recall.producer_group)
@@ -71,7 +63,7 @@ impl Cluster {
         broker: &str,
         pop: &PopRequest<'_>,
         lite: Option<&str>,
-    ) -> Result<(PopStatus, Popped), Failure> {
+    ) -> Result<(PopStatus, Popped)> {
         let full = || Failure::new(Code::TooManyRequests, "polling full");
         let _place = self.pops.try_acquire().map_err(|_| full())?;
         let poll = Duration::from_millis(pop.polling.poll_ms.unsigned_abs());
@@ -123,7 +115,7 @@ impl Cluster {
     }
 
     /// Acknowledges messages (200051), each at the broker that it is on.
-    pub(crate) async fn acks(self: &Arc<Self>, messages: &[PopRef<'_>]) -> Vec<Result<(), Failure>> {
+    pub(crate) async fn acks(self: &Arc<Self>, messages: &[PopRef<'_>]) -> Vec<Result<()>> {
         let messages = messages.iter().map(|message| (message, None));
         let answers = self.each(request::ACK_MESSAGE, messages).await;
         answers.into_iter().map(|answer| accepted(answer?).map(drop)).collect()
@@ -133,7 +125,7 @@ impl Cluster {
     pub(crate) async fn change_invisible_times(
         self: &Arc<Self>,
         changes: &[ChangeInvisibleTime<'_>],
-    ) -> Vec<Result<Option<Changed>, Failure>> {
+    ) -> Vec<Result<Option<Changed>>> {
         let changes =
             changes.iter().map(|change| (&change.held, Some((change.invisible_ms, change.suspend))));
         let answers = self.each(request::CHANGE_MESSAGE_INVISIBLETIME, changes).await;
@@ -146,7 +138,7 @@ impl Cluster {
         self: &Arc<Self>,
         code: i32,
         messages: impl Iterator<Item = (&'a PopRef<'a>, Option<(i64, bool)>)>,
-    ) -> Vec<Result<Reply, Failure>> {
+    ) -> Vec<Result<Reply>> {
         let mut calls = JoinSet::new();
         let mut answers = Vec::new();
         for (index, (&PopRef { broker, message, lite_topic }, change)) in messages.enumerate() {
@@ -197,7 +189,7 @@ impl Cluster {
         self: &Arc<Self>,
         &PopRef { broker, message, .. }: &PopRef<'_>,
         log_offset: LogOffset,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let write = |frame: FrameWriter<'_>| {
             frame
                 .number("offset", log_offset.to_i64())
@@ -220,7 +212,7 @@ impl Cluster {
         id: &TransactionId<'_>,
         (topic, decision): (&str, Decision),
         from_check: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let end = EndTransaction {
             producer_group: topic,
             topic,
@@ -252,7 +244,7 @@ fn named<'a>(out: FrameWriter<'a>, &PopRef { broker, message, lite_topic }: &Pop
 
 /// Returns the new handle's times. `None` for an acknowledged message of an ordered pop, for which the response has
 /// no times.
-fn changed(reply: &Reply) -> Result<Option<Changed>, Failure> {
+fn changed(reply: &Reply) -> Result<Option<Changed>> {
     if reply.text("popTime").is_none() {
         return Ok(None);
     }

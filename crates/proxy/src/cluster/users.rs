@@ -18,7 +18,7 @@ use net::ConnectionHandle;
 use wire::frame::Command;
 
 use super::{Cluster, preferred};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::needs::Needs;
 
 /// Interval at which the users of the brokers are read.
@@ -142,7 +142,7 @@ impl Users {
         (user, message): (&Identity, &str),
         remote: SocketAddr,
         needs: Needs<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let request = Request::Message(message);
         let needs = needs.inspect_err(|failure| {
             let line = audit::refusal(user, origin(remote), request, &failure.message);

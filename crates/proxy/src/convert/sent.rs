@@ -9,7 +9,7 @@ use super::stored::LITE_TOPIC;
 use super::type_name;
 use crate::checks;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The type of a message by its stored properties (`TopicMessageType.parseFromMessageProperty`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl MessageKind {
     ///
     /// # Errors
     /// `MESSAGE_PROPERTY_CONFLICT_WITH_TYPE` when they differ.
-    pub fn check(self, attribute: Option<&str>) -> Result<(), Failure> {
+    pub fn check(self, attribute: Option<&str>) -> Result<()> {
         let (expected, actual) = (attribute.unwrap_or("UNSPECIFIED"), type_name(self.0));
         if expected == "MIXED" || expected == actual {
             return Ok(());
@@ -60,7 +60,7 @@ pub struct Outgoing {
 ///
 /// # Errors
 /// The failure of the first check that fails.
-pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Failure> {
+pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<()> {
     let none = SystemProperties::default();
     let system = message.system_properties.as_ref().unwrap_or(&none);
     if message.body.is_empty() && config.checks_empty_body {
@@ -91,7 +91,7 @@ pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Fail
     system.lite_topic.as_deref().map_or(Ok(()), checks::lite_topic)
 }
 
-fn check_properties(config: &Config, message: &Message, system: &SystemProperties) -> Result<(), Failure> {
+fn check_properties(config: &Config, message: &Message, system: &SystemProperties) -> Result<()> {
     let too_large = |text| Err(Failure::new(Code::MessagePropertiesTooLarge, text));
     if message.user_properties.len() > config.properties_max {
         return too_large(format!("too many user properties, max is {}", config.properties_max));

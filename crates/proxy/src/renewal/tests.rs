@@ -1,6 +1,7 @@
 use broker::api::{Caller, Identity};
 
 use super::*;
+use crate::failure::Failure;
 use crate::registry::Registry;
 
 struct Fixture {

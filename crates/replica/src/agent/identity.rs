@@ -35,7 +35,6 @@ pub enum IdentityError {
 
 impl Identity {
     /// The text of `brokerIdentity`, or with a check code that of `brokerIdentity-temp`.
-    #[must_use]
     pub fn to_file(&self) -> String {
         let Self { cluster, name, broker, check_code } = self;
         match check_code {

@@ -86,7 +86,6 @@ impl Record {
     }
 
     /// Decodes the records of a save. Returns `None` if the bytes are not records.
-    #[must_use]
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
         let (mut rest, mut records) = (Rest(bytes), Vec::new());
         while records.is_empty() || !rest.0.is_empty() {

@@ -52,19 +52,16 @@ impl Elected {
     }
 
     /// The in-sync set as the controller has committed it.
-    #[must_use]
     pub fn committed(&self) -> &CommittedSet {
         self.in_sync.committed()
     }
 
     /// Members of the in-sync sets that are proposed and may still be committed.
-    #[must_use]
     pub fn proposed(&self) -> &BTreeSet<BrokerId> {
         self.in_sync.proposed()
     }
 
     /// The epochs of the log.
-    #[must_use]
     pub fn epochs(&self) -> &EpochList {
         &self.epochs
     }

@@ -51,7 +51,6 @@ pub enum MasterEvent {
 
 impl MasterEvent {
     /// Returns the event for a slave's frame.
-    #[must_use]
     pub fn received(peer: PeerId, frame: SlaveFrame) -> Self {
         match frame {
             SlaveFrame::Handshake(handshake) => Self::Handshake(peer, handshake),

@@ -200,13 +200,11 @@ impl Mastership {
 
 impl Roster {
     /// The id that the next broker of a set should apply for (request 1012).
-    #[must_use]
     pub fn next_id(&self, name: &str) -> Answer {
         Answer::ok(Content::NextId(self.set(name).map_or(BrokerId::FIRST, |set| set.next_id)))
     }
 
     /// Assigns an id to a broker (request 1013). A repeated request with the same check code succeeds.
-    #[must_use]
     pub fn apply_id(&self, cluster: &str, name: &str, broker: BrokerId, check_code: &str) -> Decision {
         let invalid = |remark| refuse(response::CONTROLLER_BROKER_ID_INVALID, remark);
         match self.set(name) {
@@ -231,7 +229,6 @@ impl Roster {
     }
 
     /// Registers a broker (request 1003). The response names the master only if it is alive.
-    #[must_use]
     pub fn register(&self, now_ms: u64, lives: &Lives, request: &Registration) -> Decision {
         let Registration { name, broker, address, .. } = request;
         let Some(set) = self.set(name) else {
@@ -253,7 +250,6 @@ impl Roster {
     }
 
     /// Replaces the in-sync set (request 1001).
-    #[must_use]
     pub fn alter_set(&self, now_ms: u64, lives: &Lives, request: &AlterSet) -> Decision {
         let AlterSet { name, members, .. } = request;
         let failed = response::CONTROLLER_ALTER_SYNC_STATE_SET_FAILED;
@@ -300,7 +296,6 @@ impl Roster {
     }
 
     /// Elects a master (request 1002). `may_lose` allows brokers outside the in-sync set (`enableElectUncleanMaster`).
-    #[must_use]
     pub fn elect(&self, now_ms: u64, lives: &Lives, request: &Election, may_lose: bool) -> Decision {
         let Election { name, broker, is_designated } = request;
         let Some(set) = self.set(name) else {
@@ -350,7 +345,6 @@ impl Roster {
     }
 
     /// Returns the master (request 1004).
-    #[must_use]
     pub fn replica_info(&self, name: &str) -> Answer {
         match self.set(name) {
             Some(set) => Answer::ok(Content::Master(Mastership::of(set))),
@@ -362,7 +356,6 @@ impl Roster {
     }
 
     /// Returns the state of the broker sets with these names (request 1006). Unknown sets are left out.
-    #[must_use]
     pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> Answer {
         let known = names.iter().filter_map(|name| self.set(name).map(|set| (name, set)));
         let replicas_of = |(name, set): (&String, &BrokerSet)| {
@@ -383,7 +376,6 @@ impl Roster {
     }
 
     /// Removes brokers (request 1011).
-    #[must_use]
     pub fn clean(&self, now_ms: u64, lives: &Lives, request: &Clean) -> Decision {
         let Clean { name, ids, is_forced } = request;
         let invalid = |remark| refuse(response::CONTROLLER_INVALID_CLEAN_BROKER_METADATA, remark);
@@ -418,7 +410,6 @@ impl Roster {
 
     /// Imports a set from another group of controllers. An existing set with a newer election stays, because its
     /// brokers have roles by it.
-    #[must_use]
     pub fn import(&self, name: &str, set: &BrokerSet) -> Decision {
         if let Some(here) = self.set(name).filter(|here| here.master_epoch >= set.master_epoch) {
             let (here, there) = (here.master_epoch, set.master_epoch);

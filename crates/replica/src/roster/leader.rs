@@ -134,7 +134,6 @@ pub struct Leader {
 
 impl Leader {
     /// A controller that does not lead yet and has this table.
-    #[must_use]
     pub fn new(config: LeaderConfig, roster: Roster) -> Self {
         Self {
             config,
@@ -158,7 +157,6 @@ impl Leader {
     }
 
     /// The table.
-    #[must_use]
     pub fn roster(&self) -> &Roster {
         &self.roster
     }

@@ -74,19 +74,16 @@ impl Lives {
     }
 
     /// Returns the log end in a broker's last heartbeat, however old.
-    #[must_use]
     pub fn last_end(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
         self.last_beat(name, broker).map(|beat| beat.end)
     }
 
     /// Returns [`Heartbeat::kept`] of a broker's last heartbeat, however old.
-    #[must_use]
     pub fn last_kept(&self, name: &str, broker: BrokerId) -> Option<LogOffset> {
         self.last_beat(name, broker)?.kept
     }
 
     /// Time of a broker's last heartbeat, however long ago.
-    #[must_use]
     pub fn last_beat_ms(&self, name: &str, broker: BrokerId) -> Option<u64> {
         self.last_beat(name, broker).map(|beat| beat.at_ms)
     }
@@ -137,19 +134,16 @@ impl Lives {
     }
 
     /// Returns the time at which [`Lives::expire`] finds the next silent broker.
-    #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         self.deadlines.first().map(|first| first.0.saturating_add(1))
     }
 
     /// Whether a broker is alive at `now_ms`.
-    #[must_use]
     pub fn is_alive(&self, now_ms: u64, name: &str, broker: BrokerId) -> bool {
         self.last(now_ms, name, broker).is_some()
     }
 
     /// The newest heartbeat of a broker that is alive at `now_ms`.
-    #[must_use]
     pub fn last(&self, now_ms: u64, name: &str, broker: BrokerId) -> Option<&Heartbeat> {
         let (heartbeat, deadline_ms) = self.brokers.get(name)?.get(&broker)?;
         (*deadline_ms >= now_ms).then_some(heartbeat)

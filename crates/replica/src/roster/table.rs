@@ -51,7 +51,6 @@ pub struct FormerSet {
 
 impl BrokerSet {
     /// Address of a broker of the set.
-    #[must_use]
     pub fn address(&self, broker: BrokerId) -> Option<&str> {
         self.brokers.get(&broker).map(|broker| broker.address.as_str())
     }
@@ -168,7 +167,6 @@ pub struct UnreadableTable(#[from] serde_json::Error);
 
 impl Change {
     /// The bytes of changes that consensus puts into the order together.
-    #[must_use]
     pub fn encode(changes: &[Self]) -> Vec<u8> {
         to_json(changes)
     }
@@ -182,7 +180,6 @@ impl Change {
     }
 
     /// Name of the broker set that changes.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::IdApplied { name, .. }
@@ -208,13 +205,11 @@ pub struct Roster {
 
 impl Roster {
     /// A table with these sets: from a snapshot, or from another group of controllers.
-    #[must_use]
     pub fn new(sets: BTreeMap<String, BrokerSet>) -> Self {
         Self { sets }
     }
 
     /// The bytes of the table, for a snapshot.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         to_json(self)
     }
@@ -231,13 +226,11 @@ impl Roster {
     }
 
     /// The broker set with this name.
-    #[must_use]
     pub fn set(&self, name: &str) -> Option<&BrokerSet> {
         self.sets.get(name)
     }
 
     /// All broker sets by name.
-    #[must_use]
     pub fn sets(&self) -> &BTreeMap<String, BrokerSet> {
         &self.sets
     }

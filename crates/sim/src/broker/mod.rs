@@ -278,14 +278,12 @@ impl Broker {
     }
 
     /// Time of the next [`Input::Wake`], on the broker's own clock.
-    #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         let save_ms = self.unsaved.as_ref().map(|(at_ms, _)| *at_ms);
         [self.role_wake_ms, self.agent_wake_ms, self.store_wake_ms, save_ms].into_iter().flatten().min()
     }
 
     /// The store, for the checks.
-    #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -296,7 +294,6 @@ impl Broker {
     }
 
     /// Whether rounds of flushes take long, or a long round has not ended.
-    #[must_use]
     pub fn is_slow(&self) -> bool {
         self.slow_ms > 0 || self.now.ms < self.disk_free_ms
     }
@@ -307,13 +304,11 @@ impl Broker {
     }
 
     /// The epochs of the log.
-    #[must_use]
     pub fn epochs(&self) -> &EpochList {
         &self.epochs
     }
 
     /// Whether this broker is master.
-    #[must_use]
     pub fn is_master(&self) -> bool {
         matches!(self.role, Role::Master(_))
     }
@@ -324,13 +319,11 @@ impl Broker {
     }
 
     /// The broker's id at the controllers.
-    #[must_use]
     pub fn id(&self) -> Option<BrokerId> {
         self.agent.as_ref().and_then(Agent::broker)
     }
 
     /// Whether a possible loss by a crash is still unreported.
-    #[must_use]
     pub fn may_have_lost(&self) -> bool {
         self.may_have_lost
     }

@@ -58,7 +58,6 @@ pub struct Placed {
 
 impl Placed {
     /// Log position behind the message's record.
-    #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
     }
@@ -296,25 +295,21 @@ impl Batch {
     }
 
     /// Number of messages in the batch.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Whether the batch has no messages.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Size in bytes of the encoded records.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
     /// Returns the position of a message. Valid only after a successful append.
-    #[must_use]
     pub fn placed(&self, index: usize) -> Placed {
         assert!(self.appended, "only an appended batch knows where its messages are");
         let Item { log_offset, queue_offset, size, .. } = self.items[index];
@@ -322,7 +317,6 @@ impl Batch {
     }
 
     /// The queue of a message, for instance to wake the pulls that wait for it.
-    #[must_use]
     pub fn queue(&self, index: usize) -> &Arc<Queue> {
         &self.items[index].queue
     }
@@ -333,7 +327,6 @@ impl Batch {
     }
 
     /// The tags code of a message's queue unit. Valid only after a successful append.
-    #[must_use]
     pub fn tags_code(&self, index: usize) -> i64 {
         assert!(self.appended, "only an appended batch knows its store time");
         self.items[index].tags.at(self.store_timestamp)
@@ -341,14 +334,12 @@ impl Batch {
 
     /// Log position behind the last record, up to which the log must be flushed for the whole batch. Valid only after a
     /// successful append.
-    #[must_use]
     pub fn end(&self) -> LogOffset {
         assert!(self.appended, "only an appended batch has an end");
         self.end
     }
 
     /// The store time of all messages, in ms since the epoch. Valid only after a successful append.
-    #[must_use]
     pub fn store_timestamp(&self) -> i64 {
         assert!(self.appended, "only an appended batch has a store time");
         self.store_timestamp

@@ -1,7 +1,7 @@
 //! Keeps RocketMQ's batch consume queue files up to date with Vostok's; see [`crate::queue::batched`].
 
 use super::Checkpointer;
-use crate::error::ReadError;
+use crate::error::{ReadError, Result};
 use crate::queue::batched::export::Export;
 use crate::queue::files::Touched;
 use crate::queue::{Extent, Queue};
@@ -37,7 +37,7 @@ impl Checkpointer<'_> {
         self.sync_touched(touched)
     }
 
-    fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<(), ReadError> {
+    fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<()> {
         let Some(export) = queue.exported() else { return Ok(()) };
         let export = &mut *lock(export);
         let export = match export {
@@ -63,7 +63,7 @@ impl Checkpointer<'_> {
     }
 
     /// Returns the store time in ms of the record at a log position, or zero if the record is deleted or unreadable.
-    fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
+    fn store_time_at(&self, at: LogOffset) -> Result<i64> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         match self.reader.read(at, HEAD_BYTES, &mut head, false) {
             Err(ReadError::Range { .. }) => Ok(0),

@@ -5,7 +5,6 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// Hour of the day, 0 to 23, in the time zone of this machine.
-#[must_use]
 pub fn local_hour(now_ms: i64) -> u8 {
     local_time(now_ms).hour().unsigned_abs()
 }

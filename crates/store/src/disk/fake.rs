@@ -47,7 +47,6 @@ impl FakeDisk {
     }
 
     /// An empty disk that loses unsynced data in pages of `page_bytes` bytes.
-    #[must_use]
     pub fn new(page_bytes: usize) -> Self {
         Self { page_bytes, state: Arc::default(), control: Arc::default(), mount: Some(0) }
     }
@@ -59,7 +58,6 @@ impl FakeDisk {
 
     /// Time that the operations of this disk have taken by [`Faults::latency`] and [`Faults::hangs`]. A power cut or kill begins
     /// at zero.
-    #[must_use]
     pub fn time_taken(&self) -> Duration {
         self.control.time_taken()
     }
@@ -72,7 +70,6 @@ impl FakeDisk {
     }
 
     /// Returns the disk after a power cut now. `self` does not change, so a store can still run on it.
-    #[must_use]
     pub fn power_cut(&self, seed: u64) -> Self {
         self.control.copy(|| self.after_power_cut(seed))
     }
@@ -107,7 +104,6 @@ impl FakeDisk {
     }
 
     /// Returns the disk that the next process finds after this process is killed: no write is lost.
-    #[must_use]
     pub fn killed(&self) -> Self {
         self.control.copy(|| self.after_kill())
     }

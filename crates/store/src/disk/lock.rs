@@ -58,7 +58,6 @@ fn holder(file: &File) -> String {
 
 /// The holder of the lock on the store at `root`, such as `process 1234`, read from the kernel's lock table without taking
 /// the lock.
-#[must_use]
 pub fn lock_holder(root: &Path) -> Option<String> {
     known_holder(&File::open(root.join("lock")).ok()?)
 }

@@ -48,7 +48,6 @@ impl Tags {
 
 /// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks. Returns `None` for
 /// any other text.
-#[must_use]
 pub fn delivery_delays(text: &str) -> Option<Vec<i64>> {
     text.split_whitespace()
         .map(|level| {

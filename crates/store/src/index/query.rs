@@ -3,7 +3,7 @@
 use super::layout::{Header, ITEM_BYTES, Item};
 use super::{Finished, Indexer, KeyIndex};
 use crate::disk::DiskFile;
-use crate::error::ReadError;
+use crate::error::{ReadError, Result};
 use crate::keys::{KeyKind, Keys, hash_of, seed_of};
 use crate::read::Reader;
 use crate::wake::lock;
@@ -80,7 +80,7 @@ impl From<io::Error> for Broken {
 
 impl Indexer<'_> {
     /// Finds messages by key. Finds all messages appended before the call, unless the index is still catching up.
-    pub(crate) fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+    pub(crate) fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches> {
         // Write the pending keys first. When the log must be read for them, the query does not wait for all of it.
         let _ = self.fill();
         let seed = seed_of(query.topic.as_bytes());

@@ -1,7 +1,7 @@
 //! Compares RocketMQ's batch consume queue files with the records of the log.
 
+use super::result::Verified;
 use super::survey::{Finding, Survey};
-use super::verify::Verified;
 use crate::queue::Extent;
 use crate::queue::batched::reader::Reader;
 use crate::queue::batched::{BatchUnit, JAVAS};

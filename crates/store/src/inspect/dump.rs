@@ -1,6 +1,6 @@
 //! Dumps the content of the store's files as rows.
 
-use super::row::Row;
+use super::row::{Row, TakeRow};
 use super::survey::{Survey, SurveyError};
 use super::walk::Piece;
 use crate::queue::batched::reader::Reader;
@@ -61,12 +61,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`SurveyError::Io`] when a file cannot be read.
-    pub fn dump(
-        &self,
-        part: Part,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<(), SurveyError> {
+    pub fn dump(&self, part: Part, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
         match part {
             Part::Log => self.dump_log(wanted, give),
             Part::Queues => self.dump_queues(wanted, give),
@@ -82,11 +77,7 @@ impl Survey {
         }
     }
 
-    fn dump_log(
-        &self,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<(), SurveyError> {
+    fn dump_log(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
         let mut flow = ControlFlow::Continue(());
         for segment in &self.segments {
             let end = segment.base + self.segment_bytes;
@@ -128,11 +119,7 @@ impl Survey {
         Ok(())
     }
 
-    fn dump_queues(
-        &self,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<(), SurveyError> {
+    fn dump_queues(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
         if self.dump_batches(wanted, give)?.is_break() {
             return Ok(());
         }
@@ -167,11 +154,7 @@ impl Survey {
     }
 
     /// Dumps the batch consume queues in RocketMQ's format.
-    fn dump_batches(
-        &self,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, SurveyError> {
+    fn dump_batches(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<ControlFlow<()>, SurveyError> {
         for ((topic, queue_id), (directory, file_bytes)) in &self.batches {
             if !wanted.is_topic(topic, *queue_id) {
                 continue;
@@ -199,7 +182,7 @@ impl Survey {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn dump_checkpoint(&self, give: &mut dyn FnMut(Row) -> ControlFlow<()>) {
+    fn dump_checkpoint(&self, give: TakeRow<'_>) {
         let Some(page) = self.checkpoint else { return };
         let row = Row::new("checkpoint")
             .with("physicMsgTimestamp", page.physic_msg_timestamp)
@@ -212,7 +195,7 @@ impl Survey {
         let _ = give(row);
     }
 
-    fn dump_config(&self, give: &mut dyn FnMut(Row) -> ControlFlow<()>) -> Result<(), SurveyError> {
+    fn dump_config(&self, give: TakeRow<'_>) -> Result<(), SurveyError> {
         let directory = self.root.join("config");
         for entry in self.disk.list(&directory).map_err(SurveyError::io(&directory))? {
             if entry.is_dir || !entry.name.ends_with(".json") {

@@ -1,13 +1,13 @@
 //! Compares the key index with the records of the log.
 
 use super::dump::Wanted;
-use super::row::Row;
+use super::result::Verified;
+use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
-use super::verify::Verified;
 use crate::disk::DiskFile;
 use crate::index::layout::{HEADER_BYTES, Header, ITEM_BYTES, Item};
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,11 +59,7 @@ impl Survey {
         Ok((file, Header::from_bytes(&bytes, self.geometry)))
     }
 
-    pub(super) fn dump_index(
-        &self,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> io::Result<()> {
+    pub(super) fn dump_index(&self, wanted: &Wanted, give: TakeRow<'_>) -> io::Result<()> {
         for (path, length) in self.index_files()? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let row = Row::new("index").with("file", name.as_str()).with("bytes", length);

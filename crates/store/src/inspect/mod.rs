@@ -9,6 +9,7 @@ mod index;
 mod past;
 mod queues;
 mod repair;
+mod result;
 mod row;
 mod survey;
 mod timers;
@@ -17,6 +18,7 @@ mod walk;
 
 pub use dump::{Part, Wanted};
 pub use repair::{Decision, Repair, Step};
+pub use result::{Lost, Verified};
 pub use row::Row;
 pub use survey::{Finding, Survey, SurveyError};
-pub use verify::{Lost, Progress, Verified, verify};
+pub use verify::{Progress, verify};

@@ -1,9 +1,9 @@
 //! Compares the files of queues with the records of the log.
 
 use super::expected::Expected;
+use super::result::Lost;
 use super::survey::QueueDir;
 use super::survey::{Finding, Survey};
-use super::verify::Lost;
 use crate::queue::ext::{Extension, Looked};
 use crate::queue::{UNIT_BYTES, Unit};
 use crate::recover::Restarts;

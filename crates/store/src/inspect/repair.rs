@@ -18,9 +18,8 @@
 //!
 //! Before anything is overwritten, the old bytes are copied to a directory beside the store.
 
+use super::result::{Damage, Verified};
 use super::survey::{Survey, SurveyError};
-use super::verify::Damage;
-use super::verify::Verified;
 use crate::digest::Digests;
 use crate::recover::FILLER_TOPIC;
 use std::io;
@@ -109,7 +108,6 @@ pub struct Repair<'a> {
 
 impl<'a> Repair<'a> {
     /// Plans the repair of everything that was found.
-    #[must_use]
     pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
         let mut steps = Vec::new();
         if verified.unreadable_bytes > 0 || survey.past.is_unreadable {
@@ -158,7 +156,6 @@ impl<'a> Repair<'a> {
     }
 
     /// The steps of the repair, in order.
-    #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }

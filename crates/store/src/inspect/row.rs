@@ -1,10 +1,15 @@
 //! A line of a dump: named values, printed as text or as a JSON object.
 
+use std::ops::ControlFlow;
+
 use serde_json::{Map, Value};
 
 /// Named values in printing order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row(Map<String, Value>);
+
+/// Takes the rows of a dump, and says whether more are wanted.
+pub(super) type TakeRow<'a> = &'a mut dyn FnMut(Row) -> ControlFlow<()>;
 
 impl Row {
     /// A row of a kind, such as `record` or `unit`.
@@ -18,7 +23,6 @@ impl Row {
     }
 
     /// Returns the row as a line of JSON.
-    #[must_use]
     pub fn to_json(&self) -> String {
         Value::Object(self.0.clone()).to_string()
     }

@@ -167,7 +167,6 @@ impl Survey {
     }
 
     /// Bytes of all commit log files together.
-    #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.segments.len() as u64 * self.segment_bytes
     }

@@ -1,9 +1,9 @@
 //! Checks timer log and wheel: valid units, and slots that refer to units of their time.
 
 use super::dump::Wanted;
-use super::row::Row;
+use super::result::Verified;
+use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
-use super::verify::Verified;
 use crate::disk::DiskFile;
 use crate::timer::slot::{SLOT_BYTES, Slot};
 use crate::timer::unit::{BLANK_BYTES, TimerContent, TimerUnit, UNIT_BYTES, look};
@@ -130,11 +130,7 @@ impl Survey {
         Ok(())
     }
 
-    pub(super) fn dump_timers(
-        &self,
-        wanted: &Wanted,
-        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
-    ) -> io::Result<()> {
+    pub(super) fn dump_timers(&self, wanted: &Wanted, give: TakeRow<'_>) -> io::Result<()> {
         let mut flow = ControlFlow::Continue(());
         Log::of(self, &mut Vec::new())?.units(|place, _, unit| {
             if !(wanted.from..wanted.to).contains(&unit.log_offset.get()) {

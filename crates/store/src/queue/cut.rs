@@ -1,7 +1,7 @@
 //! Cuts off the end of a queue when the log is truncated.
 
 use super::{Extent, Queue};
-use crate::error::ReadError;
+use crate::error::Result;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 use wire::units::QueueOffset;
@@ -30,7 +30,7 @@ pub(crate) struct Gone {
 impl Queue {
     /// Returns the remainder of the queue when the log ends at `to`, or `None` if the queue stays whole. Waits for
     /// the disk.
-    pub(crate) fn cut_at(&self, to: u64) -> Result<Option<Cut>, ReadError> {
+    pub(crate) fn cut_at(&self, to: u64) -> Result<Option<Cut>> {
         let newest = {
             let tail = lock(&self.tail);
             let held = tail.units.range(0, tail.units.len()).rev().find(|unit| !unit.is_blank());

@@ -26,7 +26,7 @@ mod trim;
 mod unit;
 
 use crate::disk::Read;
-use crate::error::{ReadError, is_damage};
+use crate::error::{ReadError, Result, is_damage};
 use crate::prefetch::fetch;
 use crate::wake::lock;
 use batched::export::Export;
@@ -167,20 +167,17 @@ impl Queue {
     }
 
     /// The topic's name.
-    #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
     /// The queue id within the topic.
-    #[must_use]
     pub fn queue_id(&self) -> i32 {
         self.queue_id
     }
 
     /// Whether this is a batch consume queue (`queue.type=BatchCQ`), in which one record may hold many messages. Their units
     /// are equal.
-    #[must_use]
     pub fn is_batched(&self) -> bool {
         self.batches.is_some()
     }
@@ -199,13 +196,11 @@ impl Queue {
     }
 
     /// Queue offset of the first message that is still in the log; equals [`Self::max`] when there is none.
-    #[must_use]
     pub fn min(&self) -> QueueOffset {
         QueueOffset::new(self.min.load(Ordering::Acquire))
     }
 
     /// Queue offset that the next message will get.
-    #[must_use]
     pub fn max(&self) -> QueueOffset {
         QueueOffset::new(self.max.load(Ordering::Acquire))
     }
@@ -218,7 +213,7 @@ impl Queue {
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds some of the units; [`ReadError::Io`] when a queue file cannot be
     /// read.
-    pub fn units(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>) -> Result<Read, ReadError> {
+    pub fn units(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>) -> Result<Read> {
         self.collect(from, count, out, true)
     }
 
@@ -226,22 +221,11 @@ impl Queue {
     ///
     /// # Errors
     /// Errors of [`Self::units`].
-    pub fn units_blocking(
-        &self,
-        from: QueueOffset,
-        count: usize,
-        out: &mut Vec<Unit>,
-    ) -> Result<(), ReadError> {
+    pub fn units_blocking(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>) -> Result<()> {
         self.collect(from, count, out, false).map(|_| ())
     }
 
-    fn collect(
-        &self,
-        from: QueueOffset,
-        count: usize,
-        out: &mut Vec<Unit>,
-        resident: bool,
-    ) -> Result<Read, ReadError> {
+    fn collect(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>, resident: bool) -> Result<Read> {
         let kept = out.len();
         if self.is_removed() {
             // A re-created topic of the same name may have files at the same paths.
@@ -293,11 +277,7 @@ impl Queue {
     ///
     /// # Errors
     /// Errors of [`Self::units`].
-    pub fn next_message(
-        &self,
-        from: QueueOffset,
-        end: QueueOffset,
-    ) -> Result<Option<(QueueOffset, Unit)>, ReadError> {
+    pub fn next_message(&self, from: QueueOffset, end: QueueOffset) -> Result<Option<(QueueOffset, Unit)>> {
         // Most units are not blank; where one is, many may follow.
         const STEP_UNITS: usize = 4096;
         let mut units = Vec::with_capacity(1);
@@ -475,7 +455,7 @@ impl Queue {
 
     /// Raises the queue's minimum offset to the first message at or behind the log's start. If it changed, the caller
     /// [lists](Self::relist) the queue, so that the next checkpoint records it.
-    pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<(), ReadError> {
+    pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<()> {
         let (mut low, mut high) = (self.min().get(), self.max().get());
         let mut first = high;
         // Almost always the first unit is the right one.

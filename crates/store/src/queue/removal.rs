@@ -81,7 +81,6 @@ pub(crate) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<(
 
 impl Queue {
     /// Whether the topic was removed. The handle is then invalid, and the queue must be looked up again.
-    #[must_use]
     pub fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
 //! Raises a queue's minimum offset as old messages are deleted. Only a single thread at a time does it.
 
 use super::Queue;
-use crate::error::ReadError;
+use crate::error::Result;
 use crate::wake::lock;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use wire::units::{LogOffset, QueueOffset};
 impl Queue {
     /// Raises the minimum offset to the first message at or behind the log's start; reads the disk only when that may have
     /// changed.
-    pub(crate) fn follow_log(&self, log_min: LogOffset) -> Result<(), ReadError> {
+    pub(crate) fn follow_log(&self, log_min: LogOffset) -> Result<()> {
         if self.first_at.load(Ordering::Relaxed) >= log_min.get() {
             return Ok(());
         }

@@ -22,20 +22,17 @@ impl Unit {
         Self { log_offset: LogOffset::ZERO, size: PRE_BLANK_SIZE, tags_code: 0 };
 
     /// Whether there is no message at this queue offset.
-    #[must_use]
     pub fn is_blank(&self) -> bool {
         self.size == PRE_BLANK_SIZE && self.log_offset == LogOffset::ZERO
     }
 
     /// Whether the tags code is known. It is unknown if a RocketMQ broker with `enableConsumeQueueExt` stored an
     /// address in `consumequeue_ext` instead (`ConsumeQueueExt.isExtAddr`), and the entry is missing.
-    #[must_use]
     pub fn has_tags_code(&self) -> bool {
         self.tags_code >= -(1 << 31)
     }
 
     /// Log position behind the message's record.
-    #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
     }

@@ -80,7 +80,6 @@ pub struct Deletion {
 }
 
 /// Decides which of the oldest files to delete.
-#[must_use]
 pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Deletion {
     let mut disks = Disks { log: situation.log_disks.to_vec(), queue: situation.queue_disk };
     let level_of =

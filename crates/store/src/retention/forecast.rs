@@ -33,7 +33,6 @@ impl Forecast {
 
     /// Returns the time in ms until `room` bytes are written at the rate of the last hour. `None` if the log does not
     /// grow, or was watched for less than a minute.
-    #[must_use]
     pub fn full_in_ms(&self, room: u64) -> Option<i64> {
         let ((first, before), (last, after)) = (self.samples.front()?, self.samples.back()?);
         let grown = after.checked_sub(*before).filter(|grown| *grown > 0)?;

@@ -6,7 +6,7 @@ use super::{DiskSpace, RetentionSettings, Unconsumed};
 use crate::append::DiskFull;
 use crate::checkpoint::Checkpointer;
 use crate::disk::Usage;
-use crate::error::ReadError;
+use crate::error::{ReadError, Result};
 use crate::heal_list::LostQueues;
 use crate::index::Indexer;
 use crate::log::Segment;
@@ -58,19 +58,16 @@ pub struct SpaceView {
 
 impl SpaceView {
     /// Used percentage of the log's disk. With several disks, the percentage of the disk with the most space.
-    #[must_use]
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
     }
 
     /// Percentage in use of the queues' disk.
-    #[must_use]
     pub fn queue_percent(&self) -> u64 {
         self.queues.as_ref().map_or(0, percent)
     }
 
     /// Bytes that can be written before appends are refused.
-    #[must_use]
     pub fn room(&self, settings: &RetentionSettings) -> u64 {
         let log = self.log.iter().map(|(_, usage)| settings.refuse_at.room(usage)).max().unwrap_or(0);
         log.min(self.queues.map_or(u64::MAX, |usage| settings.refuse_at.room(&usage)))
@@ -119,7 +116,7 @@ impl Retention<'_> {
         queue: &Queue,
         before_ms: i64,
         at_most: QueueOffset,
-    ) -> Result<QueueOffset, ReadError> {
+    ) -> Result<QueueOffset> {
         let first = self.reader.store_time(queue, queue.min())?;
         if first.is_none_or(|stored| stored < before_ms) {
             let target = self.reader.offset_by_time(queue, before_ms, Boundary::Lower)?;
@@ -276,7 +273,7 @@ impl Retention<'_> {
 
     /// Applies `change` to every queue and returns the first error at the end. A bad queue must not keep the other
     /// queues from freeing space.
-    fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<(), ReadError>) -> io::Result<()> {
+    fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<()>) -> io::Result<()> {
         let mut failure = None;
         for queue in self.state.queues.all() {
             if let Err(error) = change(&queue) {

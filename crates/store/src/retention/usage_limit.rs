@@ -13,7 +13,6 @@ pub enum UsageLimit {
 }
 
 /// Percentage of a disk in use, rounded up (`UtilAll.getDiskPartitionSpaceUsedPercent`).
-#[must_use]
 pub fn percent(usage: &Usage) -> u64 {
     let (used, all) = used_of(usage);
     if all == 0 {
@@ -31,7 +30,6 @@ fn used_of(usage: &Usage) -> (u64, u64) {
 
 impl UsageLimit {
     /// Whether the disk's usage is over the watermark.
-    #[must_use]
     pub fn is_passed(self, usage: &Usage) -> bool {
         match self {
             Self::Percent(limit) => percent(usage) > limit,
@@ -40,7 +38,6 @@ impl UsageLimit {
     }
 
     /// Bytes that can still be written before the watermark is passed.
-    #[must_use]
     pub fn room(self, usage: &Usage) -> u64 {
         let (used, all) = used_of(usage);
         match self {
@@ -69,7 +66,6 @@ pub enum Level {
 
 impl RetentionSettings {
     /// Returns the level of a disk.
-    #[must_use]
     pub fn level_of(&self, usage: &Usage) -> Level {
         let marks =
             [(self.refuse_at, Level::Refuse), (self.clean_at, Level::Clean), (self.expire_at, Level::Expire)];
@@ -77,7 +73,6 @@ impl RetentionSettings {
     }
 
     /// Returns the level of a store. The emptiest disk of the log decides, because the next file is created there.
-    #[must_use]
     pub fn level(&self, log: &[Usage], queues: &Usage) -> Level {
         let log = log.iter().map(|usage| self.level_of(usage)).min().unwrap_or_default();
         log.max(self.level_of(queues))

@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::disk::Read;
-use crate::error::ReadError;
+use crate::error::Result;
 use crate::index::{KeyMatches, KeyQuery};
 use crate::queue::{Queue, Unit};
 use crate::read::{Boundary, Numbered};
@@ -15,7 +15,7 @@ impl Store {
     /// # Errors
     /// [`ReadError::Range`] when the log does not hold the range; [`ReadError::Io`] when reading fails. `out` is then
     /// unchanged.
-    pub fn read(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
+    pub fn read(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read> {
         self.parts.reader().read(from, length, out, true)
     }
 
@@ -23,7 +23,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`].
-    pub fn read_blocking(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read_blocking(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<()> {
         self.parts.reader().read(from, length, out, false).map(|_| ())
     }
 
@@ -32,7 +32,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`].
-    pub fn read_units(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<Read, ReadError> {
+    pub fn read_units(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<Read> {
         self.parts.reader().read_units(units, out, true)
     }
 
@@ -40,7 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`].
-    pub fn read_units_blocking(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read_units_blocking(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<()> {
         self.parts.reader().read_units(units, out, false).map(|_| ())
     }
 
@@ -49,12 +49,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
-    pub fn read_messages(
-        &self,
-        queue: &Queue,
-        messages: &[Numbered],
-        out: &mut Vec<u8>,
-    ) -> Result<Read, ReadError> {
+    pub fn read_messages(&self, queue: &Queue, messages: &[Numbered], out: &mut Vec<u8>) -> Result<Read> {
         self.parts.reader().read_messages(queue, messages, out, true)
     }
 
@@ -67,12 +62,11 @@ impl Store {
         queue: &Queue,
         messages: &[Numbered],
         out: &mut Vec<u8>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<()> {
         self.parts.reader().read_messages(queue, messages, out, false).map(|_| ())
     }
 
     /// Number of damaged messages found since the store was opened, at most 4,096.
-    #[must_use]
     pub fn damaged(&self) -> u64 {
         self.parts.damaged.count()
     }
@@ -81,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`]; [`ReadError::Record`] when no record begins there; [`ReadError::Damaged`] when it is damaged.
-    pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<()> {
         self.parts.reader().record_at(at, out, false).map(|_| ())
     }
 
@@ -90,7 +84,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`].
-    pub fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
+    pub fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>> {
         self.parts.reader().store_time(queue, offset)
     }
 
@@ -99,12 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`].
-    pub fn offset_by_time(
-        &self,
-        queue: &Queue,
-        time_ms: i64,
-        boundary: Boundary,
-    ) -> Result<QueueOffset, ReadError> {
+    pub fn offset_by_time(&self, queue: &Queue, time_ms: i64, boundary: Boundary) -> Result<QueueOffset> {
         self.parts.reader().offset_by_time(queue, time_ms, boundary)
     }
 
@@ -113,18 +102,16 @@ impl Store {
     ///
     /// # Errors
     /// [`ReadError::Io`] when the key index or the log cannot be read.
-    pub fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+    pub fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches> {
         self.parts.indexer().query(query)
     }
 
     /// Whether the log at this position was read ahead for readers far behind its end.
-    #[must_use]
     pub fn is_read_ahead(&self, at: LogOffset) -> bool {
         self.parts.read_ahead.has(at)
     }
 
     /// Log position up to which the key index is complete.
-    #[must_use]
     pub fn indexed(&self) -> LogOffset {
         LogOffset::new(self.parts.index.indexed())
     }

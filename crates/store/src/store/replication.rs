@@ -35,7 +35,6 @@ impl Store {
     }
 
     /// Drops an unfinished record at the end of the log of a store that follows, and returns where the log ends then.
-    #[must_use]
     pub fn drop_unfinished(&self) -> LogOffset {
         self.parts.follower().drop_unfinished()
     }
@@ -53,7 +52,6 @@ impl Store {
 
     /// Log position behind the last byte from the master. The slave reports it to the master. Equals
     /// [`Self::appended`] unless the last record is unfinished.
-    #[must_use]
     pub fn followed(&self) -> LogOffset {
         self.parts.follower().followed()
     }
@@ -137,7 +135,6 @@ impl Store {
     }
 
     /// Log position that enough replicas have; `None` when replicas do not matter.
-    #[must_use]
     pub fn replicated(&self) -> Option<LogOffset> {
         position(&self.parts.state.replicated)
     }
@@ -163,7 +160,6 @@ impl Store {
     /// Confirm offset: consumers see no messages behind it, because a new master might not have them. `None` if it
     /// does not limit consumers. With [`crate::Config::controller_mode`], an opened store has the confirm offset of
     /// its checkpoint.
-    #[must_use]
     pub fn confirmed(&self) -> Option<LogOffset> {
         position(&self.parts.state.confirmed)
     }
@@ -183,7 +179,6 @@ impl Store {
 
     /// Log position up to which consumers may see messages: the confirm offset, and with synchronous flush the
     /// flushed position.
-    #[must_use]
     pub fn visible(&self) -> LogOffset {
         let parts = &self.parts;
         let durable =

@@ -1,7 +1,7 @@
 //! Deleting old messages, and watching the disks.
 
 use super::Store;
-use crate::error::ReadError;
+use crate::error::Result;
 use crate::log::GaveBack;
 use crate::queue::Queue;
 use crate::retention::{Level, Retained, RetentionSettings, Round, SpaceView};
@@ -19,7 +19,6 @@ impl Store {
     }
 
     /// Disk usage as [`Self::watch_space`] last measured it.
-    #[must_use]
     pub fn space(&self) -> SpaceView {
         lock(&self.parts.space.view).clone()
     }
@@ -42,7 +41,6 @@ impl Store {
     }
 
     /// Number of deleted log files whose space is not freed yet.
-    #[must_use]
     pub fn files_to_give_back(&self) -> u32 {
         u32::try_from(self.parts.state.log.uncut_files()).unwrap_or(u32::MAX)
     }
@@ -53,12 +51,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.
-    pub fn expire_queue(
-        &self,
-        queue: &Queue,
-        before_ms: i64,
-        at_most: QueueOffset,
-    ) -> Result<QueueOffset, ReadError> {
+    pub fn expire_queue(&self, queue: &Queue, before_ms: i64, at_most: QueueOffset) -> Result<QueueOffset> {
         self.parts.retention().expire_queue(queue, before_ms, at_most)
     }
 }

@@ -37,7 +37,6 @@ pub struct TimerCheck {
 
 impl TimerCheck {
     /// Parses a page; missing bytes count as zero.
-    #[must_use]
     pub fn from_bytes(page: &[u8]) -> Self {
         let field = |index: usize| {
             let bytes = page.get(index * 8..index * 8 + 8).unwrap_or(&[0; 8]);
@@ -53,7 +52,6 @@ impl TimerCheck {
     }
 
     /// Encodes the 56 bytes at the start of the page, which slaves also receive over the network.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; 56] {
         let [state, timestamp, counter] = self.version;
         let fields = [

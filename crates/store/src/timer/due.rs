@@ -43,7 +43,6 @@ pub struct Entry {
 
 impl Entry {
     /// The entry of a unit at position `at` in a slot.
-    #[must_use]
     pub fn of(at: u64, unit: &TimerUnit, slot_ms: i64) -> Self {
         Self {
             due_ms: unit.time_ms().saturating_add(1),
@@ -58,7 +57,6 @@ impl Entry {
     }
 
     /// The entry's sort key.
-    #[must_use]
     pub fn key(&self) -> Key {
         (self.due_ms, self.at)
     }
@@ -131,7 +129,6 @@ const LOADING_MAX: usize = 4;
 impl DueEntries {
     /// Creates an empty set of due entries; slots before `read_ms` are finished. Chains are loaded `lead_ms` before their
     /// time, and about `limit` entries are held.
-    #[must_use]
     pub fn new(precision_ms: i64, lead_ms: i64, limit: usize, read_ms: i64) -> Self {
         Self {
             precision_ms,
@@ -149,31 +146,26 @@ impl DueEntries {
     }
 
     /// Start of the first slot that is not finished, ms since the epoch.
-    #[must_use]
     pub fn read_ms(&self) -> i64 {
         self.read_ms
     }
 
     /// Number of entries held.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.near.len() + self.exact.len()
     }
 
     /// Whether no entry is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && self.exact.is_empty()
     }
 
     /// Whether all slots before `now_ms` are requested and loaded.
-    #[must_use]
     pub fn is_caught_up(&self, now_ms: i64) -> bool {
         self.next_ms > now_ms && self.loading == 0
     }
 
     /// Whether a chain is being walked.
-    #[must_use]
     pub fn is_loading(&self) -> bool {
         self.loading > 0
     }
@@ -235,7 +227,6 @@ impl DueEntries {
 
     /// Returns the next slot to request if many slots before it were empty and it is far in the past. The caller then
     /// searches for the first slot with units. This happens after a long stop, or when the clock was set forward.
-    #[must_use]
     pub fn is_lost_at(&self, now_ms: i64) -> Option<i64> {
         let left = now_ms.saturating_sub(self.next_ms) / self.precision_ms;
         (self.empty >= LOOKED_UP_MAX && left > LOOKED_UP_MAX as i64).then_some(self.next_ms)
@@ -297,7 +288,6 @@ impl DueEntries {
 
     /// Returns the slot for a new message that belongs to `slot_ms`: that slot, or the first unfinished slot if that
     /// slot is over.
-    #[must_use]
     pub fn slot_for(&self, slot_ms: i64) -> i64 {
         slot_ms.max(self.read_ms)
     }
@@ -350,13 +340,11 @@ impl DueEntries {
     }
 
     /// Whether a message of this slot was cancelled.
-    #[must_use]
     pub fn has_deleted(&self, slot_ms: i64) -> bool {
         self.slots.get(&slot_ms).is_some_and(|near| !near.deleted.is_empty())
     }
 
     /// Whether the message with this unique key was cancelled in this slot.
-    #[must_use]
     pub fn is_deleted(&self, slot_ms: i64, key: &[u8]) -> bool {
         self.slots.get(&slot_ms).is_some_and(|near| near.deleted.contains(key))
     }
@@ -394,7 +382,6 @@ impl DueEntries {
     }
 
     /// Time of the next work in ms since the epoch, if no message arrives before.
-    #[must_use]
     pub fn wake_ms(&self) -> i64 {
         let first =
             |entries: &BTreeMap<Key, Entry>| entries.first_key_value().map_or(i64::MAX, |(key, _)| key.0);
@@ -402,19 +389,16 @@ impl DueEntries {
     }
 
     /// Slots with delivered messages that are not finished: their chains hold messages that must not be delivered again.
-    #[must_use]
     pub fn begun(&self) -> Vec<i64> {
         self.slots.iter().filter(|(_, near)| near.begun).map(|(slot, _)| *slot).collect()
     }
 
     /// Positions of all units that are held.
-    #[must_use]
     pub fn open_units(&self) -> HashSet<u64> {
         self.near.values().chain(self.exact.values()).map(|entry| entry.at).collect()
     }
 
     /// Whether an entry lies behind the frontier and is not held.
-    #[must_use]
     pub fn is_forgotten(&self, entry: &Entry) -> bool {
         self.is_behind_frontier(entry.key())
     }

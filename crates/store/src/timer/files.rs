@@ -36,7 +36,6 @@ pub struct TimerConfig {
 
 impl TimerConfig {
     /// RocketMQ's defaults for a store at `root`.
-    #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -49,13 +48,11 @@ impl TimerConfig {
     }
 
     /// Start of the slot that contains a time, ms since the epoch.
-    #[must_use]
     pub fn slot_of(&self, time_ms: i64) -> i64 {
         slot_start(time_ms, self.precision_ms)
     }
 
     /// Longest time in ms that a unit waits in the wheel (`TimerMessageStore` keeps 60 slots free).
-    #[must_use]
     pub fn roll_window_ms(&self) -> i64 {
         let most = self.slots.cast_signed() - 60;
         let slots = if (2..=most).contains(&self.roll_window_slots) { self.roll_window_slots } else { most };
@@ -216,13 +213,11 @@ impl TimerFiles {
     }
 
     /// The configuration of the files.
-    #[must_use]
     pub fn config(&self) -> &TimerConfig {
         &self.config
     }
 
     /// The timer log, for reading.
-    #[must_use]
     pub fn log(&self) -> &Arc<TimerLog> {
         &self.log
     }
@@ -414,13 +409,11 @@ pub struct TimerSave {
 
 impl TimerSave {
     /// Position in the timer log that the save covers.
-    #[must_use]
     pub fn position(&self) -> u64 {
         self.log_range.end
     }
 
     /// Whether the save has no data to write.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.check.is_none() && self.dirty.is_empty()
     }

@@ -77,7 +77,6 @@ impl TimerLog {
     }
 
     /// First position that the timer log holds.
-    #[must_use]
     pub fn min(&self) -> u64 {
         self.read().front().map_or(0, |file| file.base)
     }

@@ -50,7 +50,6 @@ struct Survey {
 impl TimerRecovered {
     /// Queue offset of the next message to process; `newest_offset` is that of the newest message with a unit, if it can be
     /// read.
-    #[must_use]
     pub fn queue_offset(&self, newest_offset: Option<i64>) -> i64 {
         match (self.next, newest_offset) {
             (Next::Number(number), _) => number,

@@ -8,19 +8,16 @@
 use std::ops::RangeInclusive;
 
 /// Returns the start of the slot that contains a time.
-#[must_use]
 pub fn slot_start(time_ms: i64, precision_ms: i64) -> i64 {
     time_ms.div_euclid(precision_ms) * precision_ms
 }
 
 /// Returns the wheel time of a message due at `due_ms` (`HookUtils.transformTimerMessage`).
-#[must_use]
 pub fn wheel_time(due_ms: i64, precision_ms: i64) -> i64 {
     slot_start(due_ms - 1, precision_ms)
 }
 
 /// Returns the due times of messages with this wheel time.
-#[must_use]
 pub fn due_times(wheel_ms: i64, precision_ms: i64) -> RangeInclusive<i64> {
     wheel_ms.saturating_add(1)..=wheel_ms.saturating_add(precision_ms)
 }

@@ -19,7 +19,6 @@ pub struct Slot {
 
 impl Slot {
     /// Encodes the slot; the time is stored in units of `precision_ms`.
-    #[must_use]
     pub fn to_bytes(&self, precision_ms: i64) -> [u8; 32] {
         let position = |at: Option<u64>| at.map_or(-1, u64::cast_signed).to_be_bytes();
         let mut bytes = [0; 32];
@@ -32,7 +31,6 @@ impl Slot {
     }
 
     /// Parses a slot.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8; 32], precision_ms: i64) -> Self {
         let eight = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));
         let four = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));

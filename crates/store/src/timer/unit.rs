@@ -50,31 +50,26 @@ pub(crate) enum TimerContent {
 impl TimerUnit {
     /// A moment within the unit's slot, ms since the epoch: the due time minus 1 ms, or the slot's start when RocketMQ wrote
     /// the unit.
-    #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.written_ms.saturating_add(i64::from(self.delay_ms))
     }
 
     /// Whether the message will be put into the timer queue again.
-    #[must_use]
     pub fn rolls(&self) -> bool {
         self.magic & magic::ROLL != 0
     }
 
     /// Whether the message cancels another message. A message that still rolls does not cancel yet.
-    #[must_use]
     pub fn deletes(&self) -> bool {
         self.magic & magic::DELETE != 0 && !self.rolls()
     }
 
     /// Log position behind the message's record in the commit log.
-    #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
     }
 
     /// Encodes the unit.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; UNIT_BYTES as usize] {
         let mut bytes = [0; UNIT_BYTES as usize];
         bytes[0..4].copy_from_slice(&(UNIT_BYTES as u32).to_be_bytes());
@@ -90,7 +85,6 @@ impl TimerUnit {
     }
 
     /// Parses a unit. Returns `None` for other bytes (`TimerMessageStore.recoverAndRevise`).
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match look(bytes) {
             TimerContent::Unit(unit) => Some(unit),

@@ -100,7 +100,6 @@ pub(super) fn chain(
 
 /// Reads the chain that a [`Load`] requests, from the newest unit to older units. Stops at a unit that the disk
 /// cannot read, and returns it: older units are only reached through it.
-#[must_use]
 pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
     let mut found = BTreeMap::new();
     let mut loaded = Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };

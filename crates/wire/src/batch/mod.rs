@@ -28,7 +28,6 @@ pub struct BatchError {
 }
 
 /// Iterates over the entries of a batch body. Ends after the first error.
-#[must_use]
 pub fn entries(body: &[u8]) -> Entries<'_> {
     Entries { body, at: 0 }
 }

@@ -92,16 +92,6 @@ impl BatchAck {
         let offsets = bits.map(|bit| self.start_offset.saturating_add(bit));
         offsets.filter(|offset| range.contains(offset)).take(OFFSETS_MAX).collect()
     }
-
-    /// The bit set that acknowledges `offsets`, all of which are at or behind `start`.
-    pub fn bits_of(start: i64, offsets: &[i64]) -> String {
-        let mut bytes = Vec::new();
-        for bit in offsets.iter().filter_map(|offset| usize::try_from(offset - start).ok()) {
-            bytes.resize(bytes.len().max(bit / 8 + 1), 0);
-            bytes[bit / 8] |= 1 << (bit % 8);
-        }
-        base64::encode(&base64::STANDARD, &bytes)
-    }
 }
 
 /// The body of `BATCH_ACK_MESSAGE` (`BatchAckMessageRequestBody`).

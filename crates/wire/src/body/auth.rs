@@ -19,7 +19,6 @@ pub const PROOF: &str = "vostokProof";
 
 /// The beginning of a proof's content, before the body of the answer. The first byte is zero. The content of a signed request never
 /// begins with zero, so that no signature of a request is a proof.
-#[must_use]
 pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
     format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")
 }

@@ -55,13 +55,11 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Time at which the messages become visible again, ms since the epoch.
-    #[must_use]
     pub fn revive_ms(&self) -> i64 {
         self.pop_ms.saturating_add(self.invisible_ms)
     }
 
     /// Index of the message at a queue offset; `None` when the pop did not return it (`PopCheckPoint.indexOfAck`).
-    #[must_use]
     pub fn index_of(&self, offset: i64) -> Option<usize> {
         let diff = offset.checked_sub(self.start_offset)?;
         if self.diffs.is_empty() {
@@ -71,14 +69,12 @@ impl Checkpoint {
     }
 
     /// Queue offset of message `index`.
-    #[must_use]
     pub fn offset(&self, index: usize) -> i64 {
         let diff = self.diffs.get(index).map_or(index as i64, |diff| i64::from(*diff));
         self.start_offset.saturating_add(diff)
     }
 
     /// Whether message `index` is acknowledged.
-    #[must_use]
     pub fn is_acked(&self, index: usize) -> bool {
         index < 32 && self.acked & (1 << index) != 0
     }
@@ -91,7 +87,6 @@ impl Checkpoint {
     }
 
     /// Whether all messages are acknowledged.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         (0..usize::from(self.count)).all(|index| self.is_acked(index))
     }

@@ -8,6 +8,7 @@ use super::{FrameError, RawHeader};
 use crate::codes::Language;
 use crate::fields::{Pair, Pairs, decimal};
 use crate::find::{equal, first};
+use crate::json::escape;
 
 /// Deepest nesting in members that are skipped.
 const DEPTH_MAX: usize = 32;
@@ -207,53 +208,14 @@ impl Parser<'_> {
             if self.bytes[special] == QUOTE {
                 return Ok((from as u32, write as u32));
             }
+            let sequence = escape(&self.bytes[self.at..]);
+            let (character, length) = sequence.ok_or_else(|| self.error("expected an escape sequence"))?;
+            self.at += length;
             let mut utf8 = [0; 4];
-            let text = self.escape()?.encode_utf8(&mut utf8);
+            let text = character.encode_utf8(&mut utf8);
             self.bytes[write..write + text.len()].copy_from_slice(text.as_bytes());
             write += text.len();
         }
-    }
-
-    fn escape(&mut self) -> Result<char, FrameError> {
-        let byte = self.peek().ok_or_else(|| self.error("unterminated escape"))?;
-        self.at += 1;
-        Ok(match byte {
-            b'n' => '\n',
-            b't' => '\t',
-            b'r' => '\r',
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'"' | b'\\' | b'/' | b'\'' => byte as char,
-            b'u' => self.unicode()?,
-            _ => return Err(self.error("unknown escape")),
-        })
-    }
-
-    /// Parses `\uXXXX` and joins surrogate pairs; a lone surrogate becomes U+FFFD.
-    fn unicode(&mut self) -> Result<char, FrameError> {
-        let high = self.hex4()?;
-        if (0xD800..0xDC00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
-            let before = self.at;
-            self.at += 2;
-            let low = self.hex4()?;
-            if (0xDC00..0xE000).contains(&low) {
-                let joined = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-                return Ok(char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            self.at = before;
-        }
-        Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER))
-    }
-
-    fn hex4(&mut self) -> Result<u32, FrameError> {
-        let digits = self.bytes[self.at..].first_chunk::<4>();
-        let value = digits
-            .and_then(|digits| {
-                digits.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
-            })
-            .ok_or_else(|| self.error("expected four hex digits"))?;
-        self.at += 4;
-        Ok(value)
     }
 
     /// Skips a value of any type.

@@ -17,7 +17,6 @@ pub struct OwnedCommand {
 
 impl OwnedCommand {
     /// Copies a request.
-    #[must_use]
     pub fn new(command: &Command<'_>) -> Self {
         let fields = &command.fields;
         let header_bytes: usize = fields.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -33,19 +32,16 @@ impl OwnedCommand {
     }
 
     /// The request's code.
-    #[must_use]
     pub fn code(&self) -> i32 {
         self.command.code
     }
 
     /// Bytes that the copy takes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.pairs.bytes()
     }
 
     /// The request as received.
-    #[must_use]
     pub fn command(&self) -> Command<'_> {
         let (header, body) = self.bytes.split_at(self.body);
         Command { fields: Fields::borrowed(header, &self.pairs), body, ..self.command.clone() }

@@ -16,7 +16,6 @@ pub const HEADER_BYTES: usize = 12;
 pub const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
 
 /// The bytes of a slave's report.
-#[must_use]
 pub fn encode_report(offset: LogOffset) -> [u8; REPORT_BYTES] {
     offset.to_i64().to_be_bytes()
 }
@@ -44,7 +43,6 @@ pub struct Header {
 
 impl Header {
     /// The bytes of the head.
-    #[must_use]
     pub fn encode(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&self.offset.to_i64().to_be_bytes());

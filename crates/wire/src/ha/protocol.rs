@@ -44,7 +44,6 @@ impl Protocol {
     }
 
     /// Encodes a slave's report.
-    #[must_use]
     pub fn encode_report(self, offset: LogOffset) -> Vec<u8> {
         match self {
             Self::Classic => classic::encode_report(offset).to_vec(),
@@ -72,7 +71,6 @@ impl FrameHead {
     }
 
     /// Returns the start and the size in bytes of the piece of the log. A heartbeat has no bytes.
-    #[must_use]
     pub fn piece(self) -> (LogOffset, u32) {
         match self {
             Self::Classic(header) => (header.offset, header.body_bytes),
@@ -92,7 +90,6 @@ pub enum MasterFrame {
 
 impl MasterFrame {
     /// Returns the size in bytes of the piece of the log that follows.
-    #[must_use]
     pub fn body_bytes(&self) -> usize {
         match self {
             Self::Reply(_) => 0,

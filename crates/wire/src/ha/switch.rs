@@ -41,7 +41,6 @@ pub struct Handshake {
 
 impl Handshake {
     /// The bytes of the handshake. They must leave in one write: a Java master reads a split one wrongly.
-    #[must_use]
     pub fn encode(self) -> [u8; HANDSHAKE_BYTES] {
         let mut bytes = [0; HANDSHAKE_BYTES];
         bytes[..4].copy_from_slice(&STATE_HANDSHAKE.to_be_bytes());
@@ -53,7 +52,6 @@ impl Handshake {
 }
 
 /// The bytes of a slave's report.
-#[must_use]
 pub fn encode_report(offset: LogOffset) -> [u8; REPORT_BYTES] {
     let mut bytes = [0; REPORT_BYTES];
     bytes[..4].copy_from_slice(&STATE_TRANSFER.to_be_bytes());
@@ -169,7 +167,6 @@ pub struct TransferHeader {
 
 impl TransferHeader {
     /// The bytes of the head.
-    #[must_use]
     pub fn encode(self) -> [u8; TRANSFER_HEADER_BYTES] {
         let mut bytes = [0; TRANSFER_HEADER_BYTES];
         bytes[..4].copy_from_slice(&STATE_TRANSFER.to_be_bytes());

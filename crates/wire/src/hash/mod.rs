@@ -1,19 +1,16 @@
 //! The hashes RocketMQ stores and compares: Java's `String.hashCode`, the tags code and the body CRC.
 
 /// Java's `String.hashCode`: `h = 31 * h + c` over UTF-16 code units, wrapping.
-#[must_use]
 pub fn java_hash(text: &str) -> i32 {
     java_hash_on(0, text.as_bytes())
 }
 
 /// [`java_hash`] of bytes that should be UTF-8; malformed parts count as U+FFFD, as Java decodes them.
-#[must_use]
 pub fn java_hash_bytes(text: &[u8]) -> i32 {
     java_hash_on(0, text)
 }
 
 /// Continues [`java_hash_bytes`]: `hash` is the hash of the text before `text`.
-#[must_use]
 pub fn java_hash_on(hash: i32, text: &[u8]) -> i32 {
     if text.is_ascii() {
         return ascii_hash_on(hash, text);
@@ -39,13 +36,11 @@ fn step(hash: i32, unit: u16) -> i32 {
 
 /// The tags code of a queue unit (`MessageExtBrokerInner.tagsString2tagsCode`): zero without tags,
 /// else the hash sign-extended to 64 bits.
-#[must_use]
 pub fn tags_code(tags: Option<&[u8]>) -> i64 {
     i64::from(tags.map_or(0, java_hash_bytes))
 }
 
 /// CRC-32 (IEEE) with the sign bit cleared, as stored in records (`UtilAll.crc32`).
-#[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes) & 0x7fff_ffff
 }

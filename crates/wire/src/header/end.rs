@@ -16,7 +16,6 @@ pub enum Decision {
 
 impl Decision {
     /// The number in the header field.
-    #[must_use]
     pub fn flag(self) -> i32 {
         match self {
             Self::Commit => sys_flag::TRANSACTION_COMMIT,

@@ -42,7 +42,6 @@ impl OffsetId {
     }
 
     /// Parses an id of either length and with digits of either case; `None` when it is malformed.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.as_bytes();
         let mut bytes = [0u8; 28];
@@ -88,7 +87,6 @@ pub struct UniqKeys {
 
 impl UniqKeys {
     /// Prepares the fixed part of the keys.
-    #[must_use]
     pub fn new(ip: IpAddr, process_id: u16, loader_hash: u32) -> Self {
         let mut fixed = Vec::with_capacity(56);
         append_ip(&mut fixed, ip);

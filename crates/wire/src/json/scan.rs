@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{DEPTH_MAX, JsonError, TOO_MANY_ELEMENTS};
+use crate::find::{equal, first};
 
 /// Mark that editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -249,97 +250,57 @@ impl<'de> Cursor<'de> {
                 self.position = at + 1;
                 return Ok(value);
             }
-            at = self.escape(at, &mut value)?;
-        }
-    }
-
-    /// Reads the escape at `at`; returns the position behind it.
-    fn escape(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
-        let Some(&kind) = self.text.as_bytes().get(at + 1) else { return Err(self.unclosed()) };
-        let plain = match kind {
-            b'"' | b'\'' | b'\\' | b'/' => char::from(kind),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => return self.unicode(at, value),
-            _ => return Err(self.bad_escape(at)),
-        };
-        value.push(plain);
-        Ok(at + 2)
-    }
-
-    /// Reads `\uXXXX`, and its second half if it is a surrogate pair; a lone half becomes U+FFFD.
-    fn unicode(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
-        let unit = self.hex(at)?;
-        if (0xd800..0xdc00).contains(&unit) && self.text.as_bytes()[at + 6..].starts_with(b"\\u") {
-            let second = self.hex(at + 6)?;
-            if (0xdc00..0xe000).contains(&second) {
-                let scalar = 0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00);
-                value.push(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
-                return Ok(at + 12);
+            if at + 1 == bytes.len() {
+                return Err(self.unclosed());
             }
+            let (character, length) = escape(&bytes[at + 1..]).ok_or_else(|| JsonError {
+                position: at,
+                reason: "expected an escape sequence, found another character".to_owned(),
+            })?;
+            value.push(character);
+            at += 1 + length;
         }
-        value.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
-        Ok(at + 6)
-    }
-
-    /// The four hexadecimal digits of the `\u` escape at `at`.
-    fn hex(&self, at: usize) -> Result<u32, JsonError> {
-        let digits = self.text.as_bytes().get(at + 2..at + 6).unwrap_or_default();
-        if digits.len() != 4 {
-            return Err(self.bad_escape(at));
-        }
-        digits.iter().try_fold(0, |value, &digit| match char::from(digit).to_digit(16) {
-            Some(digit) => Ok(value * 16 + digit),
-            None => Err(self.bad_escape(at)),
-        })
-    }
-
-    fn bad_escape(&self, at: usize) -> JsonError {
-        JsonError { position: at, reason: "expected an escape sequence, found another character".to_owned() }
     }
 }
 
-/// Returns the position of the first quote or backslash. Compares eight bytes at once.
+/// Reads an escape sequence, from the byte behind its backslash on. Returns the character and the length of the sequence without
+/// the backslash. Two escaped halves of a surrogate pair are one character; a lone half becomes U+FFFD.
+pub(crate) fn escape(text: &[u8]) -> Option<(char, usize)> {
+    let plain = match *text.first()? {
+        byte @ (b'"' | b'\'' | b'\\' | b'/') => char::from(byte),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unicode(&text[1..]),
+        _ => return None,
+    };
+    Some((plain, 1))
+}
+
+/// Reads the digits of a `\u` escape, and the second half of a surrogate pair.
+fn unicode(digits: &[u8]) -> Option<(char, usize)> {
+    let unit = hex(digits)?;
+    if (0xd800..0xdc00).contains(&unit)
+        && let Some(second) = digits[4..].strip_prefix(b"\\u")
+    {
+        let second = hex(second)?;
+        if (0xdc00..0xe000).contains(&second) {
+            let scalar = 0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00);
+            return Some((char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER), 11));
+        }
+    }
+    Some((char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER), 5))
+}
+
+/// Value of four hexadecimal digits.
+fn hex(digits: &[u8]) -> Option<u32> {
+    let digits = digits.first_chunk::<4>()?;
+    digits.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
+}
+
+/// Position of the first quote or backslash.
 fn quote_or_backslash(quote: u8, bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    // The lowest bit that is set belongs to the first byte that is zero.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
-    let (words, rest) = bytes.as_chunks();
-    for (at, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let found = zeros(word ^ (ONES * u64::from(quote))) | zeros(word ^ (ONES * u64::from(b'\\')));
-        if found != 0 {
-            return Some(at * 8 + found.trailing_zeros() as usize / 8);
-        }
-    }
-    let at = rest.iter().position(|byte| *byte == quote || *byte == b'\\')?;
-    Some(words.len() * 8 + at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote_or_backslash;
-
-    #[test]
-    fn the_first_quote_or_backslash_is_found_wherever_it_is() {
-        for length in 0..40 {
-            for mark in [b'"', b'\\'] {
-                // Neighbours in value of both marks, and bytes of other letters.
-                for other in [b'!', b'#', b'[', b']', 0x00, 0x80, 0xa2, 0xdc, 0xff] {
-                    let mut text = vec![other; 45];
-                    assert_eq!(quote_or_backslash(b'"', &text[..length]), None);
-                    text[length] = mark;
-                    text[length + 2] = b'"';
-                    assert_eq!(
-                        quote_or_backslash(b'"', &text),
-                        Some(length),
-                        "{mark} behind {length} of {other}"
-                    );
-                }
-            }
-        }
-    }
+    first(bytes, |word| equal(word, quote) | equal(word, b'\\'))
 }

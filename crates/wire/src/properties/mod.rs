@@ -23,7 +23,6 @@ pub const PROPERTIES_BYTES_MAX: usize = 32_767;
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Iterates over the valid pairs of a properties string in order.
-#[must_use]
 pub fn pairs(properties: &[u8]) -> Pairs<'_> {
     Pairs { segments: Segments { rest: properties } }
 }
@@ -66,7 +65,6 @@ impl<'a> Iterator for Segments<'a> {
 }
 
 /// Returns the value of `name`, or the last of several values. `name` must not contain control characters.
-#[must_use]
 pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let value = |segment: &'a [u8]| segment.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_END]);
     Segments { rest: properties }
@@ -76,13 +74,11 @@ pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// Returns a value as text, or `None` if it is missing or not UTF-8. See [`get`].
-#[must_use]
 pub fn get_str<'a>(properties: &'a [u8], name: &str) -> Option<&'a str> {
     get(properties, name).and_then(|value| std::str::from_utf8(value).ok())
 }
 
 /// Returns the values of several names in one pass. See [`get`].
-#[must_use]
 pub fn get_all<'a, const N: usize>(properties: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
     for segment in (Segments { rest: properties }) {

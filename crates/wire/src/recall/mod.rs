@@ -18,7 +18,6 @@ pub struct RecallHandle {
 
 impl RecallHandle {
     /// Parses a handle; `None` when the text is not one. The last letters may lack their padding, as in RocketMQ.
-    #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         let raw = String::from_utf8(decode(&URL_SAFE, text)?).ok()?;
         let mut parts = raw.split(' ');

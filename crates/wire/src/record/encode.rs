@@ -94,7 +94,6 @@ fn properties_bytes(fields: &Fields<'_>) -> usize {
 }
 
 /// Size in bytes of the record with these fields.
-#[must_use]
 pub fn size_of(fields: &Fields<'_>) -> usize {
     RECORD_BYTES_MIN - 16
         + host_bytes(fields.born_host)
@@ -106,7 +105,6 @@ pub fn size_of(fields: &Fields<'_>) -> usize {
 }
 
 /// Size in bytes of the part before the body.
-#[must_use]
 pub fn head_size(fields: &Fields<'_>) -> usize {
     72 + host_bytes(fields.born_host) + host_bytes(fields.store_host)
 }
@@ -200,7 +198,6 @@ pub fn seal_crc_property(record: &mut [u8]) {
 }
 
 /// The blank record that fills the last `left` bytes of a file.
-#[must_use]
 pub fn encode_blank(left: u32) -> [u8; BLANK_BYTES] {
     let mut blank = [0; BLANK_BYTES];
     blank[..4].copy_from_slice(&left.to_be_bytes());

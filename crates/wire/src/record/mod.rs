@@ -99,7 +99,6 @@ pub struct RecordView<'a> {
 }
 
 /// Size and magic of the record or blank record at the start of `bytes`.
-#[must_use]
 pub fn peek(bytes: &[u8]) -> Option<(u32, u32)> {
     let head = bytes.get(..8)?;
     Some((u32_at(head, 0), u32_at(head, 4)))
@@ -185,115 +184,96 @@ impl<'a> RecordView<'a> {
     }
 
     /// The whole record.
-    #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Total size in bytes.
-    #[must_use]
     pub const fn size(&self) -> usize {
         self.bytes.len()
     }
 
     /// [`MAGIC_V1`] or [`MAGIC_V2`].
-    #[must_use]
     pub fn magic(&self) -> u32 {
         u32_at(self.bytes, 4)
     }
 
     /// The stored checksum of the body.
-    #[must_use]
     pub fn body_crc(&self) -> u32 {
         u32_at(self.bytes, 8)
     }
 
     /// The queue id of the message.
-    #[must_use]
     pub fn queue_id(&self) -> i32 {
         i32_at(self.bytes, 12)
     }
 
     /// The user-defined flag.
-    #[must_use]
     pub fn flag(&self) -> i32 {
         i32_at(self.bytes, 16)
     }
 
     /// The queue offset as stored; zero for half and rolled-back messages.
-    #[must_use]
     pub fn raw_queue_offset(&self) -> i64 {
         i64_at(self.bytes, 20)
     }
 
     /// The queue offset; a negative field counts as zero.
-    #[must_use]
     pub fn queue_offset(&self) -> QueueOffset {
         QueueOffset::from_i64(self.raw_queue_offset()).unwrap_or(QueueOffset::ZERO)
     }
 
     /// The log position in the record; `None` when the field is negative.
-    #[must_use]
     pub fn log_offset(&self) -> Option<LogOffset> {
         LogOffset::from_i64(i64_at(self.bytes, 28))
     }
 
     /// The [`sys_flag`] bits.
-    #[must_use]
     pub fn sys_flag(&self) -> i32 {
         i32_at(self.bytes, 36)
     }
 
     /// The sender's clock, ms since the epoch.
-    #[must_use]
     pub fn born_timestamp(&self) -> i64 {
         i64_at(self.bytes, 40)
     }
 
     /// The sender's address.
-    #[must_use]
     pub fn born_host(&self) -> SocketAddr {
         host_at(self.bytes, 48, self.born_host_bytes)
     }
 
     /// Store time: the broker's clock, ms since the epoch.
-    #[must_use]
     pub fn store_timestamp(&self) -> i64 {
         i64_at(self.bytes, 48 + self.born_host_bytes)
     }
 
     /// The storing broker's address.
-    #[must_use]
     pub fn store_host(&self) -> SocketAddr {
         host_at(self.bytes, 56 + self.born_host_bytes, self.store_host_bytes)
     }
 
     /// Returns the number of times the message was consumed before.
-    #[must_use]
     pub fn reconsume_times(&self) -> i32 {
         i32_at(self.bytes, 56 + self.born_host_bytes + self.store_host_bytes)
     }
 
     /// Log position of the half message, for a committed transactional message; otherwise zero.
-    #[must_use]
     pub fn prepared_transaction_offset(&self) -> i64 {
         i64_at(self.bytes, 60 + self.born_host_bytes + self.store_host_bytes)
     }
 
     /// The stored body.
-    #[must_use]
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[72 + self.born_host_bytes + self.store_host_bytes..self.body_end]
     }
 
     /// Returns all bytes before the body: the fixed part with the hosts, and the body's length.
-    #[must_use]
     pub fn head(&self) -> &'a [u8] {
         &self.bytes[..72 + self.born_host_bytes + self.store_host_bytes]
     }
 
     /// Returns all bytes after the body: topic and properties with their lengths.
-    #[must_use]
     pub fn behind_body(&self) -> &'a [u8] {
         &self.bytes[self.body_end..]
     }
@@ -317,32 +297,27 @@ impl<'a> RecordView<'a> {
     }
 
     /// The topic as bytes.
-    #[must_use]
     pub fn topic(&self) -> &'a [u8] {
         &self.bytes[self.topic_at..self.topic_end]
     }
 
     /// The topic as text; `None` when it is not UTF-8.
-    #[must_use]
     pub fn topic_str(&self) -> Option<&'a str> {
         std::str::from_utf8(self.topic()).ok()
     }
 
     /// The properties string.
-    #[must_use]
     pub fn properties(&self) -> &'a [u8] {
         &self.bytes[self.topic_end + 2..]
     }
 }
 
 /// Position of the store time in a record with this `sysFlag`.
-#[must_use]
 pub const fn store_timestamp_at(sys_flag: i32) -> usize {
     if sys_flag & sys_flag::BORN_HOST_V6 == 0 { 56 } else { 68 }
 }
 
 /// Store time in ms of the record that begins with `head`, which must have at least 76 bytes.
-#[must_use]
 pub fn peek_store_timestamp(head: &[u8]) -> Option<i64> {
     let (_, magic) = peek(head)?;
     if !matches!(magic, MAGIC_V1 | MAGIC_V2) || head.len() < 76 {

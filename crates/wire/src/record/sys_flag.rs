@@ -33,7 +33,6 @@ pub enum Compression {
 }
 
 /// The compression of a body: `None` when it is plain, `Some(Err)` with the type number when that is unknown.
-#[must_use]
 pub const fn compression(sys_flag: i32) -> Option<Result<Compression, i32>> {
     if sys_flag & COMPRESSED == 0 {
         return None;
@@ -47,7 +46,6 @@ pub const fn compression(sys_flag: i32) -> Option<Result<Compression, i32>> {
 }
 
 /// The `sysFlag` bits of a body that is compressed this way.
-#[must_use]
 pub const fn compressed_with(compression: Compression) -> i32 {
     let kind = match compression {
         Compression::Lz4 => 1,
@@ -58,13 +56,11 @@ pub const fn compressed_with(compression: Compression) -> i32 {
 }
 
 /// The transaction bits of a `sysFlag`.
-#[must_use]
 pub const fn transaction(sys_flag: i32) -> i32 {
     sys_flag & TRANSACTION_MASK
 }
 
 /// Whether a record with this `sysFlag` gets a unit in its queue: transaction type none or commit.
-#[must_use]
 pub const fn is_queued(sys_flag: i32) -> bool {
     matches!(transaction(sys_flag), 0 | TRANSACTION_COMMIT)
 }

@@ -174,10 +174,10 @@ fn readiness_and_health_differ() {
 #[test]
 fn probes_do_not_wait_for_a_scrape_that_hangs() {
     let (_fixture, exporter) = start(|_| ());
-    let disk = Arc::new(std::sync::Mutex::new(()));
-    let hanging = disk.lock().unwrap();
+    let disk = Arc::new(parking_lot::Mutex::new(()));
+    let hanging = disk.lock();
     let waits = disk.clone();
-    exporter.workers.spawn(SCRAPES, move || async move { drop(waits.lock().unwrap()) }).unwrap();
+    exporter.workers.spawn(SCRAPES, move || async move { drop(waits.lock()) }).unwrap();
     let exporter = &exporter;
     std::thread::scope(|scope| {
         let scrape = scope.spawn(|| get(exporter, "/metrics"));

@@ -6,7 +6,7 @@ use store::Batch;
 use wire::properties::{self, key};
 
 use super::Tables;
-use crate::Refusal;
+use crate::Result;
 use crate::config::Config;
 use crate::names::{self, is_light};
 use crate::topics::{Queue, Topic};
@@ -31,7 +31,7 @@ impl Tables {
     }
 
     /// Creates the light queues that a message names; refuses the message when there would be too many.
-    pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<()> {
         if !self.light.is_served() {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Tables {
     }
 
     /// Creates a light queue; refuses that when there would be too many.
-    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<()> {
         self.light.admit(name, &self.store, queues_max(config))
     }
 

@@ -656,7 +656,7 @@ fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
     use crate::engine::Engine as _;
     let guarded = Guarded::with(&[&[("aclEnable", "true")]], PLAIN);
     let path = guarded.fixture.config_path("plain_acl.yml");
-    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.housekeeping_parts());
+    let mut rereading = crate::housekeeping::rereading(guarded.fixture.broker.housekeeping_parts());
     let bob = || guarded.ask(Some(("bob-key-1", "bob-secret")), request::GET_BROKER_CONFIG, &[], b"").0;
     assert_eq!(rereading.round(0), Next::At(5000));
     std::fs::write(&path, "accounts: [{accessKey: bob-key-1, secretKey: bob-secret}]").unwrap();

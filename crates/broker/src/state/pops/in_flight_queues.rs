@@ -1,9 +1,10 @@
 //! The in-flight queues of all groups, and when each is checked next.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use wire::body::OrderState;
 
 use super::in_flight::InFlightQueue;
@@ -25,7 +26,7 @@ pub(crate) struct Cell {
 impl Cell {
     /// Locks the in-flight queue. The lock is held for short sections, never while a file is read or written.
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlightQueue> {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_flight.lock()
     }
 
     /// Sets the group's offset, unless the group or the topic was deleted.
@@ -85,7 +86,7 @@ impl InFlightQueues {
     /// The in-flight queue of a group and a message queue, made on first use.
     pub(crate) fn make(&self, group: &str, topic: &str, queue_id: i32) -> Arc<Cell> {
         let queues = self.queues(group, topic).unwrap_or_else(|| {
-            let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+            let mut groups = self.groups.write();
             groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
         });
         let cell = || {
@@ -98,41 +99,41 @@ impl InFlightQueues {
                 in_flight: Mutex::default(),
             })
         };
-        lock(&queues).entry(queue_id).or_insert_with(cell).clone()
+        queues.lock().entry(queue_id).or_insert_with(cell).clone()
     }
 
     /// The in-flight queue of a group and a message queue; `None` when the group has not popped the queue since the start.
     pub(crate) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
-        lock(&*self.queues(group, topic)?).get(&queue_id).cloned()
+        self.queues(group, topic)?.lock().get(&queue_id).cloned()
     }
 
     /// The in-flight queues of a group in a topic, by queue id.
     pub(crate) fn of_group(&self, group: &str, topic: &str) -> BTreeMap<i32, Arc<Cell>> {
-        self.queues(group, topic).map(|queues| lock(&*queues).clone()).unwrap_or_default()
+        self.queues(group, topic).map(|queues| queues.lock().clone()).unwrap_or_default()
     }
 
     /// All in-flight queues, in the order of groups, topics and queue ids.
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let queues = groups.values().flat_map(BTreeMap::values);
-        queues.flat_map(|queues| lock(queues).values().cloned().collect::<Vec<_>>()).collect()
+        queues.flat_map(|queues| queues.lock().values().cloned().collect::<Vec<_>>()).collect()
     }
 
     /// Removes all in-flight queues.
     pub(super) fn forget_all(&self) {
-        let removed = std::mem::take(&mut *self.groups.write().unwrap_or_else(PoisonError::into_inner));
+        let removed = std::mem::take(&mut *self.groups.write());
         self.end(removed.into_values().flat_map(BTreeMap::into_values));
     }
 
     /// Removes the in-flight queues of a deleted group. Pops that are still in flight no longer move its offsets.
     pub(crate) fn forget_group(&self, group: &str) {
-        let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+        let removed = self.groups.write().remove(group);
         self.end(removed.into_iter().flat_map(BTreeMap::into_values));
     }
 
     /// Removes the in-flight queues of a deleted topic. Pops that are still in flight no longer move its offsets.
     pub(crate) fn forget_topic(&self, topic: &str) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let removed: Vec<Queues> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
         groups.retain(|_, topics| !topics.is_empty());
         drop(groups);
@@ -142,19 +143,19 @@ impl InFlightQueues {
     /// Removes the in-flight queue of a lite topic without messages in flight, unless another request uses it. The next
     /// pop makes another. The caller has `own` handles of the in-flight queue.
     pub(crate) fn drop_idle(&self, group: &str, topic: &str, own: usize) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let Some(topics) = groups.get_mut(group) else { return };
         let Some(queues) = topics.get(topic) else { return };
         // Handles are cloned only under the lock that is held here, so that a count of one means no other user.
         let is_idle = Arc::strong_count(queues) == 1
-            && lock(queues).values().all(|cell| {
+            && queues.lock().values().all(|cell| {
                 let mut in_flight = cell.in_flight();
                 let is_done = in_flight.order.as_ref().is_none_or(is_done);
                 if !is_done || !in_flight.is_empty() || cell.is_busy() {
                     return false;
                 }
                 if let Some(alarm_ms) = in_flight.alarm_ms.take() {
-                    lock(&self.alarms).remove(&(alarm_ms, cell.id));
+                    self.alarms.lock().remove(&(alarm_ms, cell.id));
                 }
                 drop(in_flight);
                 Arc::strong_count(cell) == 1 + own
@@ -169,7 +170,7 @@ impl InFlightQueues {
 
     fn end(&self, removed: impl Iterator<Item = Queues>) {
         for queues in removed {
-            for cell in lock(&queues).values() {
+            for cell in queues.lock().values() {
                 let held = cell.in_flight().end();
                 self.held.fetch_sub(held.len(), Ordering::Relaxed);
             }
@@ -182,7 +183,7 @@ impl InFlightQueues {
         if in_flight.alarm_ms.is_some_and(|alarm_ms| alarm_ms <= due_ms) {
             return false;
         }
-        let mut alarms = lock(&self.alarms);
+        let mut alarms = self.alarms.lock();
         if let Some(later) = in_flight.alarm_ms.replace(due_ms) {
             alarms.remove(&(later, cell.id));
         }
@@ -193,7 +194,7 @@ impl InFlightQueues {
     /// Removes and returns the in-flight queues whose check is due at `now_ms`.
     pub(crate) fn due(&self, now_ms: i64) -> Vec<Arc<Cell>> {
         let due = {
-            let mut alarms = lock(&self.alarms);
+            let mut alarms = self.alarms.lock();
             let later = alarms.split_off(&(now_ms + 1, 0));
             std::mem::replace(&mut *alarms, later)
         };
@@ -211,19 +212,15 @@ impl InFlightQueues {
 
     /// Returns the earliest time of a check of an in-flight queue, in milliseconds since the epoch.
     pub(crate) fn earliest(&self) -> Option<i64> {
-        lock(&self.alarms).first_key_value().map(|((due_ms, _), _)| *due_ms)
+        self.alarms.lock().first_key_value().map(|((due_ms, _), _)| *due_ms)
     }
 
     fn queues(&self, group: &str, topic: &str) -> Option<Queues> {
-        self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
+        self.groups.read().get(group)?.get(topic).cloned()
     }
 }
 
 /// Whether all messages of an ordered pop are acknowledged.
 fn is_done(state: &OrderState) -> bool {
     (0..state.offsets.len()).all(|index| index < 64 && state.acked & (1 << index) != 0)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

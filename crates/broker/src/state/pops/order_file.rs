@@ -1,8 +1,9 @@
 //! The file `consumerOrderInfo.json`: which messages the last ordered pop of each queue returned (`ConsumerOrderInfoManager`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use wire::body::{Extra, OrderTable};
 use wire::json::{self, Dialect};
 
@@ -38,7 +39,7 @@ impl Pops {
         if !self.order_file.changed.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let mut extra = self.order_file.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extra = self.order_file.extra.lock();
         let mut file = OrderTable { extra: std::mem::take(&mut *extra), ..OrderTable::default() };
         let oldest_ms = now_ms - UNUSED_MS;
         // The states of lite topics are in memory only (`MemoryConsumerOrderInfoManager`).
@@ -74,7 +75,7 @@ impl Pops {
                 self.in_flight_queues.make(group, topic, queue_id).in_flight().order = Some(state);
             }
         }
-        *self.order_file.extra.lock().unwrap_or_else(PoisonError::into_inner) = file.extra;
+        *self.order_file.extra.lock() = file.extra;
         Ok(())
     }
 }

@@ -3,8 +3,9 @@
 //! same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Ends in microseconds of the ranges in which puts are counted. They include the ends of all [`RANGES`].
 const ENDS_US: [u64; 20] = [
@@ -77,12 +78,12 @@ impl Puts {
     /// Ends the current minute.
     pub(crate) fn end_minute(&self) {
         let counts = self.counts.each_ref().map(|count| count.swap(0, Ordering::Relaxed));
-        *self.minute.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        *self.minute.lock() = counts;
     }
 
     /// The entries of the broker's runtime status.
     pub(crate) fn runtime_entries(&self) -> [(&'static str, String); 5] {
-        let counts = *self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = *self.minute.lock();
         let longest_ms = |us: &AtomicU64| (us.load(Ordering::Relaxed) / 1000).to_string();
         [
             ("putMessageDistributeTime", distribution(&counts)),
@@ -157,7 +158,7 @@ mod tests {
         puts.took(Duration::from_micros(70), 990);
         puts.took(Duration::from_micros(15_000), 10);
         puts.end_minute();
-        let counts = *puts.minute.lock().unwrap();
+        let counts = *puts.minute.lock();
         assert_eq!(percentile_us(&counts, 0.99), 100.0);
         assert!((10_000.0..20_000.0).contains(&percentile_us(&counts, 0.999)));
         assert_eq!(percentile_us(&[0; ENDS_US.len()], 0.99), 0.0);

@@ -54,7 +54,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
     };
     let language = Some(Language::Go);
     let heartbeat = ConsumerHeartbeat { remote, stated: Some(&stated), client_id: "c", language, version: 9 };
-    let mut sent = told.outbox.waiting.lock().unwrap().take().unwrap();
+    let mut sent = told.outbox.waiting.lock().take().unwrap();
     let mut pass = || {
         let body = sent.try_recv().unwrap().body;
         // What a proxy told itself it passes over.
@@ -77,7 +77,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
 #[test]
 fn a_client_whose_calls_are_spread_is_heard_of_and_ended_by_any_proxy() {
     let (first, second) = (cluster(), cluster());
-    let mut sent = second.outbox.waiting.lock().unwrap().take().unwrap();
+    let mut sent = second.outbox.waiting.lock().take().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let heard = |client: &str| runtime.block_on(second.heard_elsewhere("g", client));
     assert!(!heard("c1"), "no proxy told of the client");

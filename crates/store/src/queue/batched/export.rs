@@ -4,7 +4,7 @@ use super::reader::{Reader, starts};
 use super::{BATCH_UNIT_BYTES, BatchUnit, JAVAS, group};
 use crate::config::Config;
 use crate::disk::{Disk, DiskFile, Space, file_name};
-use crate::error::ReadError;
+use crate::error::{ReadError, Result};
 use crate::queue::files::Touched;
 use crate::queue::{Extent, Queue, Unit};
 use std::io::{self, ErrorKind};
@@ -31,7 +31,7 @@ impl Export {
         config: &Config,
         queue: &Queue,
         touched: &mut Touched,
-    ) -> Result<Self, ReadError> {
+    ) -> Result<Self> {
         let directory = config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
         let file_bytes = config.batch_file_bytes;
         let mut export = Self { disk, directory, file_bytes, next: queue.in_files().min, end: 0 };
@@ -56,7 +56,7 @@ impl Export {
     }
 
     /// Continues behind the last unit in the files, if it matches the queue.
-    fn take_known(&mut self, queue: &Queue, mut reader: Reader) -> Result<bool, ReadError> {
+    fn take_known(&mut self, queue: &Queue, mut reader: Reader) -> Result<bool> {
         // The last file may be preallocated and unused.
         let passed = reader.starts.len().saturating_sub(2);
         reader.starts.drain(..passed);
@@ -66,7 +66,7 @@ impl Export {
         }
         let Some(newest) = newest else { return Ok(false) };
         let Extent { min, max, .. } = queue.in_files();
-        let is_ours = |number: u64| -> Result<bool, ReadError> {
+        let is_ours = |number: u64| -> Result<bool> {
             let mut unit = Vec::with_capacity(1);
             queue.units_blocking(QueueOffset::new(number), 1, &mut unit)?;
             Ok(unit == [newest.unit])
@@ -85,9 +85,9 @@ impl Export {
     pub(crate) fn add(
         &mut self,
         units: &[Unit],
-        store_time: impl Fn(LogOffset) -> Result<i64, ReadError>,
+        store_time: impl Fn(LogOffset) -> Result<i64>,
         touched: &mut Touched,
-    ) -> Result<(), ReadError> {
+    ) -> Result<()> {
         let (first, batches) = (self.next, group(self.next, units));
         let mut rest = batches.as_slice();
         while !rest.is_empty() {
