@@ -236,6 +236,9 @@ fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
     match role {
         Kind::Broker => lines.extend(of_broker(&text, &source).map_err(|error| unreadable(&error))?),
         Kind::Namesrv => {
+            let split = crate::roles::with_controller(&text, |embeds| embeds);
+            let (text, embedded) = split.map_err(|error| unreadable(&error))?;
+            lines.extend(embedded.into_iter().flat_map(|text| of_controller(&text, &source)));
             let mut config = namesrv::Config::new(Path::new("."));
             match config.read(&text) {
                 Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
@@ -243,14 +246,24 @@ fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
             }
             lines.extend(config.auth.check().err().map(|error| line(Severity::Error, error)));
         }
-        Kind::Controller => match controller::Config::new(Path::new(".")).read(&text) {
-            Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
-            Err(error) => lines.push(refusal(&source, error.key(), &error)),
-        },
+        Kind::Controller => lines.extend(of_controller(&text, &source)),
     }
     lines.sort_by_key(|line| line.severity);
     output.print(&lines)?;
     Ok(ExitCode::from(u8::from(lines.iter().any(|line| line.severity != Severity::Note))))
+}
+
+/// Findings about the settings of a controller.
+fn of_controller(text: &[u8], source: &[u8]) -> Vec<Line> {
+    let mut config = controller::Config::new(Path::new("."));
+    let warnings = match config.read(text) {
+        Ok(warnings) => warnings,
+        Err(error) => return vec![refusal(source, error.key(), &error)],
+    };
+    let mut lines: Vec<_> = warnings.iter().map(|it| line(Severity::Warning, it)).collect();
+    let group = controller::Group::new(&config.group, &config.peers, &config.self_id);
+    lines.extend(group.err().map(|error| refusal(source, Some("controllerDLegerPeers"), &error)));
+    lines
 }
 
 /// A finding that stops the start, with the line of the setting in the file.

@@ -293,17 +293,26 @@ fn start_name_server(
 /// Splits the file of -c: the text for the other roles, and the controller's keys if a controller runs in this process.
 /// A controller that is alone gets the whole file.
 fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
-    let failed = |error| Error::new("the configuration file", error);
-    let entries = parse_key_values(&text).map_err(failed)?;
-    let is_embedded = settings.has(Role::Namesrv)
-        && entries
-            .get("enableControllerInNamesrv")
-            .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
-    if !settings.has(Role::Controller) && !is_embedded {
-        return Ok((text, None));
-    }
     if settings.roles == [Role::Controller] {
         return Ok((Vec::new(), Some(text)));
+    }
+    let is_named = settings.has(Role::Controller);
+    let has_controller = |embeds| is_named || embeds && settings.has(Role::Namesrv);
+    with_controller(&text, has_controller).map_err(|error| Error::new("the configuration file", error))
+}
+
+/// Splits a text into the settings of other roles and of a controller in the same process, if `has_controller`, which
+/// is told whether the text has enableControllerInNamesrv.
+pub(crate) fn with_controller(
+    text: &[u8],
+    has_controller: impl Fn(bool) -> bool,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), wire::body::KeyValuesError> {
+    let entries = parse_key_values(text)?;
+    let embeds = entries
+        .get("enableControllerInNamesrv")
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+    if !has_controller(embeds) {
+        return Ok((text.to_vec(), None));
     }
     let (mut others, mut own) = (entries.clone(), entries);
     others.retain(|key, _| !controller::Config::owns(key));

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_547),
+    ("admin", 15_334),
     ("auth", 2654),
-    ("broker", 32_380),
-    ("client", 4781),
+    ("broker", 32_664),
+    ("client", 4401),
     ("console", 7746),
-    ("controller", 1422),
+    ("controller", 1425),
     ("grpc", 974),
-    ("host", 266),
-    ("lab", 20_865),
+    ("host", 250),
+    ("lab", 20_458),
     ("namesrv", 2473),
     ("net", 2781),
-    ("proxy", 6667),
-    ("replica", 4167),
+    ("proxy", 6688),
+    ("replica", 4179),
     ("sim", 3403),
-    ("store", 17_093),
-    ("vostok", 3375),
-    ("wire", 5614),
+    ("store", 17_101),
+    ("vostok", 3392),
+    ("wire", 5629),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.

@@ -64,3 +64,19 @@ fn differences_are_changed_missing_and_added_settings() {
         found.iter().map(|it| (it.setting.as_str(), it.first.as_deref(), it.second.as_deref())).collect();
     assert_eq!(found, [("b", Some("2"), Some("5")), ("c", Some("3"), None), ("d", None, Some("4"))]);
 }
+
+#[test]
+fn what_stops_a_controller_is_found() {
+    for (text, part) in [
+        (
+            "controllerDLegerSelfId=n0\ncontrollerDLegerPeers=n0-a:1,n1-b:1\n",
+            "line 2: the start refuses: controllerDLegerPeers holds",
+        ),
+        ("controllerDLegerPeers=n0-a:1\n", "controllerDLegerSelfId is ``"),
+        ("controllerStorePath=${HOME}/c\n", "line 1: the start refuses: setting controllerStorePath is"),
+    ] {
+        let lines = of_controller(text.as_bytes(), text.as_bytes());
+        assert!(lines.len() == 1 && lines[0].finding.contains(part), "{text}: {lines:?}");
+        assert!(lines[0].severity == Severity::Error);
+    }
+}

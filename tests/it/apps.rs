@@ -1,11 +1,10 @@
 //! Applications on the Rust client: its examples, and what it writes down about messages.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use client::{
-    Client, Config, Error, Message, PopConfig, PopConsumer, Producer, ProducerConfig, PullConsumer,
-    PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict,
+    Client, Config, Error, Message, Producer, ProducerConfig, PullConsumer, PushConfig, PushConsumer,
+    Received, TRACE_TOPIC, Verdict,
 };
 use wire::codes::request;
 
@@ -18,9 +17,6 @@ mod consumer;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/orderly.rs"]
 mod orderly;
-#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
-#[path = "../../crates/client/examples/pop.rs"]
-mod pop;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/producer.rs"]
 mod producer;
@@ -130,82 +126,6 @@ fn the_example_of_order_keeps_it() {
 fn the_example_of_pulling_finds_what_its_condition_asks_for() {
     let stage = Stage::start(&["enablePropertyFilter=true"]);
     run_example(&stage, "Measurements", pull::run);
-}
-
-#[test]
-fn the_example_of_pops_finishes_every_job() {
-    let stage = Stage::start(&[]);
-    run_example(&stage, "Jobs", pop::run);
-}
-
-#[test]
-fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
-    let stage = Stage::start(&[]);
-    let namesrv = namesrv(&stage, "Shared");
-    let join = async |client: &Client| {
-        let config = PopConfig { from_first: true, batch: 4, ..PopConfig::new("G", "Shared", "*") };
-        patiently(async || PopConsumer::start(client, config.clone()).await).await.expect("a member")
-    };
-    let left = Cell::new(0_u32);
-    let work = async |member: &PopConsumer| {
-        let mut bodies = Vec::new();
-        while left.get() > 0 {
-            for one in patiently(async || member.pop(Duration::from_secs(1)).await).await.expect("an answer")
-            {
-                patiently(async || member.ack(&one).await).await.expect("acknowledged");
-                left.set(left.get().saturating_sub(1));
-                bodies.push(String::from_utf8(one.message.body).expect("text"));
-            }
-        }
-        bodies
-    };
-    block_on(async {
-        let clients = [(); 2].map(|()| Client::start(Config::new(&namesrv)).expect("a client"));
-        let producer = producer_of(&clients[0], None);
-        let send = async |from: u32, until: u32| {
-            for number in from..until {
-                producer.send(&Message::new("Shared", number.to_string())).await.expect("stored");
-            }
-            left.set(until - from);
-        };
-        let members = [join(&clients[0]).await, join(&clients[1]).await];
-        let (mut all, mut other, mut next) = (Vec::new(), Vec::new(), 0);
-        // A member whose answers are late may get none of the first ones.
-        while all.is_empty() || other.is_empty() {
-            send(next, next + 200).await;
-            next += 200;
-            let (found, more) = tokio::join!(work(&members[0]), work(&members[1]));
-            all.extend(found);
-            other.extend(more);
-        }
-        all.extend(other);
-        members[1].shutdown().await;
-        // With its connection: requests that wait there would still be given messages.
-        clients[1].shutdown();
-        let mut broker = stage.connect();
-        for queue in 0..4 {
-            let mut waiting = || {
-                let code = request::POLLING_INFO;
-                let answer = broker.call(
-                    code,
-                    |frame| frame.text("consumerGroup", "G").text("topic", "Shared").number("queueId", queue),
-                    b"",
-                );
-                answer.number("pollingNum")
-            };
-            while waiting() > 1 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-        send(next, next + 100).await;
-        all.extend(work(&members[0]).await);
-        all.sort_unstable_by_key(|text| text.parse::<u32>().expect("a number"));
-        let sent: Vec<_> = (0..next + 100).map(|number| number.to_string()).collect();
-        assert_eq!(all, sent, "each once");
-        members[0].shutdown().await;
-        producer.shutdown().await;
-        clients[0].shutdown();
-    });
 }
 
 #[test]

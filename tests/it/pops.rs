@@ -216,6 +216,43 @@ fn waiting_at(connection: &mut Connection, queue_id: i32) -> i64 {
     connection.call(request::POLLING_INFO, fields, b"").number("pollingNum")
 }
 
+#[test]
+fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
+    let (stage, mut sender) = stage(&[]);
+    let wanted = Pop { queue_id: -1, count: 4, invisible_ms: 3_600_000, ..POP };
+    let mut members = vec![stage.connect(), stage.connect()];
+    let mut all = Vec::new();
+    for (round, share_min) in [("shared", 1), ("alone", 100)] {
+        for number in 0..100 {
+            sender.stored(&send_header("T", number % 4), format!("{round} {number}").as_bytes());
+        }
+        let mut shares = vec![0; members.len()];
+        let total = all.len() + 100;
+        eventually("all messages are popped", || {
+            for (member, share) in members.iter_mut().zip(&mut shares) {
+                for message in messages(&pop(member, &wanted)) {
+                    acked(member, &message);
+                    all.push(message.body);
+                    *share += 1;
+                }
+            }
+            (all.len() >= total).then_some(())
+        });
+        assert!(shares.iter().all(|share| *share >= share_min), "{shares:?}");
+        // A pop that waits on a connection that ends gets no message.
+        for mut member in members.drain(1..) {
+            ask(&mut member, &Pop { poll_ms: 600_000, ..wanted });
+            eventually("the pop waits", || (waiting_at(&mut sender, -1) == 1).then_some(()));
+        }
+        eventually("the pop is gone", || (waiting_at(&mut sender, -1) == 0).then_some(()));
+    }
+    let bodies = |round: &str| (0..100).map(|number| format!("{round} {number}")).collect::<Vec<_>>();
+    let mut sent = [bodies("shared"), bodies("alone")].concat();
+    sent.sort();
+    all.sort();
+    assert_eq!(all, sent, "each once");
+}
+
 /// Checklist 30, with checkpoints in the log or in memory.
 fn what_is_not_acknowledged_comes_back(lines: &[&str]) {
     let (_stage, mut connection, (asked, answer, codes)) = while_invisible(lines, 5000, |connection| {

@@ -34,7 +34,6 @@ pub struct Argument {
 
 impl Argument {
     /// Whether the operation cannot do without it.
-    #[must_use]
     pub fn is_required(&self) -> bool {
         matches!(self.kind, Kind::Place | Kind::Required)
     }
@@ -94,7 +93,6 @@ impl Arguments {
     }
 
     /// A value; `None` when it was not given.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -122,7 +120,6 @@ impl Arguments {
     }
 
     /// Whether a switch is on, or the value `true` was given, in any case.
-    #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
     }

@@ -4,7 +4,6 @@ use crate::{Arguments, Kind, Operation};
 
 impl Operation {
     /// Returns the line of `vostok admin` that performs the operation with these arguments.
-    #[must_use]
     pub fn command_line(&self, arguments: &Arguments) -> String {
         let mut line = format!("vostok admin {} {}", self.noun, self.verb);
         let mut places = Vec::new();

@@ -19,7 +19,6 @@ pub enum Shell {
 }
 
 /// The script that a shell reads to complete command lines of `vostok` and of a link named `mqadmin`.
-#[must_use]
 pub fn completion_script(shell: Shell) -> &'static str {
     match shell {
         Shell::Bash => include_str!("complete/vostok.bash"),
@@ -29,7 +28,6 @@ pub fn completion_script(shell: Shell) -> &'static str {
 }
 
 /// Completions of the last word, which may be incomplete.
-#[must_use]
 pub fn complete(command: Command, words: &[String]) -> Vec<String> {
     let server = words.iter().position(|word| ["-n", "--namesrv", "--namesrvAddr"].contains(&word.as_str()));
     let server = server.and_then(|at| words.get(at + 1)).cloned();

@@ -51,7 +51,6 @@ pub(crate) fn texts(failures: &[Error]) -> Vec<String> {
 
 impl Error {
     /// The response code of the server that refused; `None` for other errors.
-    #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Client(error) => error.code(),
@@ -82,7 +81,6 @@ impl Error {
     }
 
     /// Process exit code: 2 for wrong arguments, as `clap` does, otherwise 1.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { 2 } else { 1 }
     }

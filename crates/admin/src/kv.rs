@@ -39,11 +39,7 @@ struct KeyValue {
     value: String,
 }
 
-impl Typed for Vec<KeyValue> {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.iter().map(|KeyValue { key, value }| format!("{key}={value}\n")).collect()
-    }
-}
+impl Typed for Vec<KeyValue> {}
 
 async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<KeyValue>, Error> {
     let ask = Request::new(request::GET_KVLIST_BY_NAMESPACE).with("namespace", arguments.need("namespace")?);

@@ -12,7 +12,6 @@ pub enum Lang {
 
 impl Lang {
     /// Returns the language of a tag such as `zh_CN.UTF-8` or `en-US`; `None` for other languages.
-    #[must_use]
     pub fn of(tag: &str) -> Option<Self> {
         let language = tag.split(['_', '-', '.', '@']).next().unwrap_or_default();
         match language.to_ascii_lowercase().as_str() {
@@ -24,14 +23,12 @@ impl Lang {
 
     /// Returns the language of messages in an environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set decides, as
     /// in POSIX. Other languages give English.
-    #[must_use]
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(variable);
         set.find(|tag| !tag.is_empty()).and_then(|tag| Self::of(&tag)).unwrap_or_default()
     }
 
     /// Returns the text of this language.
-    #[must_use]
     pub fn pick<T>(self, english: T, chinese: T) -> T {
         match self {
             Self::En => english,

@@ -2,18 +2,20 @@
 //! (`MQAdminStartup`). Failures end with exit code 1, where `mqadmin` ends with 0.
 
 mod groups;
-mod names;
 mod options;
 
 use crate::command::print;
 use crate::shell::{Access, Outcome, perform};
 use crate::table::operations;
 use crate::{Argument, Effect, Error, Kind, Operation};
-use names::NAMES;
 use options::{options, parse};
 use std::fmt::Write as _;
 use std::time::Duration;
 use wire::codes::response;
+
+/// Names of `mqadmin` 5.5.0 in the order of its help, each with the class behind it (`MQAdminStartup.initCommand`), which the text of a
+/// failure names.
+const NAMES: &str = include_str!("mqadmin/names.tsv");
 
 /// Text that `mqadmin` prints when a command failed (`FAQUrl`).
 const FAQ: &str =
@@ -39,7 +41,7 @@ pub fn mqadmin(words: &[String]) -> Result<u8, Error> {
 
 /// Completions: the names of all commands, or the options of a command.
 pub(crate) fn names_and_options(name: Option<&str>) -> Vec<String> {
-    let Some(name) = name else { return NAMES.into_iter().map(|(name, _)| name.to_owned()).collect() };
+    let Some(name) = name else { return names().map(|(name, _)| name.to_owned()).collect() };
     let shorts = options(&named(name)).into_iter().map(|argument| argument.short).filter(|it| !it.is_empty());
     shorts.chain(["n", "h"]).map(|short| format!("-{short}")).collect()
 }
@@ -49,6 +51,11 @@ pub(crate) fn option(name: &str, given: &str) -> Option<&'static str> {
     let options = options(&named(name)).into_iter();
     let mut valued = options.filter(|argument| argument.kind != Kind::Switch);
     valued.find(|argument| options::is_named(argument, given)).map(|argument| argument.name)
+}
+
+/// All names of `mqadmin`, each with its class.
+fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES.lines().filter_map(|line| line.split_once('\t'))
 }
 
 /// The operations under a name, in any case.
@@ -98,7 +105,7 @@ fn complain(text: &str) -> Result<u8, Error> {
 
 /// The text of a failed command, as far as scripts look for it.
 fn failure(name: &str, error: &Error) -> String {
-    let class = NAMES.into_iter().find(|(known, _)| *known == name).map_or(name, |(_, class)| class);
+    let class = names().find(|(known, _)| *known == name).map_or(name, |(_, class)| class);
     let why = match error {
         Error::Client(client::Error::Refused { address, code, remark }) => {
             let exception = match *code {
@@ -123,7 +130,7 @@ fn failure(name: &str, error: &Error) -> String {
 
 fn overview() -> String {
     let mut out = "The most commonly used mqadmin commands are:\n".to_owned();
-    for (name, _) in NAMES {
+    for (name, _) in names() {
         // Of several operations, the one that scripts and people mean when they give no more options than they must.
         let found = named(name);
         let looks = found.iter().find(|operation| operation.effect == Effect::Look);
@@ -177,8 +184,8 @@ mod tests {
 
     #[test]
     fn every_name_of_the_table_is_one_of_mqadmin() {
-        let names: BTreeSet<_> = NAMES.into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), 96);
+        let names: BTreeSet<_> = names().map(|(name, _)| name).collect();
+        assert_eq!((names.len(), NAMES.lines().count()), (96, 96));
         for operation in operations() {
             for name in operation.mqadmin {
                 assert!(names.contains(name), "{name}");
@@ -192,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_name_of_mqadmin_has_an_operation() {
-        for (name, class) in NAMES {
+        for (name, class) in names() {
             assert!(!named(name).is_empty(), "{name}");
             assert!(class.ends_with("Command"), "{class}");
         }

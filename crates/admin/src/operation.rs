@@ -79,8 +79,10 @@ pub trait Answer: Any + Send + Sync {
 
 /// A type that operations answer with.
 pub(crate) trait Typed: Serialize + Send + Sync + 'static {
-    /// The answer as `mqadmin` prints it.
-    fn mqadmin(&self, arguments: &Arguments) -> String;
+    /// The answer as `mqadmin` prints it. Empty for the answer of an operation without a name of `mqadmin`.
+    fn mqadmin(&self, _: &Arguments) -> String {
+        String::new()
+    }
 
     /// Sentence of [`Answer::missing`].
     fn missing(&self, _: &Arguments) -> Option<String> {

@@ -42,7 +42,6 @@ pub struct Look {
 
 impl Look {
     /// The standard output of this process. `NO_COLOR` and a terminal named `dumb` have no colours.
-    #[must_use]
     pub fn stdout(lang: Lang) -> Self {
         if !std::io::stdout().is_terminal() {
             return Self { lang, ..Self::default() };

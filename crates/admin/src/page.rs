@@ -5,7 +5,6 @@ use crate::{Effect, Kind, Lang, Operation};
 use std::fmt::Write as _;
 
 /// Writes the page in a language.
-#[must_use]
 pub fn page(lang: Lang) -> String {
     let introduction =
         lang.pick(include_str!("page/introduction.md"), include_str!("page/introduction.zh-CN.md"));

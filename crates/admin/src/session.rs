@@ -59,7 +59,6 @@ pub struct Session {
 
 impl Session {
     /// Begins a session. A dry run sends no request that changes anything.
-    #[must_use]
     pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
         let planned = is_dry_run.then(Mutex::default);
         let (failures, last_answered) = (Mutex::default(), Arc::default());
@@ -77,13 +76,11 @@ impl Session {
     }
 
     /// The requests that a dry run did not send so far; `None` when requests are sent.
-    #[must_use]
     pub fn planned(&self) -> Option<Vec<Planned>> {
         self.planned.as_ref().map(|planned| planned.lock().expect("short section").clone())
     }
 
     /// Why the answers of this session are not complete, a text for each server that gave none; empty when all did.
-    #[must_use]
     pub fn failures(&self) -> Vec<String> {
         texts(&self.failures.lock().expect("short section"))
     }

@@ -116,14 +116,12 @@ impl Cluster {
     }
 
     /// Begins a session of an operator. A dry run sends no request that changes anything.
-    #[must_use]
     pub fn session(&self, is_dry_run: bool) -> Session {
         let session = Session::new(self.client.clone(), self.name_servers.clone(), now_ms(), is_dry_run);
         session.remembering(self.last_answered.clone())
     }
 
     /// Addresses of the name servers.
-    #[must_use]
     pub fn name_servers(&self) -> &[String] {
         &self.name_servers
     }

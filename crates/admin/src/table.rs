@@ -33,7 +33,6 @@ pub(crate) fn operations() -> impl Iterator<Item = &'static Operation> {
 }
 
 /// The operation of a noun and a verb.
-#[must_use]
 pub fn operation(noun: &str, verb: &str) -> Option<&'static Operation> {
     operations().find(|operation| operation.noun == noun && operation.verb == verb)
 }

@@ -20,7 +20,6 @@ fn in_zone(ms: i64, zone: &TimeZone) -> DateTime {
 }
 
 /// A time in UTC as in ISO 8601; empty for times before 1970 and for 0, which servers write where there is none.
-#[must_use]
 pub fn time(ms: i64) -> String {
     if ms <= 0 {
         return String::new();
@@ -56,7 +55,6 @@ pub(crate) const TIME_HELP: &str = "Times: now, -1h (s, m, h or d), 2026-11-29 0
 
 /// Reads a time: milliseconds since 1970, a date and a time of day as in ISO 8601 (in local time without an offset), or
 /// `yyyy-MM-dd#HH:mm:ss:SSS` in local time as in RocketMQ's tools. `None` for another text.
-#[must_use]
 pub fn parse_time(text: &str) -> Option<i64> {
     parse_time_in(text, &LOCAL)
 }
@@ -178,7 +176,6 @@ pub(crate) fn front(text: &str, length: usize) -> String {
 }
 
 /// The threads of a dump: a paragraph for each, which begins with name, id and state (`UtilAll.jstack`).
-#[must_use]
 pub fn threads(dump: &str) -> Vec<String> {
     let text = dump.replace("\r\n", "\n");
     text.split("\n\n").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()

@@ -24,7 +24,6 @@ struct Rows {
 
 impl Words {
     /// The texts of a file, which is parsed when the first text is looked up.
-    #[must_use]
     pub const fn new(file: &'static str) -> Self {
         Self { file, rows: OnceLock::new() }
     }
@@ -50,7 +49,6 @@ impl Words {
     }
 
     /// The translation of an English text.
-    #[must_use]
     pub fn get(&self, english: &str) -> Option<&str> {
         let rows = self.rows();
         rows.by_english.get(english).map(|row| &*rows.texts[*row][1])
@@ -74,14 +72,12 @@ static CLAP: Words = Words::new(include_str!("words/zh/clap.tsv"));
 
 impl Lang {
     /// The sentence about an operation.
-    #[must_use]
     pub fn about(self, operation: &Operation) -> &'static str {
         let name = format!("{} {}", operation.noun, operation.verb);
         self.pick(None, ABOUT.get(&name)).unwrap_or(operation.about)
     }
 
     /// The help of an argument.
-    #[must_use]
     pub fn help(self, argument: &Argument) -> &'static str {
         self.pick(None, HELP.get(argument.help)).unwrap_or(argument.help)
     }
@@ -100,7 +96,6 @@ impl Lang {
     }
 
     /// The text of an error, warning or question. Texts of servers stay as they are.
-    #[must_use]
     pub fn error(self, english: &str) -> String {
         let translated = || ERRORS.iter().find_map(|(from, to)| fill(english, from, to));
         self.pick(None, Some(())).and_then(|()| translated()).unwrap_or_else(|| english.to_owned())
@@ -131,7 +126,6 @@ fn fill(english: &str, from: &str, to: &str) -> Option<String> {
 }
 
 /// Translates the help of a command and of all commands below. `more` are the texts of commands outside of this crate.
-#[must_use]
 pub fn localize(command: Command, lang: Lang, more: &Words) -> Command {
     if lang == Lang::En { command } else { translated(command, more) }
 }
@@ -184,7 +178,6 @@ fn find(english: &str, more: &Words) -> Option<String> {
 }
 
 /// Translates the output of `clap`: help, and errors about arguments.
-#[must_use]
 pub fn localize_output(output: &str, lang: Lang) -> String {
     let all = CLAP.iter().filter(|_| lang == Lang::Zh);
     let text = all.fold(output.to_owned(), |text, (english, chinese)| text.replace(english, chinese));
@@ -192,7 +185,6 @@ pub fn localize_output(output: &str, lang: Lang) -> String {
 }
 
 /// The texts of the help of a command and of all commands below that have no translation.
-#[must_use]
 pub fn untranslated(command: &Command, more: &Words) -> Vec<String> {
     let mut missing = Vec::new();
     let mut check = |text: Option<&StyledStr>| {

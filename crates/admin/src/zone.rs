@@ -23,7 +23,6 @@ impl Default for Zone {
 impl Zone {
     /// The zone of a text such as `Asia/Shanghai~480`: its name, and minutes east of UTC that count where this machine does not
     /// know the name. `None` for another text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, minutes) = text.split_once('~').unwrap_or((text, ""));
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
@@ -42,26 +41,22 @@ impl Zone {
     }
 
     /// Name of the zone.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// A time in the zone with milliseconds, as `2026-01-31 12:00:00.000`; empty for 0, which servers write where there is no time.
-    #[must_use]
     pub fn time(&self, ms: i64) -> String {
         if ms <= 0 { String::new() } else { self.civil(ms).strftime("%Y-%m-%d %H:%M:%S.%3f").to_string() }
     }
 
     /// A time in the zone to the second, as fields of forms take it: `2026-01-31T12:00:00`.
-    #[must_use]
     pub fn field(&self, ms: i64) -> String {
         self.civil(ms).strftime("%Y-%m-%dT%H:%M:%S").to_string()
     }
 
     /// Milliseconds since 1970 of a time of a form in the zone, with or without seconds; `None` for another text, such as a time
     /// with an offset of its own.
-    #[must_use]
     pub fn read(&self, text: &str) -> Option<i64> {
         // The parser passes over an offset or a zone after the time.
         let (_, clock) = text.split_once('T')?;

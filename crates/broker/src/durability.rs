@@ -2,7 +2,7 @@
 //! `inSyncReplicas`, and the in-sync set in controller mode).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use store::{FlushMode, FlushOutcome, Store, WaitOutcome};
@@ -52,7 +52,7 @@ impl Outcome {
 pub(crate) struct Durability {
     store: Arc<Store>,
     waits_for_flush: AtomicBool,
-    waits_for_slaves: AtomicBool,
+    waits_for_slaves: Arc<AtomicBool>,
     /// Whether too few brokers are in sync, so that messages of waiting senders are refused.
     lacks_replicas: AtomicBool,
     /// Longest wait of a response for slaves.
@@ -65,7 +65,7 @@ impl Durability {
         Self {
             store,
             waits_for_flush: AtomicBool::new(mode == FlushMode::Sync),
-            waits_for_slaves: AtomicBool::new(false),
+            waits_for_slaves: Arc::default(),
             lacks_replicas: AtomicBool::new(false),
             slave_timeout,
         }
@@ -77,6 +77,14 @@ impl Durability {
             self.store.set_replicated(Some(LogOffset::ZERO));
         }
         self.waits_for_slaves.store(true, Ordering::Release);
+        // Pairs with the fence of `is_set`: a response either waits for slaves, or its message is below the positions
+        // that this thread reads from here on.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Returns the position up to which responses that wait for no slave may confirm the log.
+    pub(crate) fn answerable(&self) -> LogOffset {
+        if self.waits_for_flush() { self.store.flushed() } else { self.store.appended() }
     }
 
     /// Makes later responses not wait for slaves. Waiting responses keep waiting, because they must not become
@@ -112,7 +120,7 @@ impl Durability {
 
     /// Whether answers wait for slaves.
     pub(crate) fn waits_for_slaves(&self) -> bool {
-        self.waits_for_slaves.load(Ordering::Acquire)
+        is_set(&self.waits_for_slaves)
     }
 
     /// The position up to which consumers may see the log; `None` when they may see everything appended.
@@ -137,12 +145,14 @@ impl Durability {
     /// call comes at once, or from a thread of the store or of replication.
     pub(crate) fn when(&self, end: LogOffset, then: impl FnOnce(Outcome) + Send + 'static) {
         let store = self.store.clone();
-        let slave_timeout = self.waits_for_slaves().then_some(self.slave_timeout);
-        let flushed = move |outcome: FlushOutcome| match (slave_timeout, Outcome::from(outcome)) {
-            (Some(timeout), outcome @ (Outcome::Stored | Outcome::FlushTimedOut)) => {
+        let (waited, waits, timeout) =
+            (self.waits_for_slaves(), self.waits_for_slaves.clone(), self.slave_timeout);
+        let flushed = move |outcome: FlushOutcome| match Outcome::from(outcome) {
+            // A wait for slaves may also begin during the flush.
+            outcome @ (Outcome::Stored | Outcome::FlushTimedOut) if waited || is_set(&waits) => {
                 store.when_replicated(end, timeout, Box::new(|slaves| then(outcome.with_slaves(slaves))));
             }
-            (_, outcome) => then(outcome),
+            outcome => then(outcome),
         };
         if !self.waits_for_flush() {
             return flushed(FlushOutcome::Flushed);
@@ -170,6 +180,12 @@ impl Durability {
             FlushMode::Sync => when_over(self.store.clone(), self.store.appended(), Box::new(switch)),
         }
     }
+}
+
+/// Whether responses to appended messages wait for slaves.
+fn is_set(waits_for_slaves: &AtomicBool) -> bool {
+    fence(Ordering::SeqCst);
+    waits_for_slaves.load(Ordering::Acquire)
 }
 
 /// Calls `then` once the log is on disk up to `end`, however long that takes, or once the store is fenced or closed.

@@ -49,27 +49,21 @@ pub(crate) fn dispatch(
     }
 }
 
-/// Gives an event for a lite queue to a client of a group. Returns false if no client has room for it.
-fn dispatch_to(
-    delivery: &Delivery,
-    runtime: &Runtime,
-    pops: &Arc<PopParts>,
-    group: &str,
-    name: &Arc<str>,
-) -> bool {
+/// Gives an event for a lite queue to a client of a group.
+fn dispatch_to(delivery: &Delivery, runtime: &Runtime, pops: &Arc<PopParts>, group: &str, name: &Arc<str>) {
+    if is_ready(delivery, runtime, group, name) {
+        let offered = delivery.tables.lite.tables().offer(group, name);
+        if let Offered::To(waiters) = offered {
+            pop::wake(pops, group, &waiters);
+        }
+    }
+}
+
+/// Whether a lite queue has messages that a group can get now.
+fn is_ready(delivery: &Delivery, runtime: &Runtime, group: &str, name: &str) -> bool {
     // The acknowledgement or the timer gives an event for a blocked queue. Both look for messages afterwards.
-    if !has_messages(&delivery.tables, &delivery.replication, group, name)
-        || pop::is_blocked(delivery, runtime, group, name)
-    {
-        return true;
-    }
-    let offered = delivery.tables.lite.tables().offer(group, name);
-    match offered {
-        Offered::To(waiters) => pop::wake(pops, group, &waiters),
-        Offered::Nobody => {}
-        Offered::Full => return false,
-    }
-    true
+    has_messages(&delivery.tables, &delivery.replication, group, name)
+        && !pop::is_blocked(delivery, runtime, group, name)
 }
 
 /// Whether a lite queue has messages that a group has not consumed.

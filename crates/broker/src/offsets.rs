@@ -12,6 +12,7 @@ mod file;
 mod group;
 mod handlers;
 mod positions;
+mod text;
 mod topics;
 mod view;
 
@@ -28,7 +29,7 @@ pub(crate) use group::ONLY_RAISES;
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
-use positions::Positions;
+use positions::{MaybeOffset, Positions};
 use topics::{Entry, Topics};
 pub(crate) use view::{GroupOffsets, Reader};
 
@@ -79,11 +80,11 @@ pub(crate) struct Delivered {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Position {
     /// The committed offset: that of the next message to consume.
-    committed: Option<i64>,
+    committed: MaybeOffset,
     /// Offset of the next message to pull, for statistics.
-    pulled: Option<i64>,
+    pulled: MaybeOffset,
     /// The pending reset: the offset at which an operator wants the group to continue.
-    reset: Option<i64>,
+    reset: MaybeOffset,
     /// The generation in which the committed offset was set last.
     generation: Generation,
 }
@@ -133,7 +134,7 @@ impl Offsets {
 
     /// Returns the group's committed offset in a queue, or `None` without a commit.
     pub(crate) fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
-        self.position(group, topic, queue_id)?.committed.filter(|offset| *offset >= 0)
+        self.position(group, topic, queue_id)?.committed.get().filter(|offset| *offset >= 0)
     }
 
     /// Commits an offset, which may be less than the preceding offset. Returns false and changes nothing if a reset
@@ -141,9 +142,9 @@ impl Offsets {
     pub(crate) fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let mut is_pending = false;
         self.change(group, topic, queue_id, |position| {
-            is_pending = position.reset.is_some();
+            is_pending = position.reset.get().is_some();
             if !is_pending {
-                position.committed = Some(offset);
+                position.committed.replace(offset);
             }
         });
         !is_pending
@@ -154,7 +155,7 @@ impl Offsets {
     pub(crate) fn set_reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         let mut is_new = false;
         self.change(group, topic, queue_id, |position| {
-            position.committed = Some(offset);
+            position.committed.replace(offset);
             is_new = position.reset.replace(offset).is_none();
         });
         if is_new {
@@ -167,7 +168,7 @@ impl Offsets {
         if self.resets.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.position(group, topic, queue_id)?.reset
+        self.position(group, topic, queue_id)?.reset.get()
     }
 
     /// Takes the offset of the pending reset, which is delivered only once (`ConsumerOffsetManager.queryThenEraseResetOffset`).
@@ -206,11 +207,26 @@ impl Offsets {
         self.forgotten(removed.into_iter());
     }
 
+    /// Returns the groups of a topic to offset 0, because its queues begin again.
+    pub(crate) fn restart_topic(&self, topic: &str) {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups: Vec<String> = groups
+            .iter()
+            .filter(|(_, topics)| topics.get(topic).is_some())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for group in groups {
+            for queue_id in self.places(&group, topic).into_keys() {
+                self.change(&group, topic, queue_id, |position| _ = position.committed.replace(0));
+            }
+        }
+    }
+
     fn forgotten(&self, topics: impl Iterator<Item = Entry>) {
         for topic in topics {
             // A commit that looked up the entry just before changes a copy that is no longer read.
             let queues = std::mem::take(&mut lock(&topic).queues);
-            let pending = queues.iter().filter(|(_, it)| it.reset.is_some()).count();
+            let pending = queues.iter().filter(|(_, it)| it.reset.get().is_some()).count();
             self.resets.fetch_sub(pending, Ordering::AcqRel);
             self.changed.store(true, Ordering::Release);
         }

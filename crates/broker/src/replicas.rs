@@ -13,6 +13,7 @@ use replica::epochs::EpochList;
 use replica::in_sync::CommittedSet;
 use tokio::sync::watch;
 use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
 
 use flow::Flow;
 
@@ -260,8 +261,11 @@ pub(crate) struct Elected {
     pub in_sync: CommittedSet,
     /// Members of in-sync sets that the master has proposed and that may still be committed.
     pub proposed: BTreeSet<BrokerId>,
-    /// Slaves that may become master without loss, the best first, on a master.
-    pub heirs: Vec<BrokerId>,
+    /// Slaves that may become master without loss with the ends of their logs, the best first, on a master.
+    pub heirs: Vec<(BrokerId, LogOffset)>,
+    /// Position up to which messages may be answered as stored without a slave's copy, when answers began to wait for
+    /// a named heir.
+    pub answered: LogOffset,
     /// Members that this master has named as its successor and that may be elected ([`replica::agent::Agent::heirs`]).
     /// Answers of later messages wait for these members.
     pub named_heirs: BTreeSet<BrokerId>,

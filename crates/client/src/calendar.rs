@@ -6,13 +6,11 @@ use jiff::tz::Offset;
 const DAY_MS: u64 = 86_400_000;
 
 /// Formats milliseconds since 1970 in UTC by a pattern of `strftime`, such as `%Y-%m-%dT%H:%M:%SZ`.
-#[must_use]
 pub fn utc(epoch_ms: u64, pattern: &str) -> String {
     timestamp(epoch_ms).strftime(pattern).to_string()
 }
 
 /// Milliseconds since the month began: the variable part of a unique key (`MessageClientIDSetter`).
-#[must_use]
 pub fn month_ms(epoch_ms: u64) -> u32 {
     let days = Offset::UTC.to_datetime(timestamp(epoch_ms)).day() - 1;
     let ms = u64::from(days.unsigned_abs()) * DAY_MS + epoch_ms % DAY_MS;

@@ -45,13 +45,11 @@ impl Inner {
 
 impl Client {
     /// The client id, by which brokers know this client: `ip@instance` (`ClientConfig.buildMQClientId`).
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
     /// The IP address of this client as servers see it.
-    #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.inner.ip
     }

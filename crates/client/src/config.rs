@@ -31,7 +31,6 @@ pub struct Config {
 
 impl Config {
     /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons; a name server without a port has port 9876.
-    #[must_use]
     pub fn new(name_servers: &str) -> Self {
         let name_servers = name_servers.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
         Self {

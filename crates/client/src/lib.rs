@@ -9,7 +9,6 @@
 //! - [`PullConsumer`]: reads queues that the application chooses.
 //! - [`PushConsumer`]: passes messages to a listener, concurrently or in the order of each queue; the members of a
 //!   group share the queues.
-//! - [`PopConsumer`]: pops messages from brokers; a message that is not acknowledged is delivered again, to any member.
 //!
 //! The programs in `examples/` show each of them; the project's tests run them against a real broker.
 
@@ -25,7 +24,6 @@ mod heartbeat;
 mod locks;
 mod message;
 mod offsets;
-mod pop;
 mod producer;
 mod pull;
 mod pull_consumer;
@@ -51,7 +49,6 @@ pub use error::Error;
 pub use message::{Message, Properties, Received};
 pub use net::Reply;
 pub use net::tls::{TlsSources, certificate_ends_ms};
-pub use pop::{PopConfig, PopConsumer, Popped};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};
 pub use pull_consumer::PullConsumer;

@@ -25,7 +25,6 @@ pub struct Message {
 
 impl Message {
     /// A message without properties.
-    #[must_use]
     pub fn new(topic: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
         Self { topic: topic.into(), body: body.into(), ..Self::default() }
     }
@@ -111,7 +110,6 @@ impl Properties {
     }
 
     /// Returns the value of a property, or the last value of a repeated property.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         properties::get_str(self.0.as_bytes(), name)
     }
@@ -125,25 +123,21 @@ impl Properties {
 
 impl Received {
     /// Returns the value of a property, or `None` if the message does not have it.
-    #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.get(name)
     }
 
     /// The tag; `None` when the message has none.
-    #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.property(key::TAGS)
     }
 
     /// The unique key that the producer set; without one, the id of [`Self::offset_id`].
-    #[must_use]
     pub fn message_id(&self) -> String {
         self.property(key::UNIQ_KEY).map_or_else(|| self.offset_id(), str::to_owned)
     }
 
     /// The broker's message id: its address and the offset in its commit log.
-    #[must_use]
     pub fn offset_id(&self) -> String {
         let log_offset = wire::units::LogOffset::from_i64(self.log_offset).unwrap_or_default();
         OffsetId { store_host: self.store_host, log_offset }.to_string()

@@ -62,7 +62,6 @@ impl Default for Compress {
 
 impl ProducerConfig {
     /// The defaults of RocketMQ's Java client: 3 s, two retries, zlib from 4096 bytes, 4 queues, 4 MiB.
-    #[must_use]
     pub fn new(group: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -90,7 +89,6 @@ pub struct Producer {
 
 impl Producer {
     /// Makes a producer and adds its group to the client's heartbeats.
-    #[must_use]
     pub fn new(client: &Client, config: ProducerConfig) -> Self {
         client.inner.groups.add_producer(&config.group);
         let seed = clock::seed();

@@ -39,7 +39,6 @@ pub struct PullRequest<'a> {
 
 impl<'a> PullRequest<'a> {
     /// A request for up to 32 messages with any tag from `offset`, without long polling.
-    #[must_use]
     pub fn new(group: &'a str, queue: &'a MessageQueue, offset: i64) -> Self {
         Self {
             group,

@@ -49,7 +49,6 @@ pub struct PullConsumer {
 impl PullConsumer {
     /// Makes a consumer without queues. `expression` is a tag expression (`*` for all tags, `a || b` for two) or an SQL
     /// condition.
-    #[must_use]
     pub fn new(client: &Client, group: impl Into<String>, expression: impl Into<Expression>) -> Self {
         let (client, group, expression) = (client.clone(), group.into(), expression.into());
         let reader = Arc::new(Reader { client, group, expression });
@@ -115,7 +114,6 @@ impl PullConsumer {
     }
 
     /// The next offset of an assigned queue; `None` when the queue is not assigned.
-    #[must_use]
     pub fn position(&self, queue: &MessageQueue) -> Option<i64> {
         self.positions().get(queue).copied()
     }

@@ -86,7 +86,6 @@ pub struct PushConfig {
 
 impl PushConfig {
     /// The defaults of RocketMQ's Java client, for a group with one subscription.
-    #[must_use]
     pub fn new(
         group: impl Into<String>,
         topic: impl Into<String>,

@@ -31,7 +31,6 @@ pub struct MessageQuery<'a> {
 
 impl<'a> MessageQuery<'a> {
     /// Makes a query for up to 64 messages with a key, of any time.
-    #[must_use]
     pub fn new(topic: &'a str, key: &'a str) -> Self {
         Self { topic, key, max: 64, begin_ms: 0, end_ms: i64::MAX, kind: None, is_unique: false }
     }

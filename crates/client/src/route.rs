@@ -20,14 +20,12 @@ pub struct Route {
 
 impl Route {
     /// Makes the route from a name server's answer for `topic`.
-    #[must_use]
     pub fn new(topic: &str, data: &TopicRouteData) -> Self {
         Self::limited(topic, data, i32::MAX)
     }
 
     /// Makes the route of a missing topic from the route of its template topic, with at most `queues_max` queues per
     /// broker.
-    #[must_use]
     pub fn limited(topic: &str, data: &TopicRouteData, queues_max: i32) -> Self {
         let brokers: BTreeMap<_, _> = data
             .broker_datas
@@ -59,13 +57,11 @@ impl Route {
     }
 
     /// Address of the master of a broker group.
-    #[must_use]
     pub fn master(&self, broker: &str) -> Option<&str> {
         self.brokers.get(broker)?.get(&MASTER).map(String::as_str)
     }
 
     /// Address to read from: the broker with this id, otherwise the master, otherwise any broker of the group.
-    #[must_use]
     pub fn reader(&self, broker: &str, id: i64) -> Option<&str> {
         let addresses = self.brokers.get(broker)?;
         addresses

@@ -37,8 +37,8 @@ type Relay = Box<dyn Fn(&Command<'_>) + Send + Sync>;
 pub(crate) struct Door {
     /// Notified when the members of the consumer's group changed.
     pub members_changed: Arc<Notify>,
-    /// Channel for requests to the consumer. `None` if it takes none.
-    pub asked: Option<mpsc::Sender<Asked>>,
+    /// Channel for requests to the consumer.
+    pub asked: mpsc::Sender<Asked>,
 }
 
 /// A request of a broker to a consumer.
@@ -138,7 +138,7 @@ impl ServerRequests {
 
     /// Passes a request to a consumer. Returns the request if the client has no such group or too many requests wait.
     fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
-        let sender = self.consumers().get(group).and_then(|door| door.asked.clone());
+        let sender = self.consumers().get(group).map(|door| door.asked.clone());
         let Some(sender) = sender else { return Err(asked) };
         sender.try_send(asked).map_err(|refused| {
             tracing::warn!(group, "a request of a broker is refused, too many wait");

@@ -36,20 +36,17 @@ impl std::fmt::Debug for Credentials {
 
 impl Credentials {
     /// Makes credentials of an access key and a secret key.
-    #[must_use]
     pub fn new(access_key: &str, secret_key: &str) -> Self {
         let key = Hmac::new_from_slice(secret_key.as_bytes()).expect("HMAC takes keys of any length");
         Self { access_key: access_key.to_owned(), key }
     }
 
     /// The access key.
-    #[must_use]
     pub fn access_key(&self) -> &str {
         &self.access_key
     }
 
     /// Signs the concatenation of the parts: the values, then the body.
-    #[must_use]
     pub fn sign<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; SIGNATURE_BYTES] {
         let mut mac = self.key.clone();
         parts.into_iter().for_each(|part| mac.update(part));
@@ -61,7 +58,6 @@ impl Credentials {
 }
 
 /// The fields of a request that are signed, in the order of their names.
-#[must_use]
 pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
     let mut signed: Vec<_> = fields.iter().filter(|(name, _)| *name != SIGNATURE.as_bytes()).collect();
     signed.sort_unstable();

@@ -16,14 +16,12 @@ pub enum Expression {
 
 impl Expression {
     /// The expression in the form that brokers parse.
-    #[must_use]
     pub fn text(&self) -> &str {
         let (Self::Tags(text) | Self::Sql(text)) = self;
         text
     }
 
     /// Type of the expression: `TAG` or `SQL92` (`ExpressionType`).
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Tags(_) => "TAG",

@@ -44,7 +44,6 @@ pub struct Tracer {
 
 impl Tracer {
     /// Starts sending the traces of a group to `topic`; `None` when the client's threads have ended.
-    #[must_use]
     pub fn start(client: &Client, group: &str, topic: &str) -> Option<Self> {
         let (records, waiting) = mpsc::channel(WAITING_MAX);
         let (end, ended) = oneshot::channel();

@@ -99,13 +99,11 @@ pub struct Half<'p> {
 impl Half<'_> {
     /// The result of the send. A half message that is not stored safely should be rolled back, as RocketMQ's Java
     /// producer does.
-    #[must_use]
     pub fn outcome(&self) -> &SendOutcome {
         &self.outcome
     }
 
     /// Whether the message is stored as the broker's flush and replication modes promise.
-    #[must_use]
     pub fn is_safe(&self) -> bool {
         self.outcome.status == SendStatus::Stored
     }

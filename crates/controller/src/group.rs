@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use replica::consensus::NodeId;
+use wire::settings::addresses;
 
 /// Port of a controller that no group is configured for, as in RocketMQ's sample files.
 const DEFAULT_PORT: u16 = 9878;
@@ -36,7 +37,9 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// A part of `controllerDLegerPeers` is no peer.
-    #[error("controllerDLegerPeers holds `{0}`, expected a name, a dash and an address, as n0-10.0.0.1:9878")]
+    #[error(
+        "controllerDLegerPeers holds `{0}`, expected a name, a dash and an address, as n0-10.0.0.1:9878, several separated by ;"
+    )]
     Peer(String),
     /// Two peers have one number.
     #[error("controllerDLegerPeers names {0} twice")]
@@ -106,11 +109,11 @@ impl Group {
 fn peer(text: &str) -> Option<Peer> {
     let (name, address) = text.split_once('-')?;
     let number: u64 = name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()?;
-    let (host, port) = address.rsplit_once(':')?;
-    port.parse::<u16>().ok()?;
+    address.rsplit_once(':').filter(|(host, _)| !host.is_empty())?;
+    let address = addresses(address, DEFAULT_PORT).ok()?;
     // Consensus numbers its members from 1.
     let node = NodeId(number.checked_add(1)?);
-    (!host.is_empty()).then(|| Peer { name: name.to_owned(), address: address.to_owned(), node })
+    Some(Peer { name: name.to_owned(), address, node })
 }
 
 #[cfg(test)]
@@ -138,6 +141,9 @@ mod tests {
     fn wrong_peers_are_named() {
         let peer = |text: &str| GroupError::Peer(text.to_owned());
         assert_eq!(Group::new("g", "n0-a:1;b:2", "n0"), Err(peer("b:2")));
+        for text in ["n0-a:1,n1-b:2", "n0-http://a:1", "n0-a:1 # own", "n0-${IP}:1", "n0-:1", "n0-a"] {
+            assert_eq!(Group::new("g", text, "n0"), Err(peer(text)));
+        }
         assert_eq!(Group::new("g", "n0-a", "n0"), Err(peer("n0-a")));
         assert_eq!(Group::new("g", "n-a:1", "n"), Err(peer("n-a:1")));
         assert_eq!(Group::new("g", "n0-a:1;m0-b:1", "n0"), Err(GroupError::Twice("m0".to_owned())));

@@ -4,7 +4,6 @@ use std::net::{IpAddr, UdpSocket};
 
 /// Whether an address belongs to this machine, because the kernel binds a socket only to own addresses. No packet is
 /// sent.
-#[must_use]
 pub fn is_own_address(ip: IpAddr) -> bool {
     !ip.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok()
 }

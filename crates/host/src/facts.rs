@@ -8,24 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Settings below `/proc/sys` that are read, with dots as `sysctl` writes them.
-const SETTINGS: [&str; 16] = [
-    "vm.overcommit_memory",
-    "vm.drop_caches",
-    "vm.zone_reclaim_mode",
-    "vm.max_map_count",
-    "vm.dirty_background_ratio",
-    "vm.dirty_background_bytes",
-    "vm.dirty_ratio",
-    "vm.dirty_bytes",
-    "vm.dirty_writeback_centisecs",
-    "vm.dirty_expire_centisecs",
-    "vm.page-cluster",
-    "vm.swappiness",
-    "vm.extra_free_kbytes",
-    "vm.min_free_kbytes",
-    "net.core.somaxconn",
-    "fs.file-max",
-];
+const SETTINGS: &str = "vm.overcommit_memory vm.drop_caches vm.zone_reclaim_mode vm.max_map_count \
+    vm.dirty_background_ratio vm.dirty_background_bytes vm.dirty_ratio vm.dirty_bytes \
+    vm.dirty_writeback_centisecs vm.dirty_expire_centisecs vm.page-cluster vm.swappiness \
+    vm.extra_free_kbytes vm.min_free_kbytes net.core.somaxconn fs.file-max";
 
 /// Facts about the machine. Unavailable facts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -84,7 +70,6 @@ impl Source {
 
 impl Facts {
     /// Reads the facts. The machine is not changed.
-    #[must_use]
     pub fn read(source: &Source) -> Self {
         let root = source.root.as_path();
         let at = |path: &str| root.join(path);
@@ -92,7 +77,7 @@ impl Facts {
         let limits = text::line(&at("proc/self/limits")).unwrap_or_default();
         let group = group_directory(root);
         let of_group = |name: &str| group.as_ref().and_then(|group| text::line(&group.join(name)));
-        let settings = SETTINGS.into_iter().filter_map(|name| {
+        let settings = SETTINGS.split(' ').filter_map(|name| {
             let path = root.join("proc/sys").join(name.replace('.', "/"));
             Some((name.to_owned(), text::number(&path)?))
         });

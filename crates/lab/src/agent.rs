@@ -21,6 +21,7 @@ use crate::archive::{HostFile, Roofline};
 use crate::measure::{self, Collector, HostProbe, device_of, process_of, servers_on, store_of};
 use crate::output::say;
 use crate::{runtime, selftest};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -82,17 +83,22 @@ pub struct Hello {
 }
 
 /// Settings of an agent: the machine that it observes, and whether it runs load.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct AgentOptions {
     /// Name of this machine in reports; its host name when absent.
+    #[arg(long)]
     pub name: Option<String>,
-    /// Whether the agent runs load for a lab.
+    /// Run load, too, for a lab that names this agent in --load-agents. Only for trusted networks.
+    #[arg(long)]
     pub load: bool,
     /// Process id of the broker; found by its port when absent.
+    #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
-    /// Garbage collection log of a Java broker; when absent, the JVM is asked to write one.
+    /// Garbage collection log (JVM unified logging) of a Java broker; when absent, the JVM is asked to write one.
+    #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
     /// Figures of a self-test of this machine, and the device on which it ran.
+    #[arg(skip)]
     pub roofline: Option<(String, Roofline)>,
 }
 

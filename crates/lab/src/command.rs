@@ -12,14 +12,17 @@ mod tools;
 mod values;
 mod vary;
 
+use crate::compare::CompareOptions;
+use crate::export::ReportOptions;
 use crate::output::say;
+use crate::plan::PlanOptions;
 use crate::{Error, output};
 use argv::long_options;
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
 use failover::FailoverFlags;
 use scenario::{BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags, SoakFlags};
 use script::{BatchProducerFlags, ConsumerFlags, ProducerFlags, TransactionProducerFlags};
-use tools::{AgentFlags, CleanFlags, CompareFlags, EchoFlags, PlanFlags, ReportFlags, SelftestFlags};
+use tools::{AgentFlags, CleanFlags, EchoFlags, SelftestFlags};
 
 /// Arguments of `vostok lab`. They are taken unparsed, because the flags of RocketMQ's scripts must be rewritten before
 /// clap sees them.
@@ -80,11 +83,11 @@ enum Tool {
     /// Answers sends without storing anything: the limit of the network.
     Echo(EchoFlags),
     /// Judges a run and writes its report: HTML, Markdown, CSV and JSON.
-    Report(ReportFlags),
+    Report(ReportOptions),
     /// Compares two runs: better, equal or worse in every cell.
-    Compare(CompareFlags),
+    Compare(CompareOptions),
     /// Plans a cluster from a run's safe rate and a target.
-    Plan(Box<PlanFlags>),
+    Plan(Box<PlanOptions>),
 }
 
 impl Lab {
@@ -145,9 +148,9 @@ fn perform(tool: Result<Tool, clap::Error>, translate: fn(&str) -> String) -> Re
         Ok(Tool::Selftest(flags)) => flags.run(),
         Ok(Tool::Agent(flags)) => flags.run(),
         Ok(Tool::Echo(flags)) => flags.run(),
-        Ok(Tool::Report(flags)) => flags.run(),
-        Ok(Tool::Compare(flags)) => flags.run(),
-        Ok(Tool::Plan(flags)) => flags.run(),
+        Ok(Tool::Report(options)) => crate::export::run(&options),
+        Ok(Tool::Compare(options)) => crate::compare::run(&options),
+        Ok(Tool::Plan(options)) => crate::plan::run(&options),
         Err(text) if !text.use_stderr() => {
             say!("{}", translate(text.to_string().trim_end()));
             Ok(())

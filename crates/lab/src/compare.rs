@@ -7,7 +7,7 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::{Record, RunFile, write_whole};
+use crate::archive::{Record, RunFile, run_directory, write_whole};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
@@ -16,6 +16,7 @@ use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::output::say;
 use crate::sentences::{Sentence, joined, ratio_text, reservation, verdict};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -23,19 +24,26 @@ use std::path::{Path, PathBuf};
 const PLANNED: f64 = 0.7;
 
 /// Two runs to compare.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct CompareOptions {
-    /// Directory of the run to compare with.
+    /// Directory of the run to compare with, or a file in it such as run.json.
+    #[arg(value_name = "A", value_parser = run_directory)]
     pub first: PathBuf,
     /// Directory of the run that is compared.
+    #[arg(value_name = "B", value_parser = run_directory)]
     pub second: PathBuf,
-    /// Costs of the two systems.
+    /// Cost of one of the two systems, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
+    #[arg(long, value_name = "RUN=PRICE")]
     pub cost: Vec<Cost>,
-    /// Whether to judge also where the self-tests of the machines differ.
+    /// Compares the machines together with the servers, such as a cluster in a cloud with one of your own. Without it
+    /// nothing is judged when the self-tests of the two runs differ.
+    #[arg(long)]
     pub across_machines: bool,
-    /// File of the page; `compare.html` in the directory of the second run when absent.
+    /// File of the page [default: compare.html beside B's report].
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
+    #[arg(long, value_enum, default_value = "en")]
     pub lang: Language,
 }
 
@@ -141,19 +149,19 @@ impl Comparison {
         lines.push(both!("compare.cells-better-better-equal", better, equal, worse, open, out, unmatched));
         lines.extend(self.versus.modes.iter().map(Sentence::sentence));
         if let Some(ratio) = &self.versus.capacity {
-            let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+            let (value, times) = (ratio_text(ratio), ratio.mean);
             lines.push(both!("compare.capacity-closed-loop-geometric", times, value));
             lines.extend(reservation(&self.versus.ladders));
         }
         match &self.versus.latency {
             Some(ratio) => {
-                let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+                let (value, times) = (ratio_text(ratio), ratio.mean);
                 lines.push(both!("compare.p99-equal-rate-geometric", times, value));
             }
             None => lines.push(both!("compare.latency-equal-rate-not")),
         }
         if let Some(cpu) = self.versus.cpu {
-            lines.push(both!("compare.broker-cpu-per-message", times = numbers::short(cpu)));
+            lines.push(both!("compare.broker-cpu-per-message", times = cpu));
         }
         lines.extend(self.scale_out.iter().map(|scale| scale.says.sentence()));
         lines.extend(self.prices.iter().cloned());
@@ -194,15 +202,14 @@ fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
     let letter = if cost.first { "A" } else { "B" };
     let safe = run.safe.as_ref().map(|safe| safe.tps.mean);
     let highest = run.top.and_then(|top| run.cells[top].judged.figures()).map(|figures| figures.tps.mean);
-    let (tps, en, zh) = match (safe, highest) {
-        (Some(tps), _) => (tps, "highest safe rate", "最高安全 TPS"),
-        (None, Some(tps)) => (tps, "highest rate, which was not safe", "最高 TPS（未满足护栏）"),
+    let (rate, kind) = match (safe, highest) {
+        (Some(tps), _) => (tps, both!("compare.highest-safe-rate")),
+        (None, Some(tps)) => (tps, both!("compare.highest-rate-not-safe")),
         (None, None) => return None,
     };
-    let price = numbers::short(price_per_million(cost.per_month, tps, PLANNED));
-    let (currency, month, rate) = (&cost.currency, numbers::count(cost.per_month), numbers::count(tps));
-    let share = numbers::percent(PLANNED);
-    Some(both!("compare.letter-month-currency-month", letter, month, currency, rate, en, share, price, zh))
+    let price = price_per_million(cost.per_month, rate, PLANNED);
+    let (currency, month, share) = (&cost.currency, cost.per_month, PLANNED);
+    Some(both!("compare.letter-month-currency-month", letter, month, currency, rate, kind, share, price))
 }
 
 /// The factors of a cell in short: `60 threads, 1k, 8 queues`.

@@ -1,7 +1,7 @@
 //! `vostok lab report RUN`: reads a run's directory and writes the four reports into it.
 
 use crate::Error;
-use crate::archive::{Record, write_whole};
+use crate::archive::{Record, run_directory, write_whole};
 use crate::compare::{self, Comparison};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::{Limits, Slo};
@@ -11,37 +11,51 @@ use crate::output::say;
 use crate::plan::{self, Plan};
 use crate::report::html::{self, Additions};
 use crate::report::{columns, failover, json, markdown};
+use clap::Args;
 use std::path::{Path, PathBuf};
 
 /// The report to write.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct ReportOptions {
-    /// Directory of the run.
+    /// Directory of a run, or a file in it such as run.json.
+    #[arg(value_name = "RUN", value_parser = run_directory)]
     pub run: PathBuf,
-    /// Language in which the page opens, and of the Markdown.
+    /// Language in which the page opens (it can be switched), and of the Markdown.
+    #[arg(long, value_enum, default_value = "en")]
     pub lang: Language,
-    /// Limits that a safe rate must keep; `None` for those of the run.
+    /// Limits that a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: those of the run].
+    #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
-    /// The files to write.
+    /// The files to write; all of them if none is named.
+    #[command(flatten)]
     pub files: Files,
 }
 
 /// Files of a report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// `report.html`.
+    /// Write report.html; without any of the four, all are written.
+    #[arg(long)]
     pub html: bool,
-    /// `report.md`.
+    /// Write report.md.
+    #[arg(long)]
     pub md: bool,
-    /// `cells.csv`, and `rounds.csv` of a failover run.
+    /// Write cells.csv.
+    #[arg(long)]
     pub csv: bool,
-    /// `report.json`.
+    /// Write report.json.
+    #[arg(long)]
     pub json: bool,
 }
 
 impl Files {
     /// All files of a report.
     pub const ALL: Self = Self { html: true, md: true, csv: true, json: true };
+
+    /// These files, or all if none is named.
+    fn or_all(self) -> Self {
+        if self == (Self { html: false, md: false, csv: false, json: false }) { Self::ALL } else { self }
+    }
 }
 
 impl ReportOptions {
@@ -56,6 +70,7 @@ impl ReportOptions {
 /// # Errors
 /// [`Error::File`] when the run cannot be read or the reports cannot be written.
 pub fn run(options: &ReportOptions) -> Result<(), Error> {
+    let files = options.files.or_all();
     let record = without_beaten(Record::read(&options.run)?);
     let kept = Limits::of(&record.file);
     let limits = Limits { slo: options.slo.clone().unwrap_or_else(|| kept.slo.clone()), ..kept };
@@ -66,19 +81,19 @@ pub fn run(options: &ReportOptions) -> Result<(), Error> {
         say!("{} ({})", path.display(), numbers::bytes(text.len() as f64));
         Ok::<_, Error>(())
     };
-    if options.files.html {
+    if files.html {
         write("report.html", html::report(&conclusion, additions(&options.run), options.lang))?;
     }
-    if options.files.md {
+    if files.md {
         write("report.md", markdown::markdown(&conclusion, options.lang))?;
     }
-    if options.files.csv {
+    if files.csv {
         write("cells.csv", columns::csv(&conclusion))?;
         if let Some(rounds) = failover::csv(&conclusion) {
             write("rounds.csv", rounds)?;
         }
     }
-    if options.files.json {
+    if files.json {
         let text =
             serde_json::to_string_pretty(&json::json(&conclusion)).expect("texts and numbers become JSON");
         write("report.json", text)?;

@@ -24,7 +24,7 @@ mod transactions;
 mod workload;
 
 pub use access::Access;
-pub use choices::{Compression, Consume, Payload, Send, Sizes};
+pub use choices::{Compression, Consume, Payload, Send, Sizes, choice_name};
 pub(crate) use decisions::BYTES as DECISIONS_BYTES;
 pub use decisions::Decisions;
 pub use interval::IntervalSample;

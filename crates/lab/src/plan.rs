@@ -9,7 +9,7 @@ mod target;
 
 pub use arithmetic::{Basis, Plan, plan};
 pub use page::chapter;
-pub use target::{Hours, PlanOptions, Rate, Size, Target};
+pub use target::PlanOptions;
 
 use crate::Error;
 use crate::archive::{Record, write_whole};

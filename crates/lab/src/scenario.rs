@@ -43,7 +43,7 @@ pub(crate) use modes::REPLICATIONS;
 pub use modes::{Modes, run as modes};
 pub use safe_tps::{Search, run as safe_tps};
 #[cfg(test)]
-pub(crate) use seed::Seed;
+pub(crate) use seed::cells as seed_cells;
 pub use seed::{Scale, run as seed};
 pub(crate) use settings::disk_type;
 pub use soak::run as soak;

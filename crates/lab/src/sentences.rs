@@ -20,7 +20,6 @@ pub use backlog::phase_name;
 pub use comparison::{ratio_text, reservation, verdict};
 pub use guards::unseen;
 pub use selftest::self_tests_left_out;
-pub use stability::name_zh;
 
 use crate::judge::{RecordedVerdict, Text};
 

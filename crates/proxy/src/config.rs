@@ -126,6 +126,11 @@ impl Config {
         };
         let text = value.as_str().map(|text| text.trim().to_owned());
         let text = text.or_else(|| is_of_type.then(|| value.to_string()));
+        if let Some(variable) = text.as_deref().and_then(|text| property.unfilled(text)) {
+            return Err(ConfigError(format!(
+                "{name}: expected a value, found the variable {variable} of a template"
+            )));
+        }
         let is_set = text.as_deref().is_some_and(|text| property.set(self, text).is_ok());
         let text = text
             .filter(|_| is_set)

@@ -359,6 +359,11 @@ impl InSync {
         self.lowest(self.own_end(end), &self.required())
     }
 
+    /// Whether one of these brokers may be elected.
+    pub(crate) fn may_elect(&self, brokers: &BTreeSet<BrokerId>) -> bool {
+        !brokers.is_empty() && !self.required().is_disjoint(brokers)
+    }
+
     /// Returns the lowest position that an electable member of `heirs` has acknowledged, at most `reached`. Heirs that
     /// are no longer in a committed or proposed set do not count. `None` if an heir has not reported.
     pub(crate) fn reached_by_heirs(

@@ -205,7 +205,7 @@ impl Master {
     /// Returns the replicas that the next message needs ([`AckConfig::need`]), for an elected master and for a master
     /// in a group with acting masters. `None` for other masters, for which the configuration decides. `alive` is the
     /// number of brokers of the group that the name servers know, or `totalReplicas` before the first answer of a
-    /// name server.
+    /// name server. While an heir may be elected, a message needs the heir's copy at least.
     ///
     /// # Errors
     /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
@@ -213,7 +213,12 @@ impl Master {
     pub fn need(&self, alive: u32) -> Option<Result<Need, AckStatus>> {
         let acks = &self.config.acks;
         let counts_in_sync = self.elected.is_some() || acks.mode == Mode::ActingMaster;
-        counts_in_sync.then(|| acks.need(Replicas { alive, in_sync: self.in_sync() }))
+        let may_lose_role =
+            self.elected.as_ref().is_some_and(|elected| elected.in_sync.may_elect(&elected.heirs));
+        counts_in_sync.then(|| match acks.need(Replicas { alive, in_sync: self.in_sync() }) {
+            Ok(Need::Master) if may_lose_role => Ok(Need::Acks(2)),
+            need => need,
+        })
     }
 
     /// State of an election and its in-sync set. `None` for a classic master.
@@ -252,16 +257,16 @@ impl Master {
     }
 
     /// Returns the slaves of an elected master that may become master without loss: connected members of the in-sync
-    /// set that have all messages reported as stored to senders. The slave with the longest log comes first, as in an
-    /// election.
+    /// set that have all messages reported as stored to senders, with the ends of their logs. The slave with the
+    /// longest log comes first, as in an election.
     #[must_use]
-    pub fn heirs(&self) -> Vec<BrokerId> {
+    pub fn heirs(&self) -> Vec<(BrokerId, LogOffset)> {
         let Some(elected) = &self.elected else { return Vec::new() };
         let members = self.peers().filter(|status| status.is_in_sync);
         let ends = members.filter_map(|status| Some((status.acknowledged?, status.broker?)));
         let mut heirs: Vec<_> = ends.filter(|(end, _)| *end >= elected.answered).collect();
         heirs.sort_by_key(|(end, broker)| (std::cmp::Reverse(*end), *broker));
-        heirs.into_iter().map(|(_, broker)| broker).collect()
+        heirs.into_iter().map(|(end, broker)| (broker, end)).collect()
     }
 
     /// Makes sends also wait for these members, which the controllers may elect at the request of this master

@@ -60,13 +60,15 @@ type Refused = (u64, String);
 
 impl Follower<'_> {
     /// Appends bytes of the master's log; see [`crate::Store::follow`].
-    pub(crate) fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<(), FollowError> {
+    pub(crate) fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<Vec<String>, FollowError> {
+        let mut topics = Vec::new();
         let mut restarted = self.follow_some(offset, bytes)?;
         while let Some(topic) = restarted {
             self.restart_topic(&topic)?;
+            topics.push(topic);
             restarted = self.follow_some(self.followed(), &[])?;
         }
-        Ok(())
+        Ok(topics)
     }
 
     /// Log position behind the last byte from the master, including an unfinished record that is in memory only.

@@ -193,8 +193,8 @@ impl Reader<'_> {
         Err(ReadError::Damaged(reading.damaged))
     }
 
-    /// Whether a record at a log position in memory may differ from the record that was written: it may come from the disk, or the
-    /// kernel may have dropped pages that it failed to write, and read them again as zeros.
+    /// Whether a record in memory may differ from the record that was written. The record may come from the disk. Behind the
+    /// fence, the kernel may have dropped its pages and read them again as zeros.
     fn is_doubtful(&self, at: LogOffset) -> bool {
         self.ahead.is_from_disk(at) || self.state.fence.is_up()
     }

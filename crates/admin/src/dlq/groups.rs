@@ -5,7 +5,6 @@ use crate::request::{Request, body, for_each, number};
 use crate::text::time;
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
-use std::fmt::Write as _;
 use wire::body::TopicStats;
 use wire::codes::request;
 use wire::names::DLQ_PREFIX;
@@ -29,14 +28,7 @@ pub struct DeadLetterGroup {
     pub times_ms: (i64, i64),
 }
 
-impl Typed for Vec<DeadLetterGroup> {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.iter().fold(String::new(), |mut out, row| {
-            let _ = writeln!(out, "{} {} {} {}", row.group, row.messages, row.oldest, row.newest);
-            out
-        })
-    }
-}
+impl Typed for Vec<DeadLetterGroup> {}
 
 /// Returns the groups whose dead letter topics have messages. The group that gave up a message last comes first.
 pub(super) async fn groups(session: &Session, arguments: &Arguments) -> Result<Vec<DeadLetterGroup>, Error> {

@@ -40,7 +40,6 @@ impl Text {
     }
 
     /// Returns the text in a language.
-    #[must_use]
     pub fn of(&self, lang: Lang) -> &str {
         lang.pick(&self.en, &self.zh)
     }

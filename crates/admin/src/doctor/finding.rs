@@ -22,7 +22,6 @@ pub enum Severity {
 
 impl Severity {
     /// The severity as it is written.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Advice => "advice",
@@ -32,7 +31,6 @@ impl Severity {
     }
 
     /// The severity in a language.
-    #[must_use]
     pub fn word(self, lang: Lang) -> &'static str {
         match self {
             Self::Advice => lang.pick("advice", "建议"),
@@ -198,7 +196,6 @@ pub struct Finding {
 
 impl Finding {
     /// The finding as data, with texts in a language.
-    #[must_use]
     pub fn value(&self, lang: Lang) -> Value {
         json!({
             "code": self.code,

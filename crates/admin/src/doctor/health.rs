@@ -23,7 +23,6 @@ pub enum Level {
 
 impl Level {
     /// The level in words.
-    #[must_use]
     pub fn name(self, lang: Lang) -> &'static str {
         match self {
             Self::Unknown => lang.pick("unknown", "未知"),
@@ -66,7 +65,6 @@ impl Health {
     }
 
     /// The level and the numbers of causes in words.
-    #[must_use]
     pub fn words(&self, lang: Lang) -> String {
         let plural = if self.warnings == 1 { "" } else { "s" };
         let (critical, warnings) = (self.critical, self.warnings);

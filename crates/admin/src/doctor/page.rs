@@ -6,7 +6,6 @@ use crate::Lang;
 use std::fmt::Write as _;
 
 /// Writes the page in a language.
-#[must_use]
 pub fn page(lang: Lang) -> String {
     let introduction =
         lang.pick(include_str!("page_introduction.md"), include_str!("page_introduction.zh-CN.md"));

@@ -43,19 +43,16 @@ impl Fix {
     }
 
     /// The operation.
-    #[must_use]
     pub fn operation(&self) -> &'static Operation {
         self.operation
     }
 
     /// Values of the operation's arguments.
-    #[must_use]
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
     }
 
     /// The command line, quoted for a shell.
-    #[must_use]
     pub fn command(&self) -> String {
         self.operation.command_line(&self.arguments)
     }

@@ -51,7 +51,6 @@ impl Diagnosis {
     }
 
     /// Number of checks with this state.
-    #[must_use]
     pub fn count(&self, state: State) -> usize {
         self.checks.iter().filter(|check| check.state == state).count()
     }
@@ -67,7 +66,6 @@ impl Diagnosis {
     }
 
     /// The verdict as data, with texts in a language.
-    #[must_use]
     pub fn value(&self, lang: Lang) -> Value {
         let check = |check: &Verdict| {
             let (state, looked, needs) = (check.state, check.looked, check.needs.of(lang));

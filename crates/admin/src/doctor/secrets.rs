@@ -26,7 +26,6 @@ pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, S
 }
 
 /// Whether a value stands for a secret that is not shown.
-#[must_use]
 pub fn is_hidden(value: &str) -> bool {
     [SET, EXAMPLE].contains(&value)
 }

@@ -10,7 +10,6 @@ use crate::{Arguments, Error, Lag, Session, stats};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use wire::body::{ConsumerRunningInfo, MessageQueue, OffsetWrapper};
 use wire::names::RETRY_PREFIX;
 
@@ -185,14 +184,7 @@ pub struct GroupLag {
     pub failures: Vec<String>,
 }
 
-impl Typed for GroupLag {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.queues.iter().fold(String::new(), |mut out, row| {
-            let _ = writeln!(out, "{} {} {} {}", row.topic, row.broker, row.queue, row.diff);
-            out
-        })
-    }
-}
+impl Typed for GroupLag {}
 
 /// Asks brokers for the progress of a group and members for their state.
 pub(super) async fn lag(session: &Session, arguments: &Arguments) -> Result<GroupLag, Error> {

@@ -126,11 +126,7 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error
     Ok(rows.into_iter().map(row).collect())
 }
 
-impl Typed for Vec<GroupName> {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.iter().map(|row| row.group.clone() + "\n").collect()
-    }
-}
+impl Typed for Vec<GroupName> {}
 
 pub(super) async fn names(session: &Session, arguments: &Arguments) -> Result<Vec<GroupName>, Error> {
     match Page::of(arguments)? {

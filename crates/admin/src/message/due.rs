@@ -4,10 +4,9 @@ use super::find::TOOLS_GROUP;
 use crate::operation::Typed;
 use crate::request::{Request, for_each, number, split};
 use crate::text::time;
-use crate::{Arguments, Error, Session};
+use crate::{Error, Session};
 use client::PullRequest;
 use serde::Serialize;
-use std::fmt::Write as _;
 use wire::body::{MessageQueue, parse_key_values};
 use wire::codes::request;
 use wire::names::{SCHEDULE_TOPIC, TIMER_TOPIC};
@@ -59,14 +58,7 @@ pub struct Waiting {
     pub unknown: i64,
 }
 
-impl Typed for Vec<Waiting> {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.iter().fold(String::new(), |mut out, row| {
-            let _ = writeln!(out, "{} {:?} {} {}", row.broker, row.level, row.waiting, row.next_due);
-            out
-        })
-    }
-}
+impl Typed for Vec<Waiting> {}
 
 /// Returns the waiting messages of all masters that answer.
 pub(super) async fn due(session: &Session) -> Result<Vec<Waiting>, Error> {

@@ -14,11 +14,7 @@ pub(super) struct Resumed {
     message_id: String,
 }
 
-impl Typed for Resumed {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        format!("{} is asked about again by {}\n", self.message_id, self.broker)
-    }
-}
+impl Typed for Resumed {}
 
 /// Puts a message of `TRANS_CHECK_MAX_TIME_TOPIC` back among the undecided ones
 /// (`AdminBrokerProcessor.resumeCheckHalfMessage`).

@@ -7,7 +7,6 @@ use crate::request::{for_each, split};
 use crate::{Arguments, Error, Session};
 use client::{PullRequest, Received};
 use serde::Serialize;
-use std::fmt::Write as _;
 use wire::body::MessageQueue;
 
 /// Messages that are shown unless the operator says how many.
@@ -34,13 +33,6 @@ pub struct Newest {
 }
 
 impl Typed for Newest {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.messages.iter().fold(String::new(), |mut out, message| {
-            let _ = writeln!(out, "{}", message.line(true));
-            out
-        })
-    }
-
     fn redact(&mut self, sees_bodies: bool) {
         self.messages.iter_mut().for_each(|message| message.hide_body(sees_bodies));
     }

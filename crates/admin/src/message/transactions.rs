@@ -8,7 +8,6 @@ use crate::{Arguments, Error, Session};
 use client::{PullRequest, Received};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use wire::body::MessageQueue;
 use wire::codes::{request, response};
 use wire::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC};
@@ -75,14 +74,7 @@ pub struct Transactions {
     pub failures: Vec<String>,
 }
 
-impl Typed for Transactions {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        self.transactions.iter().fold(String::new(), |mut out, row| {
-            let _ = writeln!(out, "{} {:?} {} {}", row.message_id, row.state, row.producer_group, row.checks);
-            out
-        })
-    }
-}
+impl Typed for Transactions {}
 
 /// Half messages of a broker, with their states.
 #[derive(Default)]

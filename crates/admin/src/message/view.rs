@@ -144,7 +144,6 @@ impl View {
     }
 
     /// The whole body.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         if self.body_hex.is_some() { &self.bytes } else { self.body.as_bytes() }
     }

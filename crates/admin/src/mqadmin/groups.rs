@@ -4,33 +4,14 @@ use super::options::Given;
 use crate::Argument;
 
 /// Commands that want either a broker or a cluster.
-const BROKER_OR_CLUSTER: [&str; 20] = [
-    "brokerStatus",
-    "createAcl",
-    "createUser",
-    "deleteAcl",
-    "deleteUser",
-    "getAcl",
-    "getBrokerConfig",
-    "getBrokerEpoch",
-    "getBrokerLiteInfo",
-    "getUser",
-    "listAcl",
-    "listUser",
-    "remappingStaticTopic",
-    "switchTimerEngine",
-    "updateAcl",
-    "updateStaticTopic",
-    "updateSubGroupList",
-    "updateTopic",
-    "updateTopicList",
-    "updateUser",
-];
+const BROKER_OR_CLUSTER: &str = "brokerStatus createAcl createUser deleteAcl deleteUser getAcl getBrokerConfig getBrokerEpoch \
+    getBrokerLiteInfo getUser listAcl listUser remappingStaticTopic switchTimerEngine updateAcl \
+    updateStaticTopic updateSubGroupList updateTopic updateTopicList updateUser";
 
 /// The short names of the options of each group of a command.
 fn groups(name: &str) -> Vec<&'static [&'static str]> {
     let mut groups: Vec<&'static [&'static str]> = Vec::new();
-    if BROKER_OR_CLUSTER.contains(&name) {
+    if BROKER_OR_CLUSTER.split(' ').any(|it| it == name) {
         groups.push(&["b", "c"]);
     }
     if name == "updateUser" {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{dispatch, dispatch_to, expiry};
+use super::{dispatch, expiry, is_ready};
 use crate::engine::{Engine, Every, Next};
 use crate::names::lite_parts;
 use crate::parts::LiteParts;
 use crate::pop;
-use crate::state::PassKey;
+use crate::state::{Offered, PassKey};
 
 /// Interval in milliseconds at which clients are checked.
 const CHECK_MS: i64 = 1000;
@@ -99,9 +99,14 @@ impl LiteEngine {
                 tables.client(&key.0, client).is_some_and(|client| client.queues.contains(name))
             };
             if key.1.as_ref().is_none_or(is_wanted)
-                && !dispatch_to(&self.parts.delivery, &self.parts.runtime, &self.parts.pops, &key.0, name)
+                && is_ready(&self.parts.delivery, &self.parts.runtime, &key.0, name)
             {
-                return Pass::Full;
+                let offered = self.parts.tables.lite.tables().offer_in_pass(&key.0, name);
+                match offered {
+                    Offered::To(waiters) => pop::wake(&self.parts.pops, &key.0, &waiters),
+                    Offered::Nobody => {}
+                    Offered::Full => return Pass::Full,
+                }
             }
             names.next();
         }

@@ -142,8 +142,9 @@ impl Offsets {
                     continue;
                 }
                 let changed = topic.queues.iter().filter(|(_, position)| position.generation > generation);
-                let changed: BTreeMap<i32, i64> =
-                    changed.filter_map(|(queue, position)| Some((*queue, position.committed?))).collect();
+                let changed: BTreeMap<i32, i64> = changed
+                    .filter_map(|(queue, position)| Some((*queue, position.committed.get()?)))
+                    .collect();
                 if changed.is_empty() {
                     continue;
                 }
@@ -192,7 +193,7 @@ impl Offsets {
         if changed.is_whole {
             self.keep(|topic, group| table.contains_key(&format!("{topic}@{group}")) || stays(topic, group));
         }
-        self.fill_table(table, |position, offset| position.committed = Some(offset));
+        self.fill_table(table, |position, offset| _ = position.committed.replace(offset));
     }
 
     /// Removes the offsets of topics and groups that do not stay.

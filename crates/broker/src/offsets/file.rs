@@ -7,15 +7,15 @@ use std::sync::{MutexGuard, PoisonError};
 use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
 
+use super::text::Text;
 use super::{Offsets, lock};
-use crate::names::is_light;
 use crate::persist;
 
 /// Member that lists topics by group. Like Java, Vostok derives it from the other tables.
-const TOPICS_BY_GROUP: &str = "groupTopicMap";
+pub(super) const TOPICS_BY_GROUP: &str = "groupTopicMap";
 
 /// Member with the offsets of light groups, whose queues all have the id 0 (`LmqConsumerOffsetManager`).
-const LIGHT_OFFSETS: &str = "lmqOffsetTable";
+pub(super) const LIGHT_OFFSETS: &str = "lmqOffsetTable";
 
 pub(super) type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
@@ -34,18 +34,15 @@ impl Offsets {
         }
         let mut version = self.version();
         version.advance(version.state_version, now_ms);
-        let mut file = self.unversioned();
+        let leaving = self.leaving();
+        let text = Text { offsets: self, version, extra: &book.extra, leaving: &leaving };
+        let text = json::to_vec_as(&text, Dialect::Standard);
+        drop(leaving);
         if !settled() {
             self.changed.store(true, Ordering::Release);
             return Ok(false);
         }
-        self.clear_leaving(&mut file.offset_table);
-        file.data_version = version;
-        file.extra.extend(book.extra.clone());
-        if self.light {
-            take_light(&mut file);
-        }
-        let written = self.file.write(&json::to_vec_as(&file, Dialect::Standard));
+        let written = self.file.write(&text);
         match &written {
             Ok(()) => self.raise_version(version),
             Err(_) => self.changed.store(true, Ordering::Release),
@@ -71,18 +68,6 @@ impl Offsets {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn clear_leaving(&self, table: &mut Table) {
-        let leaving = self.leaving();
-        if leaving.is_empty() {
-            return;
-        }
-        for (key, queues) in table {
-            if key.split_once('@').is_some_and(|(topic, _)| leaving.contains(topic)) {
-                queues.values_mut().for_each(|offset| *offset = 0);
-            }
-        }
-    }
-
     /// All offsets and their version, in the form of the file.
     pub(crate) fn table(&self) -> ConsumerOffsetTable {
         // Read first: the offsets are at least as new as their version.
@@ -97,10 +82,13 @@ impl Offsets {
             for (topic, queues) in part {
                 let key = || format!("{topic}@{group}");
                 let entry = lock(queues);
-                let committed: BTreeMap<i32, i64> =
-                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
+                let committed: BTreeMap<i32, i64> = entry
+                    .queues
+                    .iter()
+                    .filter_map(|(queue, it)| Some((*queue, it.committed.get()?)))
+                    .collect();
                 let pulled: BTreeMap<i32, i64> =
-                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled.get()?))).collect();
                 drop(entry);
                 if !committed.is_empty() {
                     topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_string());
@@ -123,8 +111,8 @@ impl Offsets {
 
     /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
-        self.fill_table(committed(&mut file), |position, offset| position.committed = Some(offset));
-        self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
+        self.fill_table(committed(&mut file), |position, offset| _ = position.committed.replace(offset));
+        self.fill_table(file.pull_offset_table, |position, offset| _ = position.pulled.replace(offset));
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = file.data_version;
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.extra = file.extra;
@@ -153,17 +141,4 @@ pub(super) fn committed(file: &mut ConsumerOffsetTable) -> Table {
         table.entry(key).or_insert_with(|| BTreeMap::from([(0, offset)]));
     }
     table
-}
-
-/// Moves the offsets of light groups to the table in which Java keeps them.
-fn take_light(file: &mut ConsumerOffsetTable) {
-    let mut light = BTreeMap::new();
-    file.offset_table.retain(|key, queues| {
-        let offset =
-            queues.get(&0).filter(|_| key.rsplit_once('@').is_some_and(|(_, group)| is_light(group)));
-        let is_light = offset.is_some();
-        light.extend(offset.map(|offset| (key.clone(), *offset)));
-        !is_light
-    });
-    file.extra.insert(LIGHT_OFFSETS.to_owned(), serde_json::json!(light));
 }

@@ -41,8 +41,8 @@ impl Offsets {
     /// Commits an offset if it is larger than the committed offset, unless a reset is pending.
     pub(crate) fn raise(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.change(group, topic, queue_id, |position| {
-            if position.reset.is_none() && position.committed.is_none_or(|own| own < offset) {
-                position.committed = Some(offset);
+            if position.reset.get().is_none() && position.committed.get().is_none_or(|own| own < offset) {
+                position.committed.replace(offset);
             }
         });
     }
@@ -59,11 +59,11 @@ impl Offsets {
             key.split_once('@').is_some_and(|(_, group)| names::is_system_group(group))
         });
         let raise = |position: &mut Position, offset| {
-            position.committed = Some(position.committed.map_or(offset, |own| own.max(offset)));
+            position.committed.replace(position.committed.get().map_or(offset, |own| own.max(offset)));
         };
         self.fill_table(own, raise);
         if is_newest {
-            self.fill_table(of_users, |position, offset| position.committed = Some(offset));
+            self.fill_table(of_users, |position, offset| _ = position.committed.replace(offset));
         } else {
             self.fill_table(of_users, raise);
         }

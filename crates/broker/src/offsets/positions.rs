@@ -3,6 +3,31 @@
 
 use super::Position;
 
+/// An offset or none, in the space of an offset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct MaybeOffset(i64);
+
+impl Default for MaybeOffset {
+    fn default() -> Self {
+        Self(i64::MIN)
+    }
+}
+
+impl MaybeOffset {
+    pub(super) fn get(self) -> Option<i64> {
+        (self.0 != i64::MIN).then_some(self.0)
+    }
+
+    /// Sets an offset, and returns the offset before it.
+    pub(super) fn replace(&mut self, offset: i64) -> Option<i64> {
+        std::mem::replace(self, Self(offset)).get()
+    }
+
+    pub(super) fn take(&mut self) -> Option<i64> {
+        std::mem::take(self).get()
+    }
+}
+
 /// Queue ids and positions, sorted by queue id.
 pub(super) enum Positions {
     One([(i32, Position); 1]),

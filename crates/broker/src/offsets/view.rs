@@ -22,8 +22,8 @@ pub(crate) struct GroupOffsets {
 
 impl From<Position> for GroupOffsets {
     fn from(position: Position) -> Self {
-        let committed = position.reset.or(position.committed).unwrap_or(-1);
-        Self { committed, pulled: position.pulled.unwrap_or(committed) }
+        let committed = position.reset.get().or(position.committed.get()).unwrap_or(-1);
+        Self { committed, pulled: position.pulled.get().unwrap_or(committed) }
     }
 }
 
@@ -71,7 +71,11 @@ impl Offsets {
     pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
         let topic = lock(&topic);
-        topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
+        topic
+            .queues
+            .iter()
+            .filter_map(|(queue, position)| Some((*queue, position.committed.get()?)))
+            .collect()
     }
 
     /// Number of pairs of a group and a topic with offsets.
@@ -85,7 +89,7 @@ impl Offsets {
         self.each_part(Some(group), |_, part| {
             for (name, topic) in part {
                 for (queue_id, position) in lock(topic).queues.iter() {
-                    if let Some(offset) = position.committed {
+                    if let Some(offset) = position.committed.get() {
                         each(name, *queue_id, offset);
                     }
                 }
@@ -137,11 +141,11 @@ impl Offsets {
     /// Copies the committed offsets of the group `source` in a topic to the group `target` (`ConsumerOffsetManager.cloneOffset`).
     pub(crate) fn clone_topic(&self, source: &str, target: &str, topic: &str) {
         for (queue_id, offset) in self.places(source, topic) {
-            self.change(target, topic, queue_id, |position| position.committed = Some(offset));
+            self.change(target, topic, queue_id, |position| _ = position.committed.replace(offset));
         }
     }
 }
 
 fn is_committed(topic: &Entry) -> bool {
-    lock(topic).queues.iter().any(|(_, position)| position.committed.is_some())
+    lock(topic).queues.iter().any(|(_, position)| position.committed.get().is_some())
 }

@@ -78,6 +78,17 @@ impl Detached {
         self.route.is_some_and(|route| route.needs_master)
     }
 
+    /// Whether the request has the same effect if it is performed twice.
+    pub(super) fn may_repeat(&self) -> bool {
+        matches!(
+            self.command.code(),
+            request::QUERY_CONSUMER_OFFSET
+                | request::UPDATE_CONSUMER_OFFSET
+                | request::LOCK_BATCH_MQ
+                | request::UNLOCK_BATCH_MQ
+        )
+    }
+
     /// Refusal of this request by a slave. `None` at a master, and if the slave serves the request.
     pub(super) fn refusal_of_slave(&self, broker: &Broker) -> Option<Refusal> {
         let is_slave = broker.replication.role.is_slave();

@@ -3,10 +3,11 @@
 //! sends, decisions about transactions, locks and committed offsets to the present master, and returns the responses.
 //! It does so in controller mode, and in a group with acting masters while no slave acts.
 //!
-//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. While no
-//! master is known, the request is held for at most [`HELD`], and its bytes are charged to its connection. A slave
-//! that begins to act meanwhile serves the held requests itself. Pops and acknowledgements are never forwarded, but
-//! are held as well while the master is gone and no slave acts yet.
+//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Committed
+//! offsets and locks may be sent twice: they are held again when the connection ends, or when another broker becomes
+//! master or acts before the response. While no master is known, a request is held for at most [`HELD_MS`], and its bytes
+//! are charged to its connection. A slave that begins to act meanwhile serves the held requests itself. Pops and
+//! acknowledgements are never forwarded, but are held as well while the master is gone and no slave acts yet.
 //!
 //! The request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that
 //! two brokers that each take the other for the master do not forward it in a loop. The remark also names the address
@@ -17,8 +18,9 @@ pub(super) mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{ConnectionHandle, MemoryCharge, Reply, Workers};
+use net::{CallError, ConnectionHandle, MemoryCharge, Reply, Workers};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 use wire::codes::response;
 use wire::frame::{Command, FLAG_ONE_WAY, FrameWriter, Head};
 
@@ -33,6 +35,7 @@ use crate::caller::Caller;
 use crate::clock::{pause, within};
 use crate::engine::PUNCTUAL;
 use crate::register::Silent;
+use crate::replicas::MasterAddresses;
 use crate::role::BrokerRole;
 
 /// The beginning of the remark of a request that a broker of the set has forwarded.
@@ -41,11 +44,14 @@ pub(super) const FORWARDED: &str = "forwarded to the master";
 /// The remark of the refusal of a forwarded request by a broker that is not the master.
 pub(super) const NOT_MASTER: &str = "this broker is not the master";
 
-/// Time for which a request is held while no master takes it.
-const HELD: Duration = Duration::from_secs(2);
+/// Time in milliseconds for which a request is held while no master takes it.
+const HELD_MS: i64 = 2_000;
 
 /// Timeout of a master's response: longer than its wait for slaves (`slaveTimeout`).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Wait for the response of a master after another broker took its place.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Timeout of connecting to a master.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -61,6 +67,7 @@ pub(crate) struct Forwards(UnboundedSender<HeldRequest>);
 pub(crate) struct Taken {
     requests: UnboundedReceiver<HeldRequest>,
     again: Forwards,
+    answer_timeout: Duration,
 }
 
 /// A request that waits for a master.
@@ -72,12 +79,19 @@ struct HeldRequest {
     until_ms: i64,
 }
 
+/// Connection to the broker at `address`, which was the last known master.
+#[derive(Clone)]
+struct MasterLink {
+    address: String,
+    peer: Arc<ConnectionHandle>,
+}
+
 impl Forwards {
     /// Makes the two ends of the queue of requests. Its length is bounded by the memory that connections may be
     /// charged.
     pub(crate) fn new() -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender.clone()), Taken { requests, again: Self(sender) })
+        (Self(sender.clone()), Taken { requests, again: Self(sender), answer_timeout: ANSWER_TIMEOUT })
     }
 
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
@@ -93,7 +107,7 @@ impl Forwards {
     ) -> Result<(), Refusal> {
         let request = Detached::new(frame, caller, port);
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
-        let until_ms = now_ms + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
+        let until_ms = now_ms + HELD_MS;
         let held = HeldRequest { peer: peer.clone(), request, charge, until_ms };
         self.0.send(held).map_err(|_| {
             Refusal::new(
@@ -113,8 +127,8 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
         }
         match find_master(&broker, &tasks, &mut link, held.until_ms).await {
             Master::Other(master) if held.request.needs_master() => {
-                let (broker, again) = (broker.clone(), taken.again.clone());
-                if tasks.spawn(PUNCTUAL, move || send(broker, master, held, again)).is_err() {
+                let (broker, again, timeout) = (broker.clone(), taken.again.clone(), taken.answer_timeout);
+                if tasks.spawn(PUNCTUAL, move || send(broker, master, held, (again, timeout))).is_err() {
                     // The broker stops.
                     return;
                 }
@@ -144,11 +158,51 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
 /// Broker that takes requests now.
 enum Master {
     /// Another broker, over this connection.
-    Other(Arc<ConnectionHandle>),
+    Other(MasterLink),
     /// This broker itself: the master, or a slave that acts for the master.
     Own,
     /// No broker until the deadline.
     None,
+}
+
+/// Changes of the broker that takes requests of this set.
+struct Changes {
+    masters: watch::Receiver<MasterAddresses>,
+    roles: watch::Receiver<u64>,
+    acting: watch::Receiver<bool>,
+}
+
+impl Changes {
+    fn of(broker: &Broker) -> Self {
+        Self {
+            masters: broker.replication.replicas.master(),
+            roles: broker.replication.role.changes(),
+            acting: broker.replication.acting.changes(),
+        }
+    }
+
+    /// Whether this broker is the master, or acts for it.
+    fn is_own(&mut self, broker: &Broker) -> bool {
+        self.roles.mark_unchanged();
+        *self.acting.borrow_and_update() || broker.replication.role.current() == BrokerRole::Master
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.masters.changed() => {}
+            _ = self.roles.changed() => {}
+            _ = self.acting.changed() => {}
+        }
+    }
+
+    /// Returns when this broker, or another broker than `master`, takes requests.
+    async fn until_replaced(&mut self, broker: &Broker, master: &str) {
+        while !self.is_own(broker)
+            && self.masters.borrow_and_update().broker.as_ref().is_none_or(|at| at == master)
+        {
+            self.next().await;
+        }
+    }
 }
 
 /// Waits until a master is known and connected, at most until the given time. `link` is the connection to the last
@@ -156,44 +210,33 @@ enum Master {
 async fn find_master(
     broker: &Broker,
     tasks: &Workers,
-    link: &mut Option<(String, Arc<ConnectionHandle>)>,
+    link: &mut Option<MasterLink>,
     until_ms: i64,
 ) -> Master {
-    let mut masters = broker.replication.replicas.master();
-    let mut roles = broker.replication.role.changes();
-    let mut acting = broker.replication.acting.changes();
+    let mut changes = Changes::of(broker);
     loop {
-        roles.mark_unchanged();
-        let is_acting = *acting.borrow_and_update();
-        if is_acting || broker.replication.role.current() == BrokerRole::Master {
+        if changes.is_own(broker) {
             return Master::Own;
         }
-        let address = masters.borrow_and_update().broker.clone();
+        let address = changes.masters.borrow_and_update().broker.clone();
         // A fenced broker does not know yet whether the master that it remembers is still one.
         let address = address.filter(|at| {
             *at != broker.identity.address() && broker.replication.role.current() == BrokerRole::Slave
         });
-        if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
-            && let Some((_, peer)) = link
+        if link.take_if(|link| Some(&link.address) != address.as_ref() || link.peer.is_closed()).is_none()
+            && let Some(link) = link
         {
-            return Master::Other(peer.clone());
+            return Master::Other(link.clone());
         }
         let left_ms = until_ms - broker.runtime.now_ms();
         let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
         match address {
             Some(at) => match within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await {
-                Some(Ok(peer)) => *link = Some((at, peer)),
+                Some(Ok(peer)) => *link = Some(MasterLink { address: at, peer }),
                 _ => pause(RETRY_PAUSE).await,
             },
             None => {
-                let changed = async {
-                    tokio::select! {
-                        _ = masters.changed() => {}
-                        _ = roles.changed() => {}
-                        _ = acting.changed() => {}
-                    }
-                };
-                let _ = within(left, changed).await;
+                let _ = within(left, changes.next()).await;
             }
         }
         if broker.runtime.now_ms() >= until_ms {
@@ -204,7 +247,12 @@ async fn find_master(
 
 /// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
 /// spawns, so requests reach the master in their order.
-async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: HeldRequest, again: Forwards) {
+async fn send(
+    broker: Arc<Broker>,
+    MasterLink { address, peer: master }: MasterLink,
+    mut held: HeldRequest,
+    (again, timeout): (Forwards, Duration),
+) {
     let mut call = None;
     let remote = held.request.remote();
     {
@@ -217,27 +265,50 @@ async fn send(broker: Arc<Broker>, master: Arc<ConnectionHandle>, held: HeldRequ
             let head = Head { opaque: master.next_opaque(), flag: FLAG_ONE_WAY, ..head };
             let _ = master.push(|out| copy(command, FrameWriter::begin(out, head)));
         } else {
-            call = Some(master.call_as(head, ANSWER_TIMEOUT, &mut |frame| copy(command, frame)));
+            call = Some(master.call_as(head, timeout, &mut |frame| copy(command, frame)));
         }
     }
     let Some(call) = call else { return };
-    match call.await {
-        Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
-            // The request was not performed. An election is under way, and a broker has not heard of it.
-            pause(RETRY_PAUSE).await;
-            if let Err(unsent) = again.0.send(held) {
-                refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
-            }
-        }
-        Ok(reply) => answer(held, &reply),
-        Err(error) => {
-            let remark = format!(
-                "the outcome is unknown: this broker is not the master and has forwarded the request ({error}); what was stored \
-                 then exists twice if it is sent again"
-            );
-            refuse(&broker, held, Refusal::error(remark));
-        }
+    let mut call = std::pin::pin!(call);
+    let mut changes = Changes::of(&broker);
+    let mut answered = tokio::select! {
+        answered = &mut call => Some(answered),
+        () = changes.until_replaced(&broker, &address) => None,
+    };
+    let may_repeat = held.request.may_repeat();
+    if answered.is_none() && may_repeat {
+        held.until_ms = broker.runtime.now_ms() + HELD_MS;
+    } else if answered.is_none() {
+        answered = within(LAST_ANSWER_TIMEOUT, call).await;
     }
+    let cause = match answered {
+        Some(Ok(reply)) if reply.remark.as_deref() != Some(NOT_MASTER) => return answer(held, &reply),
+        // The request was not performed. An election is under way, and a broker has not heard of it.
+        Some(Ok(_)) => {
+            pause(RETRY_PAUSE).await;
+            None
+        }
+        Some(Err(CallError::Closed(_))) | None if may_repeat => None,
+        Some(Err(error)) => {
+            if master.silence() >= timeout {
+                // A master that is gone without a word. Later requests do not wait for its response.
+                master.abort();
+            }
+            Some(error.to_string())
+        }
+        None => Some("another broker took its place".to_owned()),
+    };
+    let Some(cause) = cause else {
+        if let Err(unsent) = again.0.send(held) {
+            refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
+        }
+        return;
+    };
+    let remark = format!(
+        "the outcome is unknown: this broker is not the master and has forwarded the request ({cause}); what was stored \
+         then exists twice if it is sent again"
+    );
+    refuse(&broker, held, Refusal::error(remark));
 }
 
 /// Writes the fields and the body of a request. Leaves out fields that no request of RocketMQ has ([`is_plain_key`]).

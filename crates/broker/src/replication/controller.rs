@@ -18,10 +18,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
 
 use super::Clock;
 use super::files::save_identity;
 use super::roles::Order;
+use crate::durability::Durability;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::parts::{GroupParts, Replication, Runtime, Sessions};
 use crate::register::Silent;
@@ -92,8 +94,9 @@ pub(crate) async fn run(parts: Arc<GroupParts>, workers: Workers, links: Links) 
             () = clock.until(wake_at_ms) => {
                 task.wake_at_ms = None;
                 let stalled_ms = stalled_ms(&task.parts.replication, &task.parts.runtime);
-                if stalled_ms > 0 {
-                    task.step_by(|elected| AgentEvent::DiskStalled(stalled_ms, elected.heirs.clone()));
+                if task.agent.resigns(clock.now_ms(), stalled_ms) {
+                    let durability = task.parts.replication.durability.clone();
+                    task.step_by(|elected| AgentEvent::DiskStalled(stalled_ms, heirs(elected, &durability)));
                 }
                 task.step(AgentEvent::Timer);
             }
@@ -128,11 +131,11 @@ impl Task {
 
     /// Performs the step of an event that is made from the published state of the master. The lock is held until the
     /// named heirs are published, so that no later message is answered without them.
-    fn step_by(&mut self, event: impl FnOnce(&Elected) -> AgentEvent) {
+    fn step_by(&mut self, event: impl FnOnce(&mut Elected) -> AgentEvent) {
         let mut actions = Vec::new();
         {
             let mut elected = self.parts.replication.replicas.elected();
-            let event = event(&elected);
+            let event = event(&mut elected);
             self.agent.step(self.clock.now_ms(), event, &mut actions);
             elected.named_heirs.clone_from(self.agent.heirs());
             elected.own = self.agent.broker().map_or(0, BrokerId::get);
@@ -300,6 +303,22 @@ fn stalled_ms(replication: &Replication, runtime: &Runtime) -> u64 {
     let Pending { write, flush } = runtime.disk_watch.pending(replication.store.unfinished());
     let longest = if replication.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the slaves that have all messages that may be answered as stored. If there are any, messages of later
+/// answers wait for slaves from now on, and from the naming on for the named slave ([`Elected::named_heirs`]).
+pub(super) fn heirs(elected: &mut Elected, durability: &Durability) -> Vec<BrokerId> {
+    let waits = durability.waits_for_slaves();
+    if !elected.heirs.is_empty() && !waits {
+        durability.wait_for_slaves();
+        elected.answered = durability.answerable();
+    }
+    let is_whole = |(_, end): &&(BrokerId, LogOffset)| *end >= elected.answered;
+    let heirs: Vec<_> = elected.heirs.iter().filter(is_whole).map(|(heir, _)| *heir).collect();
+    if heirs.is_empty() && !waits {
+        durability.ignore_slaves();
+    }
+    heirs
 }
 
 /// Returns the agent's event for a proposal of the master, or `None` if this broker cannot be master. A broker whose

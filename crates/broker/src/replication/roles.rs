@@ -13,6 +13,7 @@ use replica::slave::{Slave, SlaveStart};
 use tokio::sync::{mpsc, watch};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
 
 use super::files::{forget_loss, save_epochs};
 use super::master::{self, ToControllers};
@@ -183,7 +184,12 @@ impl Roles {
         parts.tables.store.set_confirmed(is_all_ack.then_some(confirm));
         let log = master::range(&parts.tables.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
-        let machine = Master::elected(0, settings.of_elected(&parts.runtime.config.store), start);
+        let mut machine = Master::elected(0, settings.of_elected(&parts.runtime.config.store), start);
+        {
+            let mut elected = parts.replication.replicas.elected();
+            elected.answered = LogOffset::ZERO;
+            machine.wait_for_heirs(&elected.named_heirs);
+        }
         let need = machine.need(u32::MAX);
         match need {
             Some(Ok(replica::acks::Need::Master)) | None => parts.replication.durability.ignore_slaves(),

@@ -384,7 +384,9 @@ impl Shell {
         let appended = append_with_room(&self.parts.tables.store, at, body).await;
         let end = SlaveEvent::Appended(self.parts.tables.store.followed());
         match appended {
-            Ok(()) => {
+            Ok(restarted) => {
+                // The master's removal of the offsets comes later. A new master would skip the first messages.
+                restarted.iter().for_each(|topic| self.parts.tables.offsets.restart_topic(topic));
                 if self.is_sync_flush {
                     self.await_flush();
                 }
@@ -442,7 +444,7 @@ impl Shell {
 
 /// Appends bytes of the master's log. While the number of queue units that wait for the disk is at its limit, as on a
 /// slave that catches up, the bytes wait too. Ending the connection would only lose time.
-async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<(), FollowError> {
+async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<Vec<String>, FollowError> {
     let until = Instant::now() + ROOM_PATIENCE;
     let before = store.followed();
     loop {

@@ -112,7 +112,7 @@ impl PushConsumer {
         let state = Arc::new(State::new(shared.clone(), local));
         let Shared { client, config, .. } = &*shared;
         let (asked, questions) = mpsc::channel(WAITING_MAX);
-        let door = Door { members_changed: state.members_changed.clone(), asked: Some(asked) };
+        let door = Door { members_changed: state.members_changed.clone(), asked };
         client.inner.remote.server_requests.open(&config.group, door);
         let workers = &client.inner.remote.workers;
         let back = (client.clone(), config.group.clone(), shared.back());
@@ -127,7 +127,6 @@ impl PushConsumer {
     }
 
     /// The queues that this consumer reads now.
-    #[must_use]
     pub fn queues(&self) -> Vec<MessageQueue> {
         self.state.assigned().keys().cloned().collect()
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wire::body::{
     BrokerData, ConsumerListByGroup, HeartbeatData, LockBatchBody, LockBatchResponseBody, MessageQueue,
-    QueryAssignmentResponseBody, QueueAssignment, QueueData, TopicRouteData,
+    QueueData, TopicRouteData,
 };
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -242,12 +242,6 @@ impl Service for Broker {
                 }
                 state.sent_back.push(offset);
                 done.write(out, b"");
-            }
-            request::QUERY_ASSIGNMENT => {
-                let message_queue = MessageQueue::new("T", "a", 0);
-                let assigned = QueueAssignment { message_queue, ..QueueAssignment::default() };
-                let message_queue_assignments = Some(vec![assigned]);
-                done.write(out, &json::to_vec(&QueryAssignmentResponseBody { message_queue_assignments }));
             }
             request::LOCK_BATCH_MQ => {
                 let asked: LockBatchBody = json::from_slice(command.body).unwrap();

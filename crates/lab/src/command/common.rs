@@ -2,39 +2,12 @@
 
 use super::argv::without_secrets;
 use super::values::{
-    AccessFlags, Choice, ReachFlags, above_zero, address, bytes, choice, name_servers, namesrv_default,
-    one_to, payload, size,
+    AccessFlags, ReachFlags, above_zero, address, bytes, name_servers, namesrv_default, one_to, payload, size,
 };
 use crate::generator::{Compression, Consume, Payload, Send, Workload};
 use crate::scenario::RunOptions;
 use clap::Args;
 use std::path::PathBuf;
-
-/// Values of --send.
-pub const SENDS: Choice<Send> = &[
-    ("sync", "Synchronous sends: every request in flight waits for its answer", Send::Sync),
-    ("async", "Asynchronous sends as by `producer.sh -y true`: up to 10,000 requests in flight", Send::Async),
-    ("oneway", "One-way sends, which are not answered and need a rate", Send::OneWay),
-    ("transaction", "Transactions: half messages that are then committed", Send::Transaction),
-];
-
-/// Values of --consume.
-pub const CONSUMERS: Choice<Consume> = &[
-    (
-        "pull",
-        "Pull requests with the least possible cost: one waits at every queue, and messages are only counted",
-        Consume::Pull,
-    ),
-    ("push", "Push consumer of the Rust client that consumes messages concurrently", Consume::Push),
-    ("orderly", "Push consumer of the Rust client that consumes each queue in order", Consume::Orderly),
-];
-
-/// Parses a compression of bodies.
-pub fn compression(text: &str) -> Result<Compression, String> {
-    let all = [Compression::None, Compression::Zlib, Compression::Lz4, Compression::Zstd];
-    let found = all.into_iter().find(|one| one.name() == text);
-    found.ok_or_else(|| format!("expected none, zlib, lz4 or zstd, found {text}"))
-}
 
 /// Flags that every scenario understands.
 #[derive(Args, Debug, Clone)]
@@ -83,10 +56,10 @@ pub struct ScenarioFlags {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(256))]
     pub cores: u32,
     /// Mode of sending. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate.
-    #[arg(long, value_parser = choice(SENDS), default_value = "sync")]
+    #[arg(long, value_enum, default_value = "sync")]
     pub send: Send,
     /// Mode of consuming: pull at the least cost, or push consumers, concurrently or in the order of each queue.
-    #[arg(long, value_parser = choice(CONSUMERS), default_value = "pull")]
+    #[arg(long, value_enum, default_value = "pull")]
     pub consume: Consume,
     /// Writes request headers as JSON instead of binary.
     #[arg(long)]
@@ -111,7 +84,7 @@ pub struct ScenarioFlags {
     #[arg(long, value_name = "KIND", default_value = "random", value_parser = payload)]
     pub payload: Payload,
     /// Compression of bodies: `none`, `zlib`, `lz4` or `zstd`.
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = compression)]
+    #[arg(long, value_name = "KIND", value_enum, default_value = "none")]
     pub compression: Compression,
     /// Messages per request.
     #[arg(long, value_name = "N", default_value_t = 0)]

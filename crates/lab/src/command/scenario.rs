@@ -2,7 +2,7 @@
 
 use super::common::ScenarioFlags;
 use super::fill::fill;
-use super::values::{Choice, choice, mix};
+use super::values::mix;
 use super::vary::Vary;
 use crate::Error;
 use crate::archive::Slo;
@@ -13,13 +13,6 @@ use crate::scenario::{
 };
 use clap::Args;
 use std::collections::BTreeMap;
-
-/// Values of --scale.
-const SCALES: Choice<Scale> = &[
-    ("small", "Less than twenty-five minutes", Scale::Small),
-    ("medium", "Some hours", Scale::Medium),
-    ("full", "Length as in the original report", Scale::Full),
-];
 
 /// Seconds of the warm-up and of the measured stage, unless flags say otherwise.
 const SECONDS: (u32, u32) = (5, 30);
@@ -331,7 +324,7 @@ pub struct SeedFlags {
     /// Which report: 000, 001, 002, 003 or 004.
     pub report: String,
     /// Scale of the report.
-    #[arg(long, value_parser = choice(SCALES), default_value = "small")]
+    #[arg(long, value_enum, default_value = "small")]
     pub scale: Scale,
 }
 

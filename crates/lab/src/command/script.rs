@@ -2,14 +2,14 @@
 //! names, meanings and defaults are those of the scripts of RocketMQ 5; long names without a letter are Vostok's own.
 
 use super::values::{
-    AccessFlags, Bool, Choice, ReachFlags, above_zero, bytes, choice, name_servers, namesrv_default, one_to,
-    period, size,
+    AccessFlags, Bool, ReachFlags, above_zero, bytes, name_servers, namesrv_default, one_to, period, size,
 };
 use crate::Error;
 use crate::generator::{Compression, Consume, DECISIONS_BYTES, Decisions, Payload, Send, Sizes, Workload};
 use crate::runtime::epoch_ms;
 use crate::script::{LineFormat, Script, ScriptRun, Subscription};
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum as _};
 use client::Expression;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,15 +17,11 @@ use std::time::Duration;
 /// Largest batch body in bytes: what brokers accept by default (`maxMessageSize`).
 const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Values of --format.
-const FORMATS: Choice<LineFormat> = &[
-    ("4x", "RocketMQ 4: values separated by blanks", LineFormat::V4),
-    ("5x", "RocketMQ 5: values separated by bars", LineFormat::V5),
-];
-
-/// Values of -ct.
-const COMPRESSIONS: Choice<Compression> =
-    &[("ZLIB", "", Compression::Zlib), ("LZ4", "", Compression::Lz4), ("ZSTD", "", Compression::Zstd)];
+/// Parses a value of -ct. No compression is chosen by -c.
+fn compression() -> impl TypedValueParser<Value = Compression> {
+    let known = PossibleValuesParser::new(["ZLIB", "LZ4", "ZSTD"]);
+    known.try_map(|text| Compression::from_str(&text, true))
+}
 
 /// Flags that every load tool understands.
 #[derive(Args, Debug, Clone)]
@@ -56,7 +52,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Shape of the periodic lines.
-    #[arg(long, value_name = "4x|5x", value_parser = choice(FORMATS), default_value = "5x")]
+    #[arg(long, value_name = "4x|5x", value_enum, default_value = "5x")]
     pub format: LineFormat,
     /// Milliseconds between two lines.
     #[arg(long = "ri", alias = "reportInterval", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -137,7 +133,7 @@ pub struct SendingFlags {
     #[arg(short = 'c', long = "compressEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub compress: Bool,
     /// Compression of bodies.
-    #[arg(long = "ct", alias = "compressType", value_parser = choice(COMPRESSIONS), ignore_case = true, default_value = "ZLIB")]
+    #[arg(long = "ct", alias = "compressType", value_parser = compression(), ignore_case = true, default_value = "ZLIB")]
     pub compress_type: Compression,
     /// Compression level.
     #[arg(long = "cl", alias = "compressLevel", default_value_t = 5)]

@@ -1,9 +1,7 @@
 //! Values of flags, and the flags of access control, which several tools have.
 
 use crate::generator::{Access, Payload, Sizes};
-use crate::judge::Language;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wire::settings::{NAMESRV_PORT, with_port};
 
 /// A boolean that is given as a value and read as Java does: `true` in any case, anything else is false.
@@ -58,21 +56,6 @@ pub fn period(text: &str) -> Result<u32, String> {
     if size == 0 { Err("expected at least one byte".to_owned()) } else { Ok(size) }
 }
 
-/// Values of a flag, with their help and meaning.
-pub type Choice<T> = &'static [(&'static str, &'static str, T)];
-
-/// Parser for one of several words.
-pub fn choice<T: Copy + Send + Sync + 'static>(values: Choice<T>) -> impl TypedValueParser<Value = T> {
-    let possible = |(name, help, _): &(&'static str, &'static str, T)| {
-        let value = PossibleValue::new(*name);
-        if help.is_empty() { value } else { value.help(*help) }
-    };
-    PossibleValuesParser::new(values.iter().map(possible)).map(move |text: String| {
-        let found = values.iter().find(|(name, ..)| name.eq_ignore_ascii_case(&text));
-        found.expect("one of the possible values").2
-    })
-}
-
 /// Parses a number above zero.
 pub fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
@@ -82,12 +65,6 @@ pub fn above_zero(text: &str) -> Result<f64, String> {
 pub fn namesrv_default() -> String {
     std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }
-
-/// Values of --lang.
-pub const LANGUAGES: Choice<Language> = &[
-    ("en", "The report opens in English", Language::En),
-    ("zh", "The report opens in Simplified Chinese", Language::Zh),
-];
 
 /// Parses the content of bodies: `random`, `repeat:BYTES` or `file:PATH`.
 pub fn payload(text: &str) -> Result<Payload, String> {

@@ -1,10 +1,9 @@
 //! Flags of a scenario that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
-use super::common::{CONSUMERS, SENDS, compression};
-use super::values::Choice;
 use crate::archive::SETTING;
-use crate::generator::Workload;
+use crate::generator::{Workload, choice_name};
 use crate::scenario::is_secret;
+use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -51,8 +50,8 @@ impl Vary {
 impl Setting {
     fn apply(&self, (load, settings): &mut Load) -> Result<(), String> {
         match self.name.as_str() {
-            "send" => load.send = self.one_of(SENDS)?,
-            "consume" => load.consume = self.one_of(CONSUMERS)?,
+            "send" => load.send = self.one_of()?,
+            "consume" => load.consume = self.one_of()?,
             "headers" => {
                 load.json_headers = match self.value.as_str() {
                     "json" => true,
@@ -71,7 +70,7 @@ impl Setting {
             "producers" => load.producers = self.at_least_one()?,
             "connections" => load.connections = self.at_least_one()?,
             "topics" => load.topics = self.at_least_one()?,
-            "compression" => load.compression = compression(&self.value)?,
+            "compression" => load.compression = self.one_of()?,
             other => {
                 let key = other.strip_prefix(SETTING).filter(|key| !key.is_empty() && !self.value.is_empty());
                 if let Some(key) = key {
@@ -92,10 +91,9 @@ impl Setting {
         Ok(())
     }
 
-    fn one_of<T: Copy>(&self, values: Choice<T>) -> Result<T, String> {
-        let found = values.iter().find(|(name, ..)| name.eq_ignore_ascii_case(&self.value));
-        found.map(|found| found.2).ok_or_else(|| {
-            let names: Vec<_> = values.iter().map(|(name, ..)| *name).collect();
+    fn one_of<T: ValueEnum>(&self) -> Result<T, String> {
+        T::from_str(&self.value, true).map_err(|_| {
+            let names: Vec<_> = T::value_variants().iter().map(choice_name).collect();
             format!("{}: expected {}, found {:?}", self.name, names.join(", "), self.value)
         })
     }

@@ -1,11 +1,13 @@
 //! The choices of a workload: modes of sending and consuming, and the content of messages.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Mode of sending (`CommunicationMode`, and transactions).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Send {
     /// Synchronous sends: every request in flight waits for its answer.
     #[default]
@@ -19,8 +21,9 @@ pub enum Send {
 }
 
 /// Compression of bodies (`CompressionType`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Compression {
     #[default]
     None,
@@ -30,8 +33,9 @@ pub enum Compression {
 }
 
 /// Mode of consuming.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Consume {
     /// Pull requests with the least possible cost: one waits at every queue, and messages are only counted.
     #[default]
@@ -72,39 +76,9 @@ pub enum Payload {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes(pub Vec<(u64, u32)>);
 
-impl Send {
-    /// The name of the kind of sending, as flags and factors have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sync => "sync",
-            Self::Async => "async",
-            Self::OneWay => "oneway",
-            Self::Transaction => "transaction",
-        }
-    }
-}
-
-impl Consume {
-    /// The name of the kind of consumer, as flags and factors have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pull => "pull",
-            Self::Push => "push",
-            Self::Orderly => "orderly",
-        }
-    }
-}
-
-impl Compression {
-    /// The name of the compression, as flags and factors have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Zlib => "zlib",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
+/// The name of a choice, as flags and factors have it.
+pub fn choice_name(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 impl Sizes {

@@ -15,6 +15,7 @@ use super::guards::{loopback_bytes, network_bytes};
 use super::judged::Judged;
 use super::stats::mean;
 use crate::archive::{BrokerFile, Factors, RunFile};
+use serde::Serialize;
 
 /// Most bytes that a message may cost beside its body.
 pub const OVERHEAD: f64 = 512.0;
@@ -26,7 +27,8 @@ const TOLERANCE: f64 = 0.1;
 const ALIKE: f64 = 0.08;
 
 /// Quantity that a term of the balance measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Bytes that a machine received.
     NetworkIn,

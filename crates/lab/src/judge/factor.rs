@@ -2,9 +2,11 @@
 
 use super::{Text, numbers};
 use crate::archive::{Factors, SETTING};
+use serde::Serialize;
 
 /// A factor in which cells can differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "fields of `Factors`")]
 pub enum Factor {
     Threads,
@@ -24,22 +26,24 @@ pub enum Factor {
 }
 
 impl Factor {
+    /// The factors that every cell has.
+    pub(crate) const FIXED: [Self; 12] = [
+        Self::Threads,
+        Self::Rate,
+        Self::Producers,
+        Self::Connections,
+        Self::Size,
+        Self::Queues,
+        Self::Topics,
+        Self::Groups,
+        Self::Flush,
+        Self::Replication,
+        Self::Compression,
+        Self::Payload,
+    ];
+
     /// Every factor of which the cells hold more than one level, in the order of this enum.
     pub fn varied(cells: &[&Factors]) -> Vec<Self> {
-        let fixed = [
-            Self::Threads,
-            Self::Rate,
-            Self::Producers,
-            Self::Connections,
-            Self::Size,
-            Self::Queues,
-            Self::Topics,
-            Self::Groups,
-            Self::Flush,
-            Self::Replication,
-            Self::Compression,
-            Self::Payload,
-        ];
         let mut names: Vec<&String> = cells.iter().flat_map(|cell| cell.more.keys()).collect();
         names.sort();
         names.dedup();
@@ -49,7 +53,7 @@ impl Factor {
             let first = levels.next();
             levels.any(|level| Some(&level) != first.as_ref())
         };
-        fixed.into_iter().chain(more).filter(varies).collect()
+        Self::FIXED.into_iter().chain(more).filter(varies).collect()
     }
 
     /// Whether the factor is a setting of the brokers.
@@ -116,21 +120,10 @@ impl Factor {
 
     /// The name of the factor as reports print it.
     pub fn name(&self) -> Text {
-        Text::of(match self {
-            Self::Threads => ("threads", "线程数"),
-            Self::Rate => ("rate, msg/s", "速率 msg/s"),
-            Self::Producers => ("producers", "生产者"),
-            Self::Connections => ("connections", "连接数"),
-            Self::Size => ("size, bytes", "消息大小"),
-            Self::Queues => ("queues", "队列数"),
-            Self::Topics => ("topics", "主题数"),
-            Self::Groups => ("consumer groups", "消费组"),
-            Self::Flush => ("flush", "刷盘"),
-            Self::Replication => ("replication", "复制"),
-            Self::Compression => ("compression", "压缩"),
-            Self::Payload => ("payload", "消息内容"),
-            Self::More(name) => return Text::same(name),
-        })
+        match self {
+            Self::More(name) => Text::same(name),
+            fixed => Text::named("factor", fixed),
+        }
     }
 }
 

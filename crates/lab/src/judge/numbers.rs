@@ -96,9 +96,9 @@ pub fn day(epoch_ms: u64) -> String {
 /// Writes a length of time in the unit that reads best.
 pub fn span(seconds: f64) -> Text {
     match seconds {
-        seconds if seconds < 120.0 => both!("numbers.count-s", count = count(seconds)),
-        seconds if seconds < 7_200.0 => both!("numbers.count-min", count = short(seconds / 60.0)),
-        seconds => both!("numbers.count-h", count = short(seconds / 3_600.0)),
+        seconds if seconds < 120.0 => both!("numbers.count-s", seconds),
+        seconds if seconds < 7_200.0 => both!("numbers.count-min", minutes = seconds / 60.0),
+        seconds => both!("numbers.count-h", hours = seconds / 3_600.0),
     }
 }
 

@@ -64,7 +64,8 @@ pub struct Unread {
 }
 
 /// A figure that can drift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Drifting {
     /// Messages sent per second.
     Rate,

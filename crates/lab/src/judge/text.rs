@@ -1,5 +1,7 @@
 //! Sentences in the two languages of the reports.
 
+use super::numbers;
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
@@ -16,6 +18,18 @@ static TEXTS: LazyLock<HashMap<&str, [&str; 2]>> = LazyLock::new(|| {
     };
     FILE.lines().filter_map(row).collect()
 });
+
+/// Formats of figures in texts: `{share:percent}` shows the value `share` as a percentage.
+const FORMATS: [(&str, fn(f64) -> String); 8] = [
+    ("bytes", numbers::bytes),
+    ("change", numbers::change),
+    ("count", numbers::count),
+    ("micros", numbers::micros),
+    ("percent", numbers::percent),
+    ("rate", numbers::rate),
+    ("short", numbers::short),
+    ("whole", |value| format!("{value:.0}")),
+];
 
 /// A sentence in English and in Simplified Chinese.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +56,7 @@ impl<'de, T> Deserialize<'de> for RecordedVerdict<T> {
 }
 
 /// The language in which a report opens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     /// The report opens in English.
     #[default]
@@ -76,6 +90,14 @@ impl Text {
     pub(crate) fn filled(key: &str, values: &[(&str, &dyn Value)]) -> Self {
         let [en, zh] = Self::known(key).unwrap_or([key; 2]);
         Self { en: fill(en, Language::En, values), zh: fill(zh, Language::Zh, values) }
+    }
+
+    /// The name of a value in reports, from the row `kind.value`; the value itself if there is no such row.
+    pub(crate) fn named(kind: &str, value: impl Serialize) -> Self {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        let value = value.as_str().unwrap_or_default();
+        Self::known(&format!("{kind}.{value}"))
+            .map_or_else(|| Self::same(value), |[en, zh]| Self::of((en, zh)))
     }
 
     /// A text of two words that need no formatting.
@@ -112,9 +134,14 @@ impl Value for Text {
 fn fill(template: &str, language: Language, values: &[(&str, &dyn Value)]) -> String {
     let mut parts = template.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
-    for (name, rest) in parts.filter_map(|part| part.split_once('}')) {
+    for (place, rest) in parts.filter_map(|part| part.split_once('}')) {
+        let (name, format) = place.split_once(':').unwrap_or((place, ""));
         if let Some((_, value)) = values.iter().find(|(known, _)| *known == name) {
-            value.append(language, &mut text);
+            let mut shown = String::new();
+            value.append(language, &mut shown);
+            let format = FORMATS.iter().find(|(known, _)| *known == format);
+            let formatted = format.zip(shown.parse().ok()).map(|((_, format), number)| format(number));
+            text.push_str(&formatted.unwrap_or(shown));
         }
         text.push_str(rest);
     }

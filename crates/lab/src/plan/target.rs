@@ -1,42 +1,58 @@
 //! The target of a plan.
 
+use crate::archive::run_directory;
 use crate::judge::Language;
+use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Request for a plan: the target, the rate, and the directory of the files.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct PlanOptions {
     /// Target of the plan.
+    #[command(flatten)]
     pub target: Target,
     /// Directory of the run whose safe rate is planned with.
+    #[arg(long, value_name = "RUN", value_parser = run_directory)]
     pub run: Option<PathBuf>,
     /// Safe rate of one master, instead of a run's.
+    #[arg(long, value_name = "RATE")]
     pub safe_tps: Option<Rate>,
-    /// Directory of the files; `None` to write no files.
+    /// Directory of the files, which are written only with this flag. The directory plan in that of a run adds the plan to
+    /// the run's report.
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
+    #[arg(long, value_enum, default_value = "en")]
     pub lang: Language,
 }
 
 /// The target of a plan.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct Target {
-    /// Most messages per second.
+    /// Most messages per second, e.g. 50k/s.
+    #[arg(long, value_name = "RATE")]
     pub peak: Rate,
-    /// Bytes of a message's body.
+    /// Bytes of a message's body, e.g. 500 or 2k.
+    #[arg(long, value_name = "BYTES")]
     pub size: Size,
     /// Consumer groups that read everything.
+    #[arg(long, default_value_t = 1)]
     pub groups: u32,
-    /// Time for which messages are kept.
+    /// Time for which messages are kept, e.g. 72h or 3d.
+    #[arg(long, value_name = "TIME", default_value = "72h")]
     pub retain: Hours,
     /// Machines that may fail at once.
+    #[arg(long, default_value_t = 1)]
     pub survive: u32,
     /// Share by which the peak grows before the plan is made anew.
+    #[arg(long, default_value_t = 0.0)]
     pub growth: f64,
-    /// Mean rate over the time that messages are kept; `None` for the peak.
+    /// Mean rate over the time that messages are kept [default: the peak].
+    #[arg(long, value_name = "RATE")]
     pub mean: Option<Rate>,
     /// Speed of one master's network, megabits per second each direction.
+    #[arg(long, value_name = "MEGABITS", default_value_t = 10_000.0)]
     pub nic: f64,
 }
 

@@ -1,5 +1,5 @@
 use super::arithmetic::Basis;
-use super::target::{Hours, Rate, Size};
+use super::target::{Hours, Rate, Size, Target};
 use super::*;
 use crate::archive::{Factors, HostSecond, LoadSecond, Repeat, TargetKind};
 use crate::judge::Language;

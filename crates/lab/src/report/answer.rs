@@ -9,6 +9,7 @@ use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::figures::Figures;
 use crate::judge::soak::Soak;
+use crate::judge::stats::Estimate;
 use crate::judge::{Text, both, numbers};
 use crate::sentences::{Sentence, phase_name};
 use maud::{Markup, html};
@@ -75,6 +76,11 @@ fn tiles(run: &Conclusion<'_>) -> [Tile; 3] {
     [safe(run), highest(run, top), latency(run, top)]
 }
 
+/// The interval of a rate.
+fn interval(tps: &Estimate) -> Text {
+    both!("answer.ci95-low-high", low = tps.low, high = tps.high)
+}
+
 /// A tile without a figure, with the reason.
 fn none(name: Text, why: Text) -> Tile {
     Tile { name, value: "–".to_owned(), unit: "", notes: vec![why] }
@@ -87,11 +93,9 @@ fn safe(run: &Conclusion<'_>) -> Tile {
         let why = || both!("answer.no-valid-cell-kept");
         return none(name, above.unwrap_or_else(why));
     };
-    let [low, high] = [safe.tps.low, safe.tps.high].map(numbers::count);
-    let mut notes = vec![both!("answer.ci95-low-high", low, high), cell_note(&run.cells[safe.cell])];
+    let mut notes = vec![interval(&safe.tps), cell_note(&run.cells[safe.cell])];
     if safe.seconds < SUSTAINED_SECONDS {
-        let (seconds, needed) = (numbers::count(safe.seconds), numbers::count(SUSTAINED_SECONDS));
-        notes.push(both!("answer.held-seconds-s-only", seconds, needed));
+        notes.push(both!("answer.held-seconds-s-only", seconds = safe.seconds, needed = SUSTAINED_SECONDS));
     }
     notes.extend(above);
     Tile { name, value: numbers::count(safe.tps.mean), unit: "msg/s", notes }
@@ -102,8 +106,7 @@ fn highest(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     let Some((case, figures)) = top.and_then(|case| Some((case, case.judged.figures()?))) else {
         return none(name, both!("answer.no-cell-valid"));
     };
-    let [low, high] = [figures.tps.low, figures.tps.high].map(numbers::count);
-    let mut notes = vec![both!("answer.ci95-low-high", low, high), cell_note(case)];
+    let mut notes = vec![interval(&figures.tps), cell_note(case)];
     let is_safe = run.safe.as_ref().is_some_and(|safe| Some(safe.cell) == run.top);
     let is_kept = run.above.as_ref().is_some_and(|above| Some(above.cell) == run.top);
     notes.push(if is_safe {
@@ -127,11 +130,10 @@ fn latency(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     }
     let text = numbers::micros(spread.p99_us);
     let (value, unit) = parted(&text);
-    let [p50, p999] = [spread.p50_us, spread.p999_us].map(numbers::micros);
-    let mut notes = vec![both!("answer.p50-p50-p99-9", p50, p999)];
+    let mut notes = vec![both!("answer.p50-p50-p99-9", p50 = spread.p50_us, p999 = spread.p999_us)];
     let safe = run.safe.as_ref().filter(|safe| Some(safe.cell) != run.top);
     if let Some(figures) = safe.and_then(|safe| run.cells[safe.cell].judged.figures()) {
-        notes.push(both!("answer.p99-safe-rate-p99", p99 = numbers::micros(figures.latency.p99_us)));
+        notes.push(both!("answer.p99-safe-rate-p99", p99 = figures.latency.p99_us));
     }
     Tile { name, value: value.to_owned(), unit, notes }
 }
@@ -155,9 +157,7 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let name = both!("answer.send-rate-before-backlog");
     let before = match rate {
         Some(tps) => {
-            let [low, high] = [tps.low, tps.high].map(numbers::count);
-            let notes = vec![both!("answer.ci95-low-high", low, high)];
-            Tile { name, value: numbers::count(tps.mean), unit: "msg/s", notes }
+            Tile { name, value: numbers::count(tps.mean), unit: "msg/s", notes: vec![interval(tps)] }
         }
         None => none(name, both!("answer.nothing-sent-before")),
     };
@@ -174,12 +174,12 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
         None => none(name, both!("answer.nothing-produced-meanwhile")),
     };
     let name = both!("answer.read-while-draining");
-    let seconds = numbers::short(backlog.drain.seconds);
+    let seconds = backlog.drain.seconds;
     let ended = match backlog.drain.met {
         Some(false) => both!("answer.not-drained-after-seconds", seconds),
         _ => both!("answer.drained-seconds-s", seconds),
     };
-    let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
+    let cold = backlog.drain.cold_ratio.map(|ratio| ratio.min(1.0));
     let cold = cold.map(|share| both!("answer.share-read-from-disk", share));
     let notes = [Some(ended), cold].into_iter().flatten().collect();
     [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
@@ -230,12 +230,12 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let marks: Vec<Mark> = knee.into_iter().map(|at| Mark { at, name: knee_name(at) }).collect();
     let mut limits = Vec::new();
     if let Ceiling::Found { tps, .. } = &ladder.ceiling {
-        limits.push(Mark { at: *tps, name: both!("answer.ceiling-rate", rate = numbers::count(*tps)) });
+        limits.push(Mark { at: *tps, name: both!("answer.ceiling-rate", rate = tps) });
     }
     // The rate of cells with another message size does not belong on this axis.
     if let Some(safe) = run.safe.as_ref().filter(|safe| verdict::sends_the_same(run, ladder, safe.cell)) {
-        let rate = numbers::count(safe.tps.mean);
-        limits.push(Mark { at: safe.tps.mean, name: both!("answer.highest-safe-rate", rate) });
+        let at = safe.tps.mean;
+        limits.push(Mark { at, name: both!("answer.highest-safe-rate", rate = at) });
     }
     let across = ladder.factor.name();
     let name = across.clone();
@@ -268,11 +268,11 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
 }
 
 fn knee_name(at: f64) -> Text {
-    both!("answer.knee-load", load = numbers::count(at))
+    both!("answer.knee-load", load = at)
 }
 
 fn knee_says(at: f64) -> Text {
-    both!("answer.knee-load-lowest-load", load = numbers::count(at), share = numbers::percent(REACHED))
+    both!("answer.knee-load-lowest-load", load = at, share = REACHED)
 }
 
 /// The chart of a run without a ladder: the rate over time of the cell that the answer is about.

@@ -81,8 +81,8 @@ pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
     let cells = run.cells.iter().filter_map(|case| {
         let figures = case.judged.figures()?;
         let all = omission::without_omission(&case.judged.windows)?;
-        let [p99, p999] = [0.99, 0.999].map(|share| numbers::micros(all.value_at_quantile(share) as f64));
-        let [seen, seen_999] = [figures.latency.p99_us, figures.latency.p999_us].map(numbers::micros);
+        let [p99, p999] = [0.99, 0.999].map(|share| all.value_at_quantile(share));
+        let (seen, seen_999) = (figures.latency.p99_us, figures.latency.p999_us);
         let name = &case.judged.cell.cell.name;
         Some(both!("latency.name-p99-seen-corrected", name, seen, p99, seen_999, p999))
     });

@@ -11,7 +11,7 @@ use super::figure::{Figure, columns};
 use crate::archive::{BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell, Repeat};
 use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both};
-use crate::sentences::{name_zh, phase_name};
+use crate::sentences::phase_name;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl<'a> Timeline<'a> {
                     "drain" => "draining",
                     _ => "idle",
                 };
-                let name = phase_text(&phase.name);
+                let name = phase_name(&phase.name);
                 let name = if self.parts.len() > 1 { both!("timeline.number", name, number) } else { name };
                 bands.push(Band { from, to, class, name });
             }
@@ -117,7 +117,7 @@ impl<'a> Timeline<'a> {
         let mut events = Vec::new();
         for part in &self.parts {
             for event in part.repeat.events.iter().filter(|event| !is_routine(&event.kind)) {
-                let name = event_text(&event.kind);
+                let name = Text::named("cause", &event.kind);
                 events.push(Mark { at: self.time(part, event.at_ms), name });
                 *self.happened.entry(event.kind.clone()).or_default() += 1;
             }
@@ -130,7 +130,7 @@ impl<'a> Timeline<'a> {
         let parts: Vec<Text> = self
             .happened
             .iter()
-            .map(|(kind, times)| both!("timeline.times", text = event_text(kind), times))
+            .map(|(kind, times)| both!("timeline.times", text = Text::named("cause", kind), times))
             .collect();
         Text::joined(&parts)
     }
@@ -193,21 +193,6 @@ impl<'a> Timeline<'a> {
             size,
             ..Chart::default()
         }
-    }
-}
-
-fn event_text(kind: &str) -> Text {
-    Text::of((kind, name_zh(kind)))
-}
-
-fn phase_text(name: &str) -> Text {
-    match name {
-        "warmup" => both!("timeline.warm-up"),
-        "steady" => both!("timeline.steady"),
-        "rest" => both!("timeline.rest"),
-        "fault" => both!("timeline.fault"),
-        "heal" => both!("timeline.healing"),
-        other => phase_name(other),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::factor::Factor;
 use crate::judge::figures::broker_host_names;
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 use crate::sentences::{Sentence, self_tests_left_out, unseen};
 
 /// Ratio of an open loop's rate to the ceiling of closed loops from which on the difference is mentioned.
@@ -87,9 +87,9 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
             above.map_or_else(|| both!("verdict.none-no-valid-cell"), |above| both!("verdict.none", above));
         return (name, why);
     };
-    let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
+    let (rate, low, high) = (safe.tps.mean, safe.tps.low, safe.tps.high);
     let cell = &run.cells[safe.cell].judged.cell.cell.name;
-    let (seconds, needed) = (numbers::count(safe.seconds), numbers::count(SUSTAINED_SECONDS));
+    let (seconds, needed) = (safe.seconds, SUSTAINED_SECONDS);
     let text = if safe.seconds >= SUSTAINED_SECONDS {
         both!("verdict.rate-msg-s-low", rate, low, high, cell)
     } else {
@@ -107,15 +107,12 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     };
     let text = match &ladder.ceiling {
         Ceiling::Found { step, tps, sign } => {
-            let (rate, sign) = (numbers::rate(*tps), sign.sentence());
+            let (rate, sign) = (tps, sign.sentence());
             let highest = run.cells[ladder.cells[*step]].judged.figures().map_or(*tps, |step| step.tps.mean);
-            let highest = numbers::count(highest);
             match held_open(run, ladder).filter(|safe| *safe > tps * MORE) {
                 None => both!("verdict.rate-highest-its-highest", rate, highest, sign),
                 // The safe rate needed more requests in flight than the steps of the ladder had.
-                Some(safe) => {
-                    both!("verdict.most-least-open-loop", most = numbers::rate(safe), rate, highest, sign)
-                }
+                Some(most) => both!("verdict.most-least-open-loop", most, rate, highest, sign),
             }
         }
         undecided => match run.bottleneck.as_ref().and_then(|limit| limit.full()) {
@@ -157,7 +154,7 @@ fn next(run: &Conclusion<'_>) -> Text {
         return both!("verdict.broken-already-highest-rate", broken);
     };
     let Some(guard) = &safe.next else { return both!("verdict.none-measured") };
-    let room = numbers::percent(guard.headroom().unwrap_or_default());
+    let room = guard.headroom().unwrap_or_default();
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
     both!("verdict.node-room-limit-left", text = guard.sentence(), node, room)
 }
@@ -193,18 +190,11 @@ fn confidence(run: &Conclusion<'_>) -> Text {
     let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
     let top = run.top.and_then(|top| run.cells[top].judged.figures());
     // Without a valid cell there is no rate with an interval.
-    let (spread, spread_zh) = top.map_or_else(Default::default, |figures| {
-        let spread = numbers::percent(figures.tps.spread());
-        (format!("; CI95 of the highest rate ± {spread}"), format!("；最高 TPS 的 CI95 为 ± {spread}"))
-    });
-    let (unfinished, unfinished_zh) = match run.record.file.ended_ms {
-        Some(_) => ("", ""),
-        None => ("the run is not finished; ", "运行未完成；"),
-    };
-    let (probed, probed_zh) = match probes {
-        0 => (String::new(), String::new()),
-        _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
-    };
+    let spread =
+        top.map(|figures| both!("verdict.spread", spread = figures.tps.spread())).unwrap_or_default();
+    let is_finished = run.record.file.ended_ms.is_some();
+    let unfinished = if is_finished { Text::default() } else { both!("verdict.unfinished") };
+    let probed = if probes == 0 { Text::default() } else { both!("verdict.probed", probes) };
     both!(
         "verdict.unfinished-valid-all-measured",
         unfinished,
@@ -214,9 +204,6 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         probed,
         repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats),
         spread,
-        skew = numbers::micros(run.record.file.clock_skew_us as f64),
-        unfinished_zh,
-        probed_zh,
-        spread_zh
+        skew = run.record.file.clock_skew_us
     )
 }

@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::archive::{Factors, Purpose, SETTING};
-use crate::generator::{Consume, Payload, Send, Sizes, Workload};
+use crate::generator::{Consume, Payload, Send, Sizes, Workload, choice_name};
 use crate::judge::numbers;
 use crate::runtime::epoch_ms;
 use std::collections::BTreeMap;
@@ -155,14 +155,14 @@ fn factors(load: &Workload) -> Factors {
             .map(|(name, number)| (name, number.to_string())),
     );
     let words = [
-        ("send", load.send.name(), load.send != Send::default()),
-        ("consume", load.consume.name(), load.consume != Consume::default()),
-        ("keys", "true", load.keys),
-        ("headers", "json", load.json_headers),
-        ("protocol", "grpc", load.grpc.is_some()),
-        ("tls", "true", load.tls),
+        ("send", choice_name(&load.send), load.send != Send::default()),
+        ("consume", choice_name(&load.consume), load.consume != Consume::default()),
+        ("keys", "true".to_owned(), load.keys),
+        ("headers", "json".to_owned(), load.json_headers),
+        ("protocol", "grpc".to_owned(), load.grpc.is_some()),
+        ("tls", "true".to_owned(), load.tls),
     ];
-    more.extend(words.into_iter().filter(|word| word.2).map(|(name, word, _)| (name, word.to_owned())));
+    more.extend(words.into_iter().filter(|word| word.2).map(|(name, word, _)| (name, word)));
     Factors {
         threads: load.threads,
         producers: load.producers,
@@ -172,7 +172,7 @@ fn factors(load: &Workload) -> Factors {
         topics: load.topics,
         groups: load.groups,
         rate: load.rate,
-        compression: load.compression.name().to_owned(),
+        compression: choice_name(&load.compression),
         payload: match &load.payload {
             Payload::Random => "random".to_owned(),
             Payload::Repeat(period) => format!("repeat:{period}"),

@@ -59,13 +59,11 @@ pub enum Action {
 
 impl Stage {
     /// A stage without an action.
-    #[must_use]
     pub fn new(name: &'static str, seconds: u32) -> Self {
         Self { name, seconds, action: Action::None, until: Until::Time }
     }
 
     /// The stages of an ordinary repeat: start of consumers and producers, warm-up, and the measured part.
-    #[must_use]
     pub fn plain(warmup: u32, steady: u32) -> Vec<Self> {
         vec![
             Self { action: Action::StartReaders, ..Self::new("start", 0) },

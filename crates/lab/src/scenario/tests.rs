@@ -13,7 +13,7 @@ use crate::runtime;
 fn seed(report: &str, scale: Scale) -> Vec<CellLoad> {
     let (warmup, duration) = scale.seconds();
     let options = RunOptions { warmup, duration, ..RunOptions::fixture() };
-    Seed::new(&options, report, scale).unwrap().cells
+    seed_cells(&options, report, scale).unwrap()
 }
 
 #[test]
@@ -51,7 +51,30 @@ fn whole_reports_hold_their_cells() {
         ]
     });
     assert_eq!(found, [[14, 6, 3, 1], [11, 5, 3, 1]]);
-    assert!(Seed::new(&RunOptions::fixture(), "005", Scale::Small).is_err());
+    assert!(seed_cells(&RunOptions::fixture(), "005", Scale::Small).is_err());
+}
+
+#[test]
+fn rows_of_reports_name_what_a_cell_has() {
+    let known = "groups producers consumers consume flush size queues threads bodies soak backlog";
+    for line in include_str!("seeds.txt").lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let scales = ["small", "medium", "full"];
+        assert!(words[1].split(',').all(|scale| scales.contains(&scale)), "{line}");
+        for list in &words[2..] {
+            let (name, values) = list.split_once('=').unwrap();
+            assert!(known.split(' ').any(|known| known == name), "{line}");
+            let is_known = |value: &str| match name {
+                "consume" => value == "push",
+                "bodies" => ["plain", "repeat", "random"].contains(&value),
+                "flush" => ["async", "sync"].contains(&value),
+                "backlog" => value == "yes",
+                "soak" => value == "min" || value.parse::<u32>().is_ok(),
+                _ => value.parse::<u32>().is_ok_and(|number| number > 0),
+            };
+            assert!(values.split(',').all(is_known), "{line}");
+        }
+    }
 }
 
 #[test]

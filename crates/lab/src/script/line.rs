@@ -3,16 +3,19 @@
 use super::rates::Rates;
 use crate::generator::Checks;
 use crate::load::{Snapshot, date_time};
+use clap::ValueEnum;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Format of the periodic lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LineFormat {
     /// RocketMQ 4: values separated by blanks.
+    #[value(name = "4x")]
     V4,
     /// RocketMQ 5: values separated by bars.
     #[default]
+    #[value(name = "5x")]
     V5,
 }
 

@@ -2,18 +2,11 @@
 
 use super::{Sentence, serialized};
 use crate::judge::backlog::{Backlog, Drain, Stage};
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 /// The name of a phase as reports print it.
 pub fn phase_name(name: &str) -> Text {
-    let zh = match name {
-        "before" => "堆积前",
-        "during" => "堆积中",
-        "drain" => "排空中",
-        "after" => "排空后",
-        other => other,
-    };
-    Text::of((name, zh))
+    Text::named("phase", name)
 }
 
 impl Sentence for Backlog {
@@ -69,7 +62,7 @@ fn unsteady(stage: &Stage) -> Option<Text> {
 }
 
 fn draining(drain: &Drain) -> Text {
-    let (rate, time) = (numbers::rate(drain.tps), numbers::short(drain.seconds));
+    let (rate, time) = (drain.tps, drain.seconds);
     if drain.ended_early {
         both!("backlog.ended-early-while-draining", rate, time)
     } else if drain.met == Some(false) {
@@ -81,6 +74,5 @@ fn draining(drain: &Drain) -> Text {
 
 fn cold(drain: &Drain) -> Option<Text> {
     let (ratio, bytes) = drain.cold_ratio.zip(drain.cold_bytes)?;
-    let (share, bytes) = (numbers::percent(ratio.min(1.0)), numbers::bytes(bytes));
-    Some(both!("backlog.share-read-from-disk", share, bytes))
+    Some(both!("backlog.share-read-from-disk", share = ratio.min(1.0), bytes))
 }

@@ -7,11 +7,7 @@ use crate::judge::{Text, both, numbers};
 impl Quantity {
     /// The name of the quantity as reports print it.
     pub fn name(self) -> Text {
-        match self {
-            Self::NetworkIn => both!("balance.network"),
-            Self::NetworkOut => both!("balance.network-out"),
-            Self::DiskWritten => both!("balance.disk-written"),
-        }
+        Text::named("quantity", self)
     }
 }
 
@@ -31,9 +27,8 @@ serialized!(BandwidthLimit, |limit| {
 
 impl Sentence for BandwidthLimit {
     fn sentence(&self) -> Text {
-        let (rate, count) = (numbers::bytes(self.bytes), self.sizes.len());
-        let bits = numbers::short(self.bytes * 8.0 / 1e9);
-        both!("balance.count-sizes-all-reach", count, rate, bits, text = self.hardware())
+        let (bytes, count, bits) = (self.bytes, self.sizes.len(), self.bytes * 8.0 / 1e9);
+        both!("balance.count-sizes-all-reach", count, bytes, bits, text = self.hardware())
     }
 }
 

@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 impl Sentence for Sign {
     fn sentence(&self) -> Text {
         match self {
-            Self::Below { gain } => both!("ceiling.last-step-stays-below", gain = numbers::change(*gain)),
+            Self::Below { gain } => both!("ceiling.last-step-stays-below", gain),
             Self::Flat { gains } => {
-                let [one, other] = gains.map(numbers::change);
+                let [one, other] = gains;
                 both!("ceiling.last-two-steps-gained", one, other)
             }
             Self::Knee { high_us, low_us } => {
-                let times = numbers::short(high_us / low_us.max(1.0));
-                let [high, low] = [*high_us, *low_us].map(numbers::micros);
-                both!("ceiling.latency-its-knee-p99", high, times, low)
+                both!("ceiling.latency-its-knee-p99", high_us, times = high_us / low_us.max(1.0), low_us)
             }
         }
     }
@@ -28,8 +26,7 @@ impl Sentence for Ceiling {
         match self {
             Self::Found { sign, .. } => sign.sentence(),
             Self::NotSaturated { gain, load, invalid } => {
-                let (value, load) = (numbers::change(*gain), numbers::count(*load));
-                both!("ceiling.not-saturated-last-valid", load, value, text = advice(invalid))
+                both!("ceiling.not-saturated-last-valid", load, gain, text = advice(invalid))
             }
             Self::Undecided { doubt, invalid } => undecided(*doubt, &advice(invalid)),
         }
@@ -37,17 +34,10 @@ impl Sentence for Ceiling {
 }
 
 fn undecided(doubt: Doubt, advice: &Text) -> Text {
-    let interval = |low, high| (numbers::change(low), numbers::change(high));
     match doubt {
         Doubt::Steps(steps) => both!("ceiling.steps-valid-steps-three", steps, advice),
-        Doubt::OneStep(low, high) => {
-            let (low, high) = interval(low, high);
-            both!("ceiling.last-valid-step-gained", low, high, advice)
-        }
-        Doubt::Interval(low, high) => {
-            let (low, high) = interval(low, high);
-            both!("ceiling.last-step-gained-between", low, high)
-        }
+        Doubt::OneStep(low, high) => both!("ceiling.last-valid-step-gained", low, high, advice),
+        Doubt::Interval(low, high) => both!("ceiling.last-step-gained-between", low, high),
     }
 }
 
@@ -66,8 +56,7 @@ impl Ceiling {
     /// still rise then.
     pub fn beside_full(&self, full: &Reading) -> Text {
         let Self::NotSaturated { gain, load, invalid } = self else { return self.sentence() };
-        let (value, load) = (numbers::change(*gain), numbers::count(*load));
-        both!("ceiling.none-shows-yet-last", load, value, full = full.sentence(), text = advice(invalid))
+        both!("ceiling.none-shows-yet-last", load, gain, full = full.sentence(), text = advice(invalid))
     }
 
     /// The verdict as files hold it.

@@ -9,13 +9,7 @@ use crate::judge::{Text, both, numbers};
 impl Verdict {
     /// The name of the verdict as reports print it.
     pub fn name(self) -> Text {
-        Text::of(match self {
-            Self::Better => ("better", "更优"),
-            Self::Equal => ("equal", "相当"),
-            Self::Worse => ("worse", "更差"),
-            Self::Undecided => ("cannot be told", "无法判定"),
-            Self::NotComparable => ("not comparable", "不可比"),
-        })
+        Text::named("judgement", self)
     }
 }
 
@@ -42,37 +36,33 @@ pub fn ratio_text(ratio: &Estimate) -> String {
 
 impl Sentence for Mode {
     fn sentence(&self) -> Text {
-        let said =
-            |left: &'static str| [&self.first, &self.second].map(|mode| mode.as_deref().unwrap_or(left));
-        let ([from, to], [from_zh, to_zh]) = (said("as the brokers had it"), said("沿用 Broker 设置"));
-        both!("comparison.from-b", text = self.factor.name(), from, to, from_zh, to_zh)
+        let said = |mode: &Option<String>| match mode {
+            Some(mode) => Text::same(mode),
+            None => both!("comparison.as-brokers-had-it"),
+        };
+        let (from, to) = (said(&self.first), said(&self.second));
+        both!("comparison.from-b", text = self.factor.name(), from, to)
     }
 }
 
 impl Sentence for Apart {
     fn sentence(&self) -> Text {
-        let (en, zh, unit): (_, _, fn(f64) -> String) = match self.limit {
-            Tested::DiskWrite => ("disk writes", "磁盘写", numbers::bytes),
-            Tested::DiskFlushes => ("disk flushes", "磁盘 flush", numbers::count),
-            Tested::Loopback => ("loopback", "本机回环", numbers::bytes),
-            Tested::RoundTrips => ("loopback round trips", "本机往返", numbers::count),
-            Tested::LabMessages => ("messages of the lab", "压测端消息", numbers::count),
-            Tested::Crc => ("CRC32", "CRC32", numbers::bytes),
+        let unit: fn(f64) -> String = match self.limit {
+            Tested::DiskWrite | Tested::Loopback | Tested::Crc => numbers::bytes,
+            Tested::DiskFlushes | Tested::RoundTrips | Tested::LabMessages => numbers::count,
         };
-        let (times, one, other) = (numbers::short(self.times()), unit(self.values.0), unit(self.values.1));
-        let (first, second) = &self.machines;
-        both!("comparison.self-tests-differ-times", times, en, one, first, other, second, zh)
+        let (name, one, other) =
+            (Text::named("tested", self.limit), unit(self.values.0), unit(self.values.1));
+        let (times, (first, second)) = (self.times(), &self.machines);
+        both!("comparison.self-tests-differ-times", times, name, one, first, other, second)
     }
 }
 
 impl Sentence for Scaling {
     fn sentence(&self) -> Text {
-        let (few, many) = self.masters;
-        let Estimate { mean, low, high } = self.efficiency;
-        let [value, low, high] = [mean, low, high].map(numbers::percent);
-        let (bound, bound_zh) = bound(self.climb);
-        let text =
-            both!("comparison.each-many-masters-carries", many, value, low, high, few, bound, bound_zh);
+        let ((few, many), Estimate { mean, low, high }) = (self.masters, self.efficiency);
+        let bound = bound(self.climb);
+        let text = both!("comparison.each-many-masters-carries", many, mean, low, high, few, bound);
         let Some(limit) = &self.shared else { return text };
         let (name, why) = (limit.resource.name(), limit.evidence.sentence());
         both!("comparison.they-share-shared-why", text, name, why)
@@ -80,21 +70,12 @@ impl Sentence for Scaling {
 }
 
 /// The words for what unsaturated ladders leave of an efficiency; `climb` is as in [`Scaling`].
-fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
+fn bound(climb: (bool, bool)) -> Text {
     match climb {
-        (false, false) => ("", ""),
-        (true, false) => (
-            ", at most: the ladders of the fewer were not saturated",
-            "，此为上界：主节点少的一方负载阶梯未饱和",
-        ),
-        (false, true) => (
-            ", at least: the ladders of the more were not saturated",
-            "，此为下界：主节点多的一方负载阶梯未饱和",
-        ),
-        (true, true) => (
-            ", which is no efficiency: the ladders of both were not saturated; extend them",
-            "，但这不是扩展效率：双方负载阶梯均未饱和，请继续加压",
-        ),
+        (false, false) => Text::default(),
+        (true, false) => both!("comparison.at-most"),
+        (false, true) => both!("comparison.at-least"),
+        (true, true) => both!("comparison.no-efficiency"),
     }
 }
 

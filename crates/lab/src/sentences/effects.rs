@@ -3,7 +3,7 @@
 use super::{Sentence, serialized};
 use crate::judge::effects::{Effect, Interaction};
 use crate::judge::stats::Estimate;
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 impl Sentence for Effect {
     fn sentence(&self) -> Text {
@@ -44,8 +44,8 @@ serialized!(Effect, |effect| {
 
 impl Sentence for Interaction {
     fn sentence(&self) -> Text {
-        let (at, of, value) = (self.at.name(), self.of.name(), numbers::short(self.times.mean));
-        both!("effects.en2-works-value-times", of, value, at)
+        let (at, of) = (self.at.name(), self.of.name());
+        both!("effects.en2-works-value-times", of, times = self.times.mean, at)
     }
 }
 

@@ -24,13 +24,12 @@ impl Sentence for Spread {
 
 impl Sentence for WentBack {
     fn sentence(&self) -> Text {
-        let (queues, messages) = (self.queues, numbers::count(self.messages as f64));
-        let age = numbers::micros(self.age_ms as f64 * 1_000.0);
+        let (queues, messages, unknown) = (self.queues, self.messages, self.unknown);
         let mut parts = Vec::new();
         if self.queues > 0 {
-            parts.push(both!("failover.committed-offsets-queues-queues", queues, messages, age));
+            let age_us = self.age_ms * 1_000;
+            parts.push(both!("failover.committed-offsets-queues-queues", queues, messages, age_us));
         }
-        let unknown = self.unknown;
         if unknown > 0 {
             parts.push(both!("failover.offsets-unknown-queues-could", unknown));
         }
@@ -43,13 +42,12 @@ impl Sentence for Failover {
         let [service, longest, client] = [&self.service, &self.longest, &self.client].map(Spread::sentence);
         let mut parts = vec![
             both!("failover.fault-rounds", fault = &self.fault, rounds = self.rounds_text()),
-            prefixed(("service gap", "服务中断"), service),
-            prefixed(("longest time without any acknowledgement", "最长无确认时间"), longest),
-            prefixed(("gap of a client", "单个客户端中断"), client),
+            both!("failover.says-service", service),
+            both!("failover.says-longest", longest),
+            both!("failover.says-client", client),
         ];
         parts.extend(messages(self));
-        let refused = numbers::count(self.sum(|round| round.refused) as f64);
-        let failed = numbers::count(self.sum(|round| round.failed) as f64);
+        let (refused, failed) = (self.sum(|round| round.refused), self.sum(|round| round.failed));
         parts.push(both!("failover.refused-sends-refused-failed", refused, failed));
         parts.push(self.worst_back().sentence());
         let stuck = self.count(|round| !round.is_whole);
@@ -71,15 +69,10 @@ impl Failover {
     }
 }
 
-fn prefixed(name: (&str, &str), text: Text) -> Text {
-    both!("failover.name", name = Text::of(name), text)
-}
-
 /// Sentence about the outcome of messages.
 fn messages(all: &Failover) -> Vec<Text> {
-    let count = |count: u64| numbers::count(count as f64);
-    let (lost, doubled) = (count(all.lost()), count(all.sum(|round| round.doubled)));
-    let (late, changed) = (count(all.sum(|round| round.out_of_order)), count(all.sum(|round| round.changed)));
+    let (lost, doubled) = (all.lost(), all.sum(|round| round.doubled));
+    let (late, changed) = (all.sum(|round| round.out_of_order), all.sum(|round| round.changed));
     let unread = all.count(|round| round.lost.is_none());
     let mut parts = vec![both!("failover.lost-acknowledged-messages-lost", lost, doubled, late, changed)];
     if unread > 0 {

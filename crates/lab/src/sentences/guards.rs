@@ -3,23 +3,21 @@
 use super::{Sentence, serialized};
 use crate::judge::conclusion::Case;
 use crate::judge::guards::{Guard, Missing, Path, Reading, Watch};
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 impl Sentence for Guard {
     fn sentence(&self) -> Text {
         match &self.reading {
             Reading::Measured { value, limit } => measured(self.watch, *value, *limit),
-            Reading::Processors { busy, others, limit } => {
-                let [value, limit] = [*busy, *limit].map(numbers::percent);
-                match others.map(numbers::percent) {
-                    Some(rest) => both!("guards.cpu-busy-value-other", value, rest, limit),
-                    None => both!("guards.cpu-busy-value-limit", value, limit),
-                }
+            Reading::Processors { busy, others: Some(others), limit } => {
+                both!("guards.cpu-busy-value-other", busy, others, limit)
+            }
+            Reading::Processors { busy, others: None, limit } => {
+                both!("guards.cpu-busy-value-limit", busy, limit)
             }
             Reading::Network { path, bytes, limit } => network((self.watch, *path), *bytes, *limit),
             Reading::AskedInVain { limit_us } => {
-                let (latency, limit) = (latency(self.watch), numbers::micros(*limit_us));
-                both!("guards.asked-stay-below-limit", latency, limit)
+                both!("guards.asked-stay-below-limit", latency = latency(self.watch), limit_us)
             }
             Reading::NotMeasured(missing) => missing.sentence(),
         }
@@ -28,33 +26,29 @@ impl Sentence for Guard {
 
 /// A figure and its limit, in the unit of what is watched.
 fn measured(watch: Watch, value: f64, limit: f64) -> Text {
-    let [count, allowed] = [value, limit].map(|number| format!("{number:.0}"));
-    let [short, most] = [value, limit].map(numbers::short);
-    let [share, least] = [value, limit].map(numbers::percent);
     match watch {
         Watch::Machine | Watch::CpuBusy | Watch::NetworkIn | Watch::NetworkOut => Text::default(),
-        Watch::Load => both!("guards.load-short-limit-most", short, most),
-        Watch::Memory => {
-            let [used, most] = [1.0 - value, 1.0 - limit].map(numbers::percent);
-            both!("guards.memory-use-used-limit", used, most)
-        }
-        Watch::Swap => both!("guards.count-pages-swapped-limit", count, allowed),
-        Watch::DiskUtil => both!("guards.disk-busy-share-limit", share, least),
-        Watch::DiskWait => both!("guards.write-await-p99-short", short, most),
-        Watch::IoPressure => both!("guards.everything-waits-disk-short", short, most),
-        Watch::Errors => both!("guards.count-requests-failed-limit", count, allowed),
-        Watch::Refusals => both!("guards.count-requests-refused-limit", count, allowed),
+        Watch::Load => both!("guards.load-short-limit-most", value, limit),
+        Watch::Memory => both!("guards.memory-use-used-limit", used = 1.0 - value, most = 1.0 - limit),
+        Watch::Swap => both!("guards.count-pages-swapped-limit", value, limit),
+        Watch::DiskUtil => both!("guards.disk-busy-share-limit", value, limit),
+        Watch::DiskWait => both!("guards.write-await-p99-short", value, limit),
+        Watch::IoPressure => both!("guards.everything-waits-disk-short", value, limit),
+        Watch::Errors => both!("guards.count-requests-failed-limit", value, limit),
+        Watch::Refusals => both!("guards.count-requests-refused-limit", value, limit),
         Watch::Rate => {
-            let [missing, most] = [(1.0 - value).max(0.0), 1.0 - limit].map(numbers::percent);
-            both!("guards.missing-intended-rate-missing", missing, most)
+            both!(
+                "guards.missing-intended-rate-missing",
+                missing = (1.0 - value).max(0.0),
+                most = 1.0 - limit
+            )
         }
-        Watch::Drift => both!("guards.consumers-fell-behind-share", share, least),
+        Watch::Drift => both!("guards.consumers-fell-behind-share", value, limit),
         Watch::SendP99 | Watch::EndToEndP99 => {
-            let [value, limit] = [value, limit].map(numbers::micros);
             both!("guards.value-limit-limit", latency = latency(watch), value, limit)
         }
-        Watch::FullCollections => both!("guards.count-full-collections-limit", count, allowed),
-        Watch::CollectorPause => both!("guards.longest-collector-pause-short", short, most),
+        Watch::FullCollections => both!("guards.count-full-collections-limit", value, limit),
+        Watch::CollectorPause => both!("guards.longest-collector-pause-short", value, limit),
     }
 }
 
@@ -69,10 +63,9 @@ fn network((watch, path): (Watch, Path), bytes: f64, limit: Option<f64>) -> Text
         (Path::Loopback, true) => both!("guards.loopback-in"),
         (Path::Loopback, false) => both!("guards.loopback-out"),
     };
-    let value = numbers::bytes(bytes);
-    match limit.map(numbers::bytes) {
-        Some(limit) => both!("guards.path-value-s-limit", path, value, limit),
-        None => both!("guards.path-value-s-its", path, value),
+    match limit {
+        Some(limit) => both!("guards.path-value-s-limit", path, bytes, limit),
+        None => both!("guards.path-value-s-its", path, bytes),
     }
 }
 

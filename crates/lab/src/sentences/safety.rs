@@ -2,11 +2,11 @@
 
 use super::{Sentence, joined};
 use crate::judge::safety::{Above, Attempt, NotSafe};
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 impl Sentence for Above {
     fn sentence(&self) -> Text {
-        let (cell, rate) = (&self.name, numbers::rate(self.tps));
+        let (cell, rate) = (&self.name, self.tps);
         both!("safety.cell-cell-carried-rate", cell, rate, why = self.why.sentence())
     }
 }
@@ -16,7 +16,6 @@ impl Sentence for NotSafe {
         match self {
             Self::Messages => both!("safety.but-not-every-message"),
             Self::Unconfirmed { threads, seconds, attempt } => {
-                let (threads, seconds) = (numbers::count(f64::from(*threads)), numbers::count(*seconds));
                 let attempt = attempt.as_ref().map_or_else(
                     || both!("safety.not-confirmed"),
                     |attempt| both!("safety.longer-run-did-not", text = attempt.sentence()),

@@ -1,7 +1,7 @@
 //! Self-tests that their own run disproved.
 
 use crate::archive::{Beaten, HostFile, Limit, RunFile};
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 /// The sentences about the self-tests that were left out.
 pub fn self_tests_left_out(file: &RunFile) -> Vec<Text> {
@@ -10,12 +10,10 @@ pub fn self_tests_left_out(file: &RunFile) -> Vec<Text> {
     file.hosts.iter().flat_map(sentences).collect()
 }
 
-fn says(node: &str, found: &Beaten) -> Text {
-    let [tested, reached] = [found.tested, found.reached].map(numbers::bytes);
-    let (what, what_zh, did, did_zh) = match found.limit {
-        Limit::DiskWrite => ("disk", "磁盘", "wrote", "写入"),
-        Limit::DiskRead => ("disk", "磁盘", "read", "读取"),
-        Limit::Loopback => ("loopback", "本机回环", "sent", "发送"),
-    };
-    both!("selftest.self-test-what-node", what, node, did, tested, reached, what_zh, did_zh)
+fn says(node: &str, Beaten { limit, tested, reached }: &Beaten) -> Text {
+    match limit {
+        Limit::DiskWrite => both!("selftest.disk-write", node, tested, reached),
+        Limit::DiskRead => both!("selftest.disk-read", node, tested, reached),
+        Limit::Loopback => both!("selftest.loopback", node, tested, reached),
+    }
 }

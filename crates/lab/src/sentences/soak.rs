@@ -1,14 +1,14 @@
 //! R10: whether a system lasts.
 
 use super::{Sentence, serialized_as_sentence};
-use crate::judge::soak::{Drift, Drifting, Fault, FaultKind, Soak, Unread};
+use crate::judge::soak::{Drift, Fault, FaultKind, Soak, Unread};
 use crate::judge::{Text, both, numbers};
 
 serialized_as_sentence!(Fault, Drift, Unread);
 
 impl Sentence for Fault {
     fn sentence(&self) -> Text {
-        let count = numbers::count(self.count as f64);
+        let count = self.count;
         match self.kind {
             FaultKind::Missing => both!("soak.count-messages-missing", count),
             FaultKind::Doubled => both!("soak.count-messages-came-twice", count),
@@ -20,7 +20,7 @@ impl Sentence for Fault {
 
 impl Sentence for Unread {
     fn sentence(&self) -> Text {
-        let count = numbers::count(self.count as f64);
+        let count = self.count;
         match self.seconds {
             None => both!("soak.count-messages-not-read", count),
             Some(seconds) => both!("soak.count-messages-not-read-yet", count, seconds),
@@ -30,14 +30,8 @@ impl Sentence for Unread {
 
 impl Sentence for Drift {
     fn sentence(&self) -> Text {
-        let (en, zh) = match self.figure {
-            Drifting::Rate => ("the rate", "TPS"),
-            Drifting::SendP99 => ("send p99", "发送 p99"),
-            Drifting::Memory => ("anonymous memory", "匿名内存"),
-            Drifting::Files => ("open files", "打开的文件数"),
-            Drifting::Threads => ("threads", "线程数"),
-        };
-        both!("soak.drifts-value-per-hour", en, value = numbers::change(self.per_hour), zh)
+        let name = Text::named("drift", self.figure);
+        both!("soak.drifts-value-per-hour", name, per_hour = self.per_hour)
     }
 }
 
@@ -61,14 +55,12 @@ impl Sentence for Soak {
         }
         let done = numbers::span(self.hours * 3_600.0);
         let planned = self.planned_hours.map(|hours| numbers::span(hours * 3_600.0));
-        let (planned, planned_zh) = planned
-            .map_or_else(Default::default, |Text { en, zh }| (format!(" of {en}"), format!("（计划 {zh}）")));
-        let Text { en, zh } = done;
+        let planned = planned.map(|planned| both!("soak.planned", planned)).unwrap_or_default();
         if self.interrupted {
-            parts.insert(0, both!("soak.interrupted-after-planned-until", en, planned, zh, planned_zh));
+            parts.insert(0, both!("soak.interrupted-after-planned-until", done, planned));
             return together(&parts);
         }
-        parts.push(both!("soak.watched-planned", en, planned, zh, planned_zh));
+        parts.push(both!("soak.watched-planned", done, planned));
         Text::joined(&parts).unwrap_or_default()
     }
 }

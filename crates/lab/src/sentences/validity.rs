@@ -3,7 +3,7 @@
 use super::{Sentence, phase_name, serialized_as_sentence};
 use crate::judge::validity::{GENERATOR_CPU_MAX, LAG_US_MAX, LITTLE, REPEATS_MIN, Reason, SLOPE_MAX};
 use crate::judge::versus::Side;
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both};
 
 serialized_as_sentence!(Reason);
 
@@ -54,13 +54,10 @@ fn machines(reason: &Reason) -> Text {
         Reason::Unobserved { machine, seconds } => {
             both!("validity.seconds-seconds-machine-machine", seconds, machine)
         }
-        Reason::OtherPrograms { machine, share, limit, repeat } => {
-            let (value, most) = (numbers::percent(*share), numbers::percent(*limit));
-            match repeat {
-                Some(repeat) => both!("validity.other-programs-used-value", value, machine, repeat, most),
-                None => both!("validity.other-programs-use-value", value, machine, most),
-            }
-        }
+        Reason::OtherPrograms { machine, share, limit, repeat } => match repeat {
+            Some(repeat) => both!("validity.other-programs-used-value", share, machine, repeat, limit),
+            None => both!("validity.other-programs-use-value", share, machine, limit),
+        },
         Reason::MissingSeconds(missing) => both!("validity.missing-seconds-series-missing", missing),
         _ => Text::default(),
     }
@@ -70,20 +67,16 @@ fn machines(reason: &Reason) -> Text {
 fn load(reason: &Reason) -> Text {
     match reason {
         Reason::Little(share) => {
-            let (value, least, most) = (numbers::short(*share), LITTLE.start(), LITTLE.end());
-            both!("validity.rate-latency-value-times", value, least, most)
+            both!("validity.rate-latency-value-times", share, least = LITTLE.start(), most = LITTLE.end())
         }
         Reason::Unsteady(per_minute) => {
-            let (value, most) = (numbers::change(*per_minute), numbers::percent(SLOPE_MAX));
-            both!("validity.not-steady-rate-changes", value, most)
+            both!("validity.not-steady-rate-changes", per_minute, limit = SLOPE_MAX)
         }
         Reason::GeneratorBusy(share) => {
-            let (value, most) = (numbers::percent(*share), numbers::percent(GENERATOR_CPU_MAX));
-            both!("validity.load-generator-used-value", value, most)
+            both!("validity.load-generator-used-value", share, limit = GENERATOR_CPU_MAX)
         }
         Reason::GeneratorLate(lag_us) => {
-            let (value, most) = (numbers::micros(*lag_us), numbers::micros(LAG_US_MAX));
-            both!("validity.load-generator-sent-up", value, most)
+            both!("validity.load-generator-sent-up", lag_us, limit = LAG_US_MAX)
         }
         _ => Text::default(),
     }

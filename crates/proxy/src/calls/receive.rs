@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use broker::api::{Polling, PopRequest, PopStatus, PopTarget, Popped};
 use bytes::Bytes;
 use grpc::messages::{
-    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
+    Broker, Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status,
+    name,
 };
 use tokio::task::spawn_local;
 use wire::pop::{Handle, Kind};
@@ -34,8 +35,12 @@ const EARLY_MS_MAX: i64 = 1000;
     clippy::manual_async_fn,
     reason = "an async function keeps its arguments twice, and thousands of receives wait"
 )]
-pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output = Delivery> {
+pub fn receive(call: Call, mut request: ReceiveMessageRequest) -> impl Future<Output = Delivery> {
     async move {
+        if named(&request).is_empty() && call.proxy.brokers.own().is_some() {
+            // Boxed: a receive that waits needs no room for the choice.
+            Box::pin(choose_broker(&call, &mut request)).await;
+        }
         if is_of_own(&call, &request) {
             return received(&call, &request).await;
         }
@@ -63,8 +68,23 @@ fn named(request: &ReceiveMessageRequest) -> &str {
     broker.map_or("", |broker| &broker.name)
 }
 
+/// Names the broker to pop from in a request without a broker. The pop can be cancelled if that is the broker of this
+/// process.
+pub(super) async fn choose_broker(call: &Call, request: &mut ReceiveMessageRequest) {
+    let topic = name(&request.message_queue.as_ref().and_then(|queue| queue.topic.clone())).to_owned();
+    if checks::topic(&topic).is_err() {
+        return;
+    }
+    if let Ok(Some(known)) = call.proxy.brokers.topic(&topic).await
+        && let Ok(chosen) = broker(call, request, &known)
+    {
+        let chosen = Broker { name: chosen.to_owned(), ..Broker::default() };
+        request.message_queue.get_or_insert_default().broker = Some(chosen);
+    }
+}
+
 /// Whether the messages can only come from the broker of this process.
-fn is_of_own(call: &Call, request: &ReceiveMessageRequest) -> bool {
+pub(super) fn is_of_own(call: &Call, request: &ReceiveMessageRequest) -> bool {
     let brokers = &call.proxy.brokers;
     brokers.only().is_some() || brokers.own() == Some(named(request))
 }

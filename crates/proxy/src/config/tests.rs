@@ -31,6 +31,8 @@ fn a_value_that_does_not_fit_is_refused() {
     };
     check(r#"{"grpcServerPort": 70000}"#, "grpcServerPort: expected a number that fits, found 70000");
     check(r#"{"enableProxyAutoRenew": 1}"#, "enableProxyAutoRenew: expected true or false, found 1");
+    let expected = "rocketMQClusterName: expected a value, found the variable ${C} of a template";
+    check(r#"{"rocketMQClusterName": "${C}"}"#, expected);
     check("[]", "expected a JSON object");
 }
 

@@ -68,6 +68,14 @@ impl Resignation {
 }
 
 impl Agent {
+    /// Whether this broker is a master whose disk stalls too long, and may request an election now.
+    #[must_use]
+    pub fn resigns(&self, now_ms: u64, stalled_ms: u64) -> bool {
+        let timeout_ms = self.config.disk_stall_timeout_ms;
+        let is_due = timeout_ms > 0 && stalled_ms >= timeout_ms && now_ms >= self.resignation.next_ms;
+        is_due && self.is_master() && self.leader.is_some() && self.resignation.call.is_none()
+    }
+
     /// Requests the election of the first of `heirs` if the disk of this master stalls too long, or of the next
     /// member after a rejection. Without an heir the master stays and retries later.
     pub(super) fn resign(
@@ -77,13 +85,11 @@ impl Agent {
         heirs: &[BrokerId],
         out: &mut Vec<AgentAction>,
     ) {
-        let timeout_ms = self.config.disk_stall_timeout_ms;
-        let is_due = timeout_ms > 0 && stalled_ms >= timeout_ms && now_ms >= self.resignation.next_ms;
         let (Some(own), Some(leader)) = (self.broker(), self.leader.clone()) else { return };
-        if !is_due || !self.is_master() || self.resignation.call.is_some() {
+        if !self.resigns(now_ms, stalled_ms) {
             return;
         }
-        self.resignation.next_ms = now_ms + timeout_ms;
+        self.resignation.next_ms = now_ms + self.config.disk_stall_timeout_ms;
         let is_member = |heir: &&BrokerId| **heir != own && self.members.contains(heir);
         let heirs: Vec<BrokerId> = heirs.iter().filter(is_member).copied().collect();
         let asked = heirs.iter().position(|heir| Some(*heir) == self.resignation.heir);

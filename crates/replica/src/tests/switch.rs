@@ -163,7 +163,7 @@ fn an_heir_has_everything_that_senders_were_told_is_stored() {
         if closed > 0 {
             step(MasterEvent::Closed(PeerId(closed)));
         }
-        master.heirs().into_iter().map(BrokerId::get).collect::<Vec<_>>()
+        master.heirs().into_iter().map(|(heir, _)| heir.get()).collect::<Vec<_>>()
     };
     assert_eq!(heirs(2, &[(2, 40), (3, 90)], 0), [3], "senders were answered because of it");
     assert_eq!(heirs(2, &[(2, 90), (3, 90)], 0), [2, 3]);
@@ -196,16 +196,44 @@ fn sends_wait_for_an_heir_until_the_election_is_decided() {
     let report = |peer, end| MasterEvent::Reported(PeerId(peer), at(end));
     step(&mut master, report(2, 30));
     step(&mut master, report(3, 30));
-    assert_eq!(master.heirs(), [2, 3].map(BrokerId::new));
+    assert_eq!(master.heirs(), [2, 3].map(|heir| (BrokerId::new(heir), at(30))));
     master.wait_for_heirs(&members("2"));
     step(&mut master, MasterEvent::Log(log(100)));
     assert_eq!(step(&mut master, report(3, 90)), Some(at(30)), "the heir lacks what the other slave has");
     assert_eq!(step(&mut master, report(2, 50)), Some(at(50)));
     master.wait_for_heirs(&BTreeSet::new());
     assert_eq!(master.reached(Need::Acks(2)), Some(at(90)));
-    assert_eq!(master.heirs(), [BrokerId::new(3)], "senders may have got their answers");
+    assert_eq!(master.heirs(), [(BrokerId::new(3), at(90))], "senders may have got their answers");
     master.wait_for_heirs(&members("2"));
     assert_eq!(step(&mut master, MasterEvent::SetCommitted(set("1,3", 2))), Some(at(90)), "never elected");
+}
+
+#[test]
+fn sends_that_need_no_replica_wait_for_an_heir() {
+    let acks = AckConfig { is_all_ack: false, in_sync_replicas: 1, ..config().acks };
+    let log = |end| LogRange { minimum: at(0), end: at(end) };
+    let set = |word, epoch| CommittedSet { members: members(word), epoch: SetEpoch(epoch) };
+    let (own, committed, epochs) = (BrokerId::FIRST, set("1,2,3", 1), epochs("1:0"));
+    let start = MasterStart { own, committed, epochs, log: log(30), confirm: at(0) };
+    let mut master = Master::elected(0, MasterConfig { acks, ..config() }, start);
+    let step = |master: &mut Master, event| master.step(1, event, &mut Vec::new());
+    for broker in [2, 3] {
+        let handshake =
+            Handshake { broker_id: BrokerId::new(broker), is_from_last_file: false, is_learner: false };
+        step(&mut master, MasterEvent::Connected(PeerId(broker), HostId(1)));
+        step(&mut master, MasterEvent::Handshake(PeerId(broker), handshake));
+        step(&mut master, MasterEvent::Reported(PeerId(broker), at(30)));
+    }
+    let needs = |master: &Master| master.need(3).map(|need| (need, master.reached(need.unwrap())));
+    assert_eq!(needs(&master), Some((Ok(Need::Master), Some(at(30)))));
+    master.wait_for_heirs(&members("2"));
+    step(&mut master, MasterEvent::Log(log(100)));
+    step(&mut master, MasterEvent::Reported(PeerId(3), at(100)));
+    assert_eq!(needs(&master), Some((Ok(Need::Acks(2)), Some(at(30)))), "the heir lacks the message");
+    step(&mut master, MasterEvent::Reported(PeerId(2), at(70)));
+    assert_eq!(needs(&master), Some((Ok(Need::Acks(2)), Some(at(70)))));
+    step(&mut master, MasterEvent::SetCommitted(set("1,3", 2)));
+    assert_eq!(needs(&master), Some((Ok(Need::Master), Some(at(100)))), "the heir is never elected");
 }
 
 fn transfer(attempt: Attempt, header: TransferHeader) -> SlaveEvent {

@@ -367,7 +367,7 @@ impl Broker {
             self.agent_wake_ms = None;
             if !self.settings.has(Bug::KeepSlowDisk) {
                 let heirs = match &self.role {
-                    Role::Master(master) => master.heirs(),
+                    Role::Master(master) => master.heirs().into_iter().map(|(heir, _)| heir).collect(),
                     _ => Vec::new(),
                 };
                 self.step_agent(replica::agent::AgentEvent::DiskStalled(self.stalled_ms(), heirs));

@@ -166,6 +166,9 @@ impl<T: Display, F: Fn(&str) -> Result<T, Fault>> Codec<T> for Read<F> {
     }
 }
 
+/// Text that is shown instead of a secret.
+pub(super) const HIDDEN: &str = "***";
+
 /// Codec of a secret, which is never shown.
 pub struct Hidden<C>(pub C);
 
@@ -175,7 +178,7 @@ impl<C: Codec<String>> Codec<String> for Hidden<C> {
     }
 
     fn show(&self, secret: &String) -> String {
-        if secret.is_empty() { String::new() } else { "***".to_owned() }
+        if secret.is_empty() { String::new() } else { HIDDEN.to_owned() }
     }
 }
 

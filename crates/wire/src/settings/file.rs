@@ -66,6 +66,10 @@ pub trait FileSettings: Default + 'static {
                 findings.push(Finding::Unknown { key, near: None });
                 continue;
             };
+            if let Some(variable) = property.unfilled(&value) {
+                let expected = format!("a value without the variable {variable} of a template");
+                return Err(error(&key, &value, Fault::Invalid(expected)).into());
+            }
             if let Some(finding) = property.read(self, &value).map_err(|fault| error(&key, &value, fault))? {
                 findings.push(finding);
             } else if property.effect == Effect::Unsupported

@@ -1,5 +1,8 @@
 //! A setting as configuration files and requests name it.
 
+use super::codec::HIDDEN;
+use super::variable;
+
 /// Time at which a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -109,6 +112,16 @@ pub struct Property<C> {
     pub effect: Effect,
     get: Box<Get<C>>,
     set: Box<Set<C>>,
+}
+
+impl<C: Default + 'static> Property<C> {
+    /// Returns the unfilled template variable in a value that would take effect. A secret may have any characters.
+    pub fn unfilled<'v>(&self, value: &'v str) -> Option<&'v str> {
+        let variable = variable(value).filter(|_| self.effect != Effect::None)?;
+        let mut settings = C::default();
+        let is_secret = self.set(&mut settings, value).is_ok() && self.value(&settings) == HIDDEN;
+        (!is_secret).then_some(variable)
+    }
 }
 
 impl<C: 'static> Property<C> {

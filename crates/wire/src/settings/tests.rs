@@ -142,6 +142,7 @@ fn a_value_that_cannot_be_read_is_refused_and_changes_nothing() {
         ("delayMax=-1", "setting delayMax is `-1`, expected a number of 0 to 100"),
         ("precision=200", "setting precision is `200`, expected 1000 or 500"),
         ("isOn=yes", "setting isOn is `yes`, expected true or false"),
+        ("name=a-${N}", "setting name is `a-${N}`, expected a value without the variable ${N} of a template"),
     ] {
         let mut role = Role::default();
         let error = role.read(line.as_bytes()).unwrap_err();

@@ -11,6 +11,15 @@ use crate::config::Config;
 use crate::names::{self, is_light};
 use crate::topics::{Queue, Topic};
 
+/// Most light queues without `enableLmqQuota`. Each takes about 1.5 KB of memory.
+const QUEUES_MAX: usize = if cfg!(test) { 2000 } else { 1_000_000 };
+
+/// The bound of light queues: `maxLmqConsumeQueueNum`, and not less than [`QUEUES_MAX`] without `enableLmqQuota`.
+fn queues_max(config: &Config) -> usize {
+    let least = if config.light.quota { 0 } else { QUEUES_MAX };
+    config.light.queues_max.max(least)
+}
+
 impl Tables {
     /// Returns a topic that clients may read: a topic of the table, or a light queue.
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
@@ -21,22 +30,19 @@ impl Tables {
         self.light.find(name).or_else(|| self.light.find_or_make(name, &self.store, self.clock.now_ms()))
     }
 
-    /// Creates the light queues that a message names; refuses the message when there would be more than `maxLmqConsumeQueueNum`.
+    /// Creates the light queues that a message names; refuses the message when there would be too many.
     pub(crate) fn admit_light(&self, config: &Config, stored: &[u8]) -> Result<(), Refusal> {
-        if !self.light.is_served() || !config.light.quota {
+        if !self.light.is_served() {
             return Ok(());
         }
         let Some(names) = properties::get_str(stored, key::INNER_MULTI_DISPATCH) else { return Ok(()) };
         let mut names = names.split(',').filter(|name| is_light(name));
-        names.try_for_each(|name| self.light.admit(name, &self.store, config.light.queues_max))
+        names.try_for_each(|name| self.light.admit(name, &self.store, queues_max(config)))
     }
 
-    /// Creates a light queue; refuses that when there would be more than `maxLmqConsumeQueueNum`.
+    /// Creates a light queue; refuses that when there would be too many.
     pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<(), Refusal> {
-        if !config.light.quota {
-            return Ok(());
-        }
-        self.light.admit(name, &self.store, config.light.queues_max)
+        self.light.admit(name, &self.store, queues_max(config))
     }
 
     /// Whether a client subscribes to a queue as a lite topic.

@@ -1,3 +1,6 @@
+use std::io::Read as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use net::{Limits, Service as _};
 use wire::codes::request as code;
 use wire::header::SendHeader;
@@ -43,21 +46,34 @@ fn forwarded_while(
         let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         forwards.forward((&peer, &caller), &frame, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
     }
-    let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
-    let answered = async {
+    run_while(fixture, taken, async {
         event();
-        let mut all = Vec::new();
-        while all.len() < count {
-            all.extend(answers(peer.pushed()));
-            pause(Duration::from_millis(1)).await;
-        }
-        all
-    };
+        answers_of(&peer, count).await
+    })
+}
+
+/// Waits for `count` responses to a client.
+async fn answers_of(peer: &Arc<ConnectionHandle>, count: usize) -> Vec<(i32, i32)> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        all.extend(answers(peer.pushed()));
+        pause(Duration::from_millis(1)).await;
+    }
+    all
+}
+
+/// Forwards requests until the responses are known.
+fn run_while(
+    fixture: &Fixture,
+    taken: Taken,
+    answered: impl Future<Output = Vec<(i32, i32)>>,
+) -> Vec<(i32, i32)> {
+    let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let all = runtime.block_on(within(OUTCOME_CAP, async {
         tokio::select! {
             biased;
-            () = run(broker.clone(), tasks.clone(), taken) => panic!("it runs until the broker stops"),
+            () = run(fixture.broker.clone(), tasks.clone(), taken) => panic!("it runs until the broker stops"),
             all = answered => all,
         }
     }));
@@ -142,6 +158,67 @@ fn requests_held_for_a_lost_master_are_served_once_the_slave_acts() {
     let all = forwarded_while(&fixture, frames, 3_600_000, act);
     assert_eq!(all, [(response::SUCCESS, 1), (response::SUCCESS, 2), (response::SYSTEM_BUSY, 3)]);
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(5));
+}
+
+/// A master of the slave that takes connections and requests, and never answers. Calls `event` with the number of
+/// the connection after each request.
+fn silent_master(broker: &Broker, event: impl Fn(usize) + Send + Sync + 'static) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    broker.replication.replicas.learn(Some(&listener.local_addr().unwrap().to_string()), None);
+    let event = Arc::new(event);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let (mut stream, event) = (stream.unwrap(), event.clone());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4];
+                while stream.read_exact(&mut bytes).is_ok() {
+                    let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
+                    stream.read_exact(&mut rest).unwrap();
+                    event(number + 1);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_commit_that_a_silent_master_has_is_served_once_the_slave_acts() {
+    let fixture = slave_without_master();
+    let (broker, requests) = (fixture.broker.clone(), AtomicUsize::new(0));
+    silent_master(&fixture.broker, move |_| {
+        if requests.fetch_add(1, Ordering::SeqCst) == 1 {
+            broker.replication.acting.set_acting(true);
+        }
+    });
+    let mut all = forwarded_while(&fixture, vec![commit_frame(1), send_frame(2, None)], 3_600_000, || {});
+    all.sort_by_key(|(_, opaque)| *opaque);
+    assert_eq!(all, [(response::SUCCESS, 1), (response::SYSTEM_ERROR, 2)], "a send may be stored");
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(5));
+}
+
+#[test]
+fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
+    let fixture = slave_without_master();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let seen = connections.clone();
+    silent_master(&fixture.broker, move |number| seen.store(number, Ordering::SeqCst));
+    let (forwards, mut taken) = Forwards::new();
+    taken.answer_timeout = Duration::from_millis(50);
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let all = run_while(&fixture, taken, async {
+        let mut all = Vec::new();
+        for opaque in [1, 2] {
+            let mut bytes = send_frame(opaque, None);
+            let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
+            let now_ms = fixture.broker.runtime.now_ms();
+            forwards.forward((&peer, &caller), &frame, &Port::Own, now_ms + 3_600_000).unwrap();
+            all.extend(answers_of(&peer, 1).await);
+        }
+        all
+    });
+    assert_eq!(all, [(response::SYSTEM_ERROR, 1), (response::SYSTEM_ERROR, 2)]);
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
 }
 
 #[test]

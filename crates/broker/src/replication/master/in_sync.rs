@@ -97,26 +97,29 @@ impl Shell {
     /// The in-sync set comes first, together with the heirs for that position. So the agent either names an heir that
     /// has the log up to the position, or has named an heir before, which then limits the position.
     pub(super) fn publish(&mut self) {
-        let Some(need) = self.need() else { return };
-        let reached = self.publish_elected(need.unwrap_or(Need::Master));
-        let durability = &self.parts.replication.durability;
-        durability.set_lacks_replicas(need.is_err());
-        match need {
-            Ok(Need::Master) => durability.ignore_slaves(),
-            Ok(_) => {
-                durability.wait_for_slaves();
-                if let Some(end) = reached {
-                    self.parts.tables.store.set_replicated(Some(end));
-                }
-            }
-            Err(_) => {}
+        let Some((need, reached)) = self.publish_elected() else { return };
+        self.parts.replication.durability.set_lacks_replicas(need.is_err());
+        let store = &self.parts.tables.store;
+        // Without an heir any more, an elected master answers the responses that waited for the heir.
+        let is_due = need.is_ok_and(|need| need != Need::Master)
+            || self.machine.election().is_some() && need.is_ok() && store.replicated().is_some();
+        if let Some(end) = reached.filter(|_| is_due) {
+            store.set_replicated(Some(end));
         }
     }
 
-    /// Publishes the in-sync set of an elected master, and returns the position up to which the log meets the need.
-    fn publish_elected(&mut self, need: Need) -> Option<LogOffset> {
+    /// Publishes the in-sync set of an elected master and whether responses wait for slaves. Returns the replicas that
+    /// messages need, and the position up to which the log meets the need.
+    fn publish_elected(&mut self) -> Option<(Result<Need, AckStatus>, Option<LogOffset>)> {
         let mut elected = self.parts.replication.replicas.elected();
         self.machine.wait_for_heirs(&elected.named_heirs);
+        let need = self.need()?;
+        let durability = &self.parts.replication.durability;
+        match need {
+            Ok(Need::Master) => durability.ignore_slaves(),
+            Ok(_) => durability.wait_for_slaves(),
+            Err(_) => {}
+        }
         if let Some(election) = self.machine.election() {
             let committed = election.committed();
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
@@ -128,7 +131,7 @@ impl Shell {
                 elected.in_sync = committed.clone();
             }
         }
-        self.machine.reached(need)
+        Some((need, self.machine.reached(need.unwrap_or(Need::Master))))
     }
 
     /// Publishes the slaves' positions: for operators, and for responses that wait for slaves.

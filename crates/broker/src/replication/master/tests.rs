@@ -16,6 +16,7 @@ use wire::ha::switch::{Handshake, SlaveFrame};
 use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
+use super::super::controller;
 use super::connection::Event;
 use super::{MasterEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
 use crate::clock::Clock;
@@ -131,7 +132,7 @@ fn no_message_is_answered_before_a_named_heir_has_it() {
     let before = broker.store.appended();
     assert_eq!(broker.store.replicated(), Some(before));
     let heirs = broker.replication.replicas.elected().heirs.clone();
-    assert_eq!(heirs, [SLAVE, other]);
+    assert_eq!(heirs, [(SLAVE, before), (other, before)]);
     // The agent names an heir, and then the other slave has a message first.
     broker.replication.replicas.elected().named_heirs = [SLAVE].into();
     master.fixture.put("T", 0, b"body", b"");
@@ -141,6 +142,41 @@ fn no_message_is_answered_before_a_named_heir_has_it() {
     assert_eq!(broker.store.replicated(), Some(before));
     master.shell.step(MasterEvent::Reported(PeerId(1), end));
     assert_eq!(broker.store.replicated(), Some(end));
+}
+
+#[test]
+fn a_message_that_needs_no_slave_waits_for_a_named_heir() {
+    let acks = AckConfig { mode: Mode::Controller, ..AckConfig::default() };
+    let mut master = Master::with(&[OWN, SLAVE], 1, MasterConfig { acks, ..MasterConfig::default() });
+    let broker = master.fixture.broker.clone();
+    let durability = &broker.replication.durability;
+    let heirs = || controller::heirs(&mut broker.replication.replicas.elected(), durability);
+    assert!(!durability.waits_for_slaves());
+    // A message is answered that the thread `ha-master` does not know yet.
+    master.fixture.put("T", 0, b"body", b"");
+    assert_eq!(heirs(), []);
+    assert!(!durability.waits_for_slaves(), "nothing waits without an heir");
+    let answered = broker.store.appended();
+    master.shell.step(MasterEvent::Log(range(&broker.store, false)));
+    master.shell.step(MasterEvent::Reported(PeerId(1), answered));
+    assert_eq!(heirs(), [SLAVE]);
+    broker.replication.replicas.elected().named_heirs = [SLAVE].into();
+    master.fixture.put("T", 0, b"body", b"");
+    let end = broker.store.appended();
+    assert!(!durability.is_stored(end));
+    master.shell.step(MasterEvent::Log(range(&broker.store, false)));
+    assert!(durability.is_stored(answered) && !durability.is_stored(end));
+    master.shell.step(MasterEvent::Sent(PeerId(1)));
+    master.shell.step(MasterEvent::Reported(PeerId(1), end));
+    assert!(durability.is_stored(end));
+    // The election is rejected while a message waits.
+    master.fixture.put("T", 0, b"body", b"");
+    let (sender, outcome) = std::sync::mpsc::channel();
+    durability.when(broker.store.appended(), move |outcome| sender.send(outcome).unwrap());
+    broker.replication.replicas.elected().named_heirs.clear();
+    master.shell.step(MasterEvent::Log(range(&broker.store, false)));
+    assert_eq!(outcome.recv(), Ok(crate::durability::Outcome::Stored));
+    assert!(!durability.waits_for_slaves());
 }
 
 #[test]

@@ -47,6 +47,26 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
 }
 
 #[tokio::test]
+async fn groups_begin_a_topic_again_that_the_master_deleted_and_made_again() {
+    let master = Fixture::new();
+    master.put("T", 0, b"before", b"");
+    let middle = master.broker.store.appended();
+    assert_eq!(master.ask(wire::codes::request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
+    master.put("T", 0, b"after", b"");
+    let (mut log, end) = (Vec::new(), usize::try_from(master.broker.store.appended().get()).unwrap());
+    master.broker.store.read_log_blocking(LogOffset::ZERO, end, &mut log).unwrap();
+
+    let slave = Fixture::new();
+    let mut shell = shell(&slave);
+    let at = usize::try_from(middle.get()).unwrap();
+    shell.append(LogOffset::ZERO, &log[..at]).await;
+    let offsets = &slave.broker.tables.offsets;
+    offsets.commit("g", "T", 0, 1);
+    shell.append(middle, &log[at..]).await;
+    assert_eq!(offsets.committed("g", "T", 0), Some(0), "a new master would skip the message");
+}
+
+#[tokio::test]
 async fn a_slave_that_catches_up_waits_for_room_in_its_queues() {
     let (log, ends) = log_of(&[&[1; 500], &[2; 500]]);
     let slave = Fixture::without_store_threads(|config| config.store.unwritten_units_max = 0);

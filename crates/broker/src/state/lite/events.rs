@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// Most events of a client, whatever its group's attribute says.
 pub(crate) const EVENTS_MAX: usize = 100_000;
 
+/// Largest capacity of an empty set. Most clients are idle.
+const IDLE_CAPACITY: usize = 8;
+
 /// Events of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -47,6 +50,9 @@ impl Events {
     pub(super) fn take(&mut self) -> Option<Arc<str>> {
         let name = self.queue.pop_front()?;
         self.known.remove(&name);
+        if self.queue.is_empty() && self.queue.capacity() > IDLE_CAPACITY {
+            *self = Self::default();
+        }
         Some(name)
     }
 

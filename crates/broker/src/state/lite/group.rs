@@ -17,6 +17,9 @@ const COMPARED_MAX: usize = 16;
 /// Most events of a client that are searched at a time for events that another subscriber waits for.
 const AWAITED_MAX: usize = 64;
 
+/// Events of a wildcard group that wait for room in the set of a listener. A full dispatch finds further lite queues.
+const WAITING_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
+
 /// Attributes of a lite group (`SubscriptionGroupAttributes`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRules {
@@ -134,12 +137,48 @@ impl Client {
     }
 }
 
+/// Clients of a lite queue. Most lite queues have one client, which takes no allocation of its own.
+pub(super) enum Subscribers {
+    One([Arc<str>; 1]),
+    Many(Box<Vec<Arc<str>>>),
+}
+
+impl Subscribers {
+    fn all(&self) -> &[Arc<str>] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+
+    pub(super) fn push(&mut self, client: Arc<str>) {
+        match self {
+            Self::One([first]) => *self = Self::Many(Box::new(vec![first.clone(), client])),
+            Self::Many(many) => many.push(client),
+        }
+    }
+
+    /// Removes a client. Returns false if no client is left.
+    pub(super) fn remove(&mut self, client: &str) -> bool {
+        match self {
+            Self::One([first]) => **first != *client,
+            Self::Many(many) => {
+                many.retain(|it| **it != *client);
+                if let [last] = &many[..] {
+                    *self = Self::One([last.clone()]);
+                }
+                true
+            }
+        }
+    }
+}
+
 /// Clients of a group.
 pub(crate) struct Group {
     pub(super) rules: GroupRules,
     pub(super) clients: HashMap<Arc<str>, Client>,
     /// Clients of each lite queue.
-    pub(super) queues: HashMap<Arc<str>, Vec<Arc<str>>>,
+    pub(super) queues: HashMap<Arc<str>, Subscribers>,
     /// Clients of a wildcard group.
     pub(super) listeners: Vec<Arc<str>>,
     /// Clients whose pops were suspended, in this order. Some of them no longer wait.
@@ -148,6 +187,8 @@ pub(crate) struct Group {
     /// soon as an event leaves a set. A full dispatch waits for [`Self::has_room`] instead, because with this flag a full
     /// dispatch would begin after each event.
     pub(super) is_full: bool,
+    /// Events of a wildcard group for which no listener had room.
+    pub(super) waiting_events: Events,
     /// Full dispatch of a wildcard group.
     pub(super) dispatch: FullDispatch,
 }
@@ -161,6 +202,7 @@ impl Group {
             listeners: Vec::new(),
             waiting: VecDeque::new(),
             is_full: false,
+            waiting_events: Events::default(),
             dispatch: FullDispatch::default(),
         }
     }
@@ -170,7 +212,7 @@ impl Group {
         if self.rules.wildcard {
             return &self.listeners;
         }
-        self.queues.get(name).map(Vec::as_slice).unwrap_or_default()
+        self.queues.get(name).map(Subscribers::all).unwrap_or_default()
     }
 
     /// Whether a listener of a wildcard group has room for many events.
@@ -195,11 +237,29 @@ impl Group {
             return Some(client);
         }
         if self.rules.wildcard {
-            (self.is_full, self.dispatch.overflows) = (true, true);
+            self.is_full = true;
         } else if let Some(client) = best.and_then(|id| self.clients.get_mut(&id)) {
             client.dispatch.overflows = true;
         }
         None
+    }
+
+    /// Records an event of a wildcard group for which no listener has room. The next listener with room gets it: a full
+    /// dispatch would look at all lite queues of the parent before.
+    pub(super) fn wait_for_room(&mut self, name: &Arc<str>) {
+        if self.rules.wildcard && !self.waiting_events.offer(name, WAITING_EVENTS_MAX) {
+            self.dispatch.overflows = true;
+        }
+    }
+
+    /// Fills the set of a listener with the events that wait for room.
+    pub(super) fn refill(&mut self, client: &str) {
+        let Some(client) = self.clients.get_mut(client).filter(|client| client.listens) else { return };
+        while client.events.len() < self.rules.events_max
+            && let Some(name) = self.waiting_events.take()
+        {
+            client.events.offer(&name, self.rules.events_max);
+        }
     }
 
     /// Gives an event to the listener of a wildcard group that has waited longest.

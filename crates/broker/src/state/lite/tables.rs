@@ -5,7 +5,7 @@ mod full_dispatch;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::group::{Client, Group, GroupRules};
+use super::group::{Client, Group, GroupRules, Subscribers};
 use crate::client_link::ClientLink;
 use crate::long_polling::Waiters;
 use crate::names::lite_parts;
@@ -14,6 +14,9 @@ use crate::names::lite_parts;
 const IDLE_MS: i64 = 10_000;
 /// A client that does not pop for this time loses the events for which another subscriber waits.
 const LATE_MS: i64 = 1000;
+
+/// Events that wait for room and that a check hands out.
+const CHECKED_MAX: usize = 512;
 
 /// A full dispatch: group, and client. `None` for all clients of a wildcard group.
 pub(crate) type PassKey = (Arc<str>, Option<Arc<str>>);
@@ -318,14 +321,26 @@ impl Tables {
         for group in self.groups_of(name) {
             let Some(of_group) = self.groups.get_mut(&group) else { continue };
             of_group.is_full = false;
+            of_group.waiting_events.remove(name);
             for id in of_group.subscribers(name).to_vec() {
                 of_group.clients.get_mut(&id).into_iter().for_each(|client| client.events.remove(name));
             }
         }
     }
 
-    /// Gives an event to a subscriber of a group.
+    /// Gives an event to a subscriber of a group. In a wildcard group it waits for room if the sets are full.
     pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>) -> Offered {
+        let offered = self.offer_in_pass(group, name);
+        if matches!(offered, Offered::Full)
+            && let Some(of_group) = self.groups.get_mut(group)
+        {
+            of_group.wait_for_room(name);
+        }
+        offered
+    }
+
+    /// Gives an event to a subscriber of a group during a full dispatch, which stops if the sets are full.
+    pub(crate) fn offer_in_pass(&mut self, group: &str, name: &Arc<str>) -> Offered {
         self.dice = self.dice.wrapping_add(7919);
         let Some(of_group) = self.groups.get_mut(group) else { return Offered::Nobody };
         if of_group.subscribers(name).is_empty() {
@@ -349,7 +364,9 @@ impl Tables {
         let Some(entry) = of_group.clients.get_mut(&id) else { return (None, false) };
         let event = entry.events.take();
         entry.popped_ms = now_ms;
-        if entry.events.len() > max / 2 || !(is_open || of_wildcard) {
+        of_group.refill(&id);
+        let left = of_group.clients.get(&id).map_or(0, |entry| entry.events.len());
+        if left > max / 2 || !(is_open || of_wildcard) {
             return (event, false);
         }
         let key = (group.into(), (!of_wildcard).then_some(id));
@@ -372,6 +389,7 @@ impl Tables {
     /// Whether a client has events. Lists a client without events as a client that waits.
     pub(crate) fn awaits(&mut self, group: &str, client: &str) -> bool {
         let Some(of_group) = self.groups.get_mut(group) else { return false };
+        of_group.refill(client);
         if of_group.clients.get(client).is_some_and(|client| client.events.len() > 0) {
             return true;
         }
@@ -399,8 +417,10 @@ impl Tables {
         for (group, of_group) in &mut self.groups {
             let wildcard = of_group.rules.wildcard;
             of_group.is_full = false;
-            if of_group.dispatch.is_open() && of_group.has_room() {
-                lacking.push(group.clone());
+            if of_group.has_room() {
+                let waiting = (0..CHECKED_MAX).map_while(|_| of_group.waiting_events.take());
+                events.extend(waiting.map(|event| (group.clone(), event)));
+                lacking.extend(of_group.dispatch.is_open().then(|| group.clone()));
             }
             for (id, client) in &mut of_group.clients {
                 let seen_ms = if wildcard || client.queues.is_empty() {
@@ -457,8 +477,10 @@ impl Group {
         }
         let name = self.queues.get_key_value(name).map_or(name, |(name, _)| name).clone();
         entry.queues.insert(name.clone());
-        // Most lite queues have one client.
-        self.queues.entry(name).or_insert_with(|| Vec::with_capacity(1)).push(client.clone());
+        let clients = self.queues.entry(name);
+        clients
+            .and_modify(|all| all.push(client.clone()))
+            .or_insert_with(|| Subscribers::One([client.clone()]));
         true
     }
 
@@ -469,11 +491,8 @@ impl Group {
             return false;
         }
         entry.events.remove(name);
-        if let Some(clients) = self.queues.get_mut(name) {
-            clients.retain(|it| **it != *client);
-            if clients.is_empty() {
-                self.queues.remove(name);
-            }
+        if self.queues.get_mut(name).is_some_and(|clients| !clients.remove(client)) {
+            self.queues.remove(name);
         }
         true
     }

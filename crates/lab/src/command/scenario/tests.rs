@@ -4,7 +4,7 @@ use super::*;
 use crate::archive::Archive;
 use crate::archive::RunFile;
 use crate::command::values::bytes;
-use crate::scenario::{Action, Seed, Until};
+use crate::scenario::{Action, Until, seed_cells};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -83,7 +83,7 @@ fn any_flag_of_a_load_can_differ_between_cells() {
     assert_eq!(found, ["4", "8"]);
     for (wrong, says) in [
         ("send=twice", "expected sync, async, oneway, transaction"),
-        ("compression=zip", "expected none, zlib, lz4 or zstd, found zip"),
+        ("compression=zip", "compression: expected none, zlib, lz4, zstd, found \"zip\""),
         ("colour=red", "expected send, consume"),
         ("topics=0", "at least 1"),
         ("consumer-threads=0", "at least 1"),
@@ -108,8 +108,8 @@ fn a_mixture_of_sizes_is_a_factor() {
 fn what_is_typed_counts_more_than_the_scale() {
     let steady = |line: &str| {
         let flags: SeedFlags = flags(line);
-        let seed = Seed::new(&flags.options(), &flags.report, flags.scale).unwrap();
-        seed.cells[0].stages.iter().map(|stage| stage.seconds).collect::<Vec<_>>()
+        let cells = seed_cells(&flags.options(), &flags.report, flags.scale).unwrap();
+        cells[0].stages.iter().map(|stage| stage.seconds).collect::<Vec<_>>()
     };
     assert_eq!(steady("000"), [0, 2, 8]);
     assert_eq!(steady("000 --warmup 0 --duration 3"), [0, 0, 3]);

@@ -4,6 +4,7 @@
 use crate::archive::{HostFile, Roofline, RunFile};
 use crate::judge::RecordedVerdict;
 use crate::judge::figures::broker_host_names;
+use serde::Serialize;
 
 /// Ratio from which on two self-tests differ. A self-test takes a second or two and varies by a fifth on many machines.
 const APART: f64 = 1.5;
@@ -48,7 +49,8 @@ pub struct Apart {
 }
 
 /// A figure of a self-test that two machines are compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "fields of `Roofline`")]
 pub enum Tested {
     DiskWrite,

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use wire::frame::Command;
 
+use super::super::receive::{choose_broker, is_of_own};
 use super::*;
 
 /// The offset of a message that the thread took.
@@ -145,4 +146,25 @@ fn a_topic_is_merged_once_for_all_sends() {
     assert_eq!(whole.queues.len(), 2);
     let next = fixture.run(fixture.proxy.brokers.topic("T")).unwrap().unwrap();
     assert!(Arc::ptr_eq(&whole, &next));
+}
+
+#[test]
+fn a_receive_that_names_no_broker_can_be_cancelled_at_the_own_one() {
+    let fixture = Fixture::reaching(&others(&["b"]), "brokerName=b", |_| {});
+    fixture.send_again("T", 0);
+    let (call, mut request) = (fixture.call(), Fixture::request());
+    assert!(!is_of_own(&call, &request));
+    fixture.run(choose_broker(&call, &mut request));
+    assert!(is_of_own(&call, &request), "{request:?}");
+    // Both brokers take turns.
+    let fixture = Fixture::reaching(&others(&["a"]), "brokerName=b", |_| {});
+    fixture.send_again("T", 0);
+    let call = fixture.call();
+    let chooses_own = || {
+        let mut request = Fixture::request();
+        fixture.run(choose_broker(&call, &mut request));
+        is_of_own(&call, &request)
+    };
+    fixture.run(call.proxy.brokers.whole_topic("T")).unwrap();
+    assert_ne!(chooses_own(), chooses_own());
 }

@@ -91,6 +91,19 @@ fn more_light_queues_than_allowed_are_refused_with_2017() {
 }
 
 #[test]
+fn light_queues_without_a_quota_have_a_bound() {
+    let fixture = fixture(None);
+    let admit = |number: usize| {
+        let name = format!("%LMQ%{number}");
+        fixture.broker.tables.admit_light_queue(&fixture.broker.runtime.config, &name)
+    };
+    (0..QUEUES_MAX).for_each(|number| admit(number).unwrap());
+    assert_eq!(admit(QUEUES_MAX).unwrap_err().code, 2017);
+    admit(0).unwrap();
+    assert_eq!(fixture.broker.tables.light.count(), QUEUES_MAX);
+}
+
+#[test]
 fn positions_of_light_groups_are_kept_where_java_keeps_them() {
     let fixture = fixture(None);
     fixture.broker.tables.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
