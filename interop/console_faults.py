@@ -2,8 +2,8 @@
 
     python3 -m interop.console_faults [--short] [--only NAME[,NAME]] [--minutes N] [--keep]
 
-Faults: a slave, a controller, a proxy and a name server that are killed, a listener that hangs, a clock that is off, a full disk, a
-certificate that ends soon. The overview is opened once and stays open. The seconds until it names the check of a fault, and until no page has
+Faults: a slave, controllers, a proxy and a name server that are killed, a listener that hangs, a clock that is off, a full disk, a
+certificate that ends soon or has ended. The overview is opened once and stays open. The seconds until it names the check of a fault, and until no page has
 it any more, are printed in a table and not asserted. `--short` leaves out what needs Java. The full disk needs root, for a file system of its
 own. Ends with `console-faults: N passed, N failed, N skipped`.
 """
@@ -40,6 +40,12 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = real(clock, now);
     if (result == 0 && clock == CLOCK_REALTIME) now->tv_sec += atoi(getenv("MOVED"));
     return result;
+}
+time_t time(time_t *at) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at) *at = now.tv_sec;
+    return now.tv_sec;
 }
 """
 # Checks of the machine, which is no part of the cluster.
@@ -127,6 +133,11 @@ def replicas(table, directory):
             table.fault(page, "slave killed", "replica-lost", slave.kill, slave.start)
         table.fault(page, "controller killed", "controller-silent", controllers[2].kill, controllers[2].start)
 
+        def each(act):
+            for server in controllers[1:]:
+                act(server)
+        table.fault(page, "controllers killed", "no-controller-leader", lambda: each(lambda it: it.kill()), lambda: each(lambda it: it.launch()))
+
 
 def slave_of(namesrv, brokers):
     """The broker that is no master, once the set is complete."""
@@ -136,15 +147,33 @@ def slave_of(namesrv, brokers):
     return next((broker for broker in brokers if broker.broker in slaves), None) if len(rows) == len(brokers) else None
 
 
-def certificate(directory, days):
+def moved_clock(directory, seconds):
+    """The environment of a process whose clock is moved."""
+    library, source = directory / "clock.so", directory / "clock.c"
+    if not library.exists():
+        source.write_text(CLOCK)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library), "MOVED": str(seconds)}
+
+
+def certificate(directory, days, environment=None):
     """Writes the certificate and the key of the broker, in this order, and returns their paths."""
     names = directory / "certificate.pem", directory / "key.pem"
     new = [directory / f"new-{path.name}" for path in names]
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", str(days), "-subj", "/CN=localhost", "-keyout", new[1], "-out", new[0]],
-                   check=True, capture_output=True)
+                   check=True, capture_output=True, env=os.environ | (environment or {}))
     for path, made in zip(names, new):
         made.replace(path)
     return names
+
+
+def certificates(table, page, directory):
+    """A certificate that ends soon, and a certificate that ended five days ago."""
+    def renew():
+        certificate(directory, 90)
+    table.fault(page, "certificate ends soon", "certificate-ends-soon", lambda: certificate(directory, 5), renew)
+    past = moved_clock(directory, -10 * 86_400)
+    table.fault(page, "certificate ended", "certificate-expired", lambda: certificate(directory, 5, past), renew)
 
 
 @contextlib.contextmanager
@@ -181,15 +210,11 @@ def full_disk(table, page, directory, namesrv, running):
 
 def clock(table, page, directory, two):
     """A broker whose clock is two minutes ahead. Brokers start with the library and without it."""
-    library, source = directory / "clock.so", directory / "clock.c"
-    source.write_text(CLOCK)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-
     def started_with(environment):
         two.stop(clean=False)
         two.environment = environment
         two.launch()
-    table.fault(page, "clock ahead", "clocks-differ", lambda: started_with({"LD_PRELOAD": str(library), "MOVED": "120"}), lambda: started_with(None))
+    table.fault(page, "clock ahead", "clocks-differ", lambda: started_with(moved_clock(directory, 120)), lambda: started_with(None))
 
 
 @contextlib.contextmanager
@@ -243,7 +268,7 @@ def plain(table, directory, options):
             with consumer(directory, one.namesrv, "Load", "everybody", "broadcast") if java else contextlib.nullcontext():
                 workloads(table.case, one, directory, options.minutes, f"127.0.0.1:{grpc}", page.findings)
         faults = {
-            "certificate": lambda: table.fault(page, "certificate ends soon", "certificate-ends-soon", lambda: certificate(directory, 5), lambda: certificate(directory, 90)),
+            "certificate": lambda: certificates(table, page, directory),
             "proxy": lambda: killed_proxy(table, page, directory, one, running),
             "namesrv": lambda: table.fault(page, "name server killed", "name-server-silent", second.kill, second.start),
             "clock": lambda: clock(table, page, directory, two),

@@ -100,6 +100,7 @@ PARTS = (
     Part("kill9", f"{TOOLS}/crash kill9 --rounds 4", f"{TOOLS}/crash kill9 --rounds 20"),
     program("interop.cluster"),
     program("interop.doctor", None, load=0.7),
+    program("interop.doctor_faults", None, load=0.7),
     program("interop.console_faults", None, load=0.7, needs=("chromium:chromium", "gcc:gcc", "openssl:openssl")),
     program("tests.docs"),
     Part("faults", None, f"{TOOLS}/faults", 1, DISK_FAULTS),

@@ -8,7 +8,7 @@ mod status;
 mod tune;
 
 pub use progress::{BrokerProgress, GroupQueue};
-pub use replication::{ReplicaStatus, Replicas};
+pub use replication::{ReplicaStatus, Replicas, slave_behind};
 pub use settings::{Setting, Settings};
 pub(crate) use settings::{read as settings_of, set_on, told as told_settings};
 pub use status::Figure;

@@ -57,7 +57,9 @@ mod zone;
 
 pub use acl::{AclEntries, AclEntry};
 pub use arguments::{Argument, Arguments, Kind};
-pub use broker::{BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings};
+pub use broker::{
+    BrokerProgress, Figure, GroupQueue, ReplicaStatus, Replicas, Setting, Settings, slave_behind,
+};
 pub use cluster::BrokerRow;
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};

@@ -114,6 +114,8 @@ pub(crate) struct Upstream {
     skew_ms: AtomicI64,
     /// Reason why this slave does not follow, and advice.
     trouble: Mutex<String>,
+    /// This slave's end of its last connection, by which operators find the slave among the connections of the master.
+    pub local: Mutex<Option<SocketAddr>>,
 }
 
 /// Difference of two brokers' clocks that is reported to an operator, in milliseconds.

@@ -20,6 +20,7 @@ mod messages;
 mod names;
 mod operations;
 mod overview;
+mod protobuf;
 mod proxies;
 mod replication;
 mod runs;

@@ -25,7 +25,7 @@ const REFUSED_MS: i64 = 60_000;
 const SAMPLE_SHARE: i64 = 10;
 /// Time after which a broker's answer is not waited for any more (`client::admin`), ms.
 const SILENT_MS: i64 = 5000;
-/// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
+/// Topics, and groups, from which on the doctor looks at the servers alone, because it asks for each of the others.
 const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at all topics, and at all groups, ms: with a visitor, and without a visitor. The third number is the least
 /// pause in multiples of the time of a look.
@@ -33,10 +33,13 @@ const NAMES_LIVE_MS: i64 = 10_000;
 const NAMES_IDLE_MS: i64 = 60_000;
 const NAMES_SHARE: i64 = 60;
 /// Age of the verdict after which the doctor runs again, ms: with a visitor, and without a visitor. The third number is the least
-/// pause in multiples of the time of a run.
-const DOCTOR_LIVE_MS: i64 = 5000;
+/// pause in multiples of the time of a run. A hanging listener is on an open page within ten seconds: one pause until the first run,
+/// six seconds without a commit, and another pause.
+const DOCTOR_LIVE_MS: i64 = 1500;
 const DOCTOR_IDLE_MS: i64 = 60_000;
-const DOCTOR_SHARE: i64 = 5;
+const DOCTOR_SHARE: i64 = 3;
+/// Time after which the topics and groups are counted again.
+const DOCTOR_COUNT_MS: i64 = 60_000;
 
 /// Samples all brokers for ever.
 pub(crate) async fn sample_brokers(app: &App) {
@@ -44,7 +47,8 @@ pub(crate) async fn sample_brokers(app: &App) {
     loop {
         let begun_ms = now_ms();
         let answer = ask::<Vec<BrokerRow>>(app, ("cluster", "list"), &Arguments::default()).await;
-        took_ms = load_ms(answer.as_deref().ok(), now_ms() - begun_ms, took_ms);
+        let has_waited = answer.as_ref().map_or(true, |brokers| brokers.iter().any(is_silent));
+        took_ms = load_ms(has_waited, now_ms() - begun_ms, took_ms);
         app.live.take(now_ms(), answer);
         let is_refused = app.live.sample_unwatched().is_refused();
         if is_refused && !std::mem::replace(&mut is_warned, true) {
@@ -62,11 +66,10 @@ pub(crate) async fn sample_brokers(app: &App) {
     }
 }
 
-/// The time that counts as the load of a sample, ms: the time of the sample. If the console waited for a broker that does not answer,
-/// which is no load, the time of the last sample counts.
-fn load_ms(brokers: Option<&[BrokerRow]>, took_ms: i64, last_ms: i64) -> i64 {
-    let waited = brokers.is_none_or(|brokers| brokers.iter().any(is_silent));
-    if waited && took_ms >= SILENT_MS { last_ms } else { took_ms }
+/// The time that counts as the load of a sample or run, ms: its own time. If the console waited for a server that does not answer, which
+/// is no load, the time of the last sample or run counts.
+fn load_ms(has_waited: bool, took_ms: i64, last_ms: i64) -> i64 {
+    if has_waited && took_ms >= SILENT_MS { last_ms } else { took_ms }
 }
 
 /// Time from one sample to the next, ms, when a sample takes so long.
@@ -123,25 +126,34 @@ async fn look_at_topics(app: &App) {
     }
 }
 
-/// Fetches the doctor's verdict in an endless loop, while no broker refuses the console.
+/// Fetches the doctor's verdict in an endless loop, rarely while a server refuses the console.
 pub(crate) async fn sample_health(app: &App) {
-    let (mut begun_ms, mut took_ms) = (0, 0);
+    let (mut begun_ms, mut took_ms, mut counted_ms, mut is_small, mut is_refused) = (0, 0, 0, false, false);
     let mut memory = Memory::default();
     loop {
-        let wait_ms = doctor_wait_ms(app.live.is_watched(), took_ms);
-        let is_due = app.live.take_wish() || now_ms() - begun_ms >= wait_ms;
-        if is_due && !app.live.sample_unwatched().is_refused() {
+        let left_ms = begun_ms + doctor_wait_ms(is_refused, app.live.is_watched(), took_ms) - now_ms();
+        if app.live.take_wish() || left_ms <= 0 {
+            if now_ms() - counted_ms >= DOCTOR_COUNT_MS {
+                (counted_ms, is_small) = (now_ms(), has_few_names(app).await);
+            }
             begun_ms = now_ms();
-            look_for_findings(app, &mut memory).await;
-            took_ms = now_ms() - begun_ms;
+            let verdict = admin::diagnose(&app.cluster.session(false), &mut memory, !is_small).await;
+            let has_waited = verdict.findings.iter().any(|finding| finding.code.ends_with("-silent"));
+            is_refused = verdict.findings.iter().any(|finding| finding.code == "look-refused");
+            took_ms = load_ms(has_waited, now_ms() - begun_ms, took_ms);
+            app.live.take_verdict(verdict);
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(left_ms.clamp(100, 500).unsigned_abs())).await;
     }
 }
 
 /// Time between two runs of the doctor, ms, if a run takes `took_ms`.
-fn doctor_wait_ms(is_watched: bool, took_ms: i64) -> i64 {
-    let least_ms = if is_watched { DOCTOR_LIVE_MS } else { DOCTOR_IDLE_MS };
+fn doctor_wait_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
+    let least_ms = match (is_refused, is_watched) {
+        (true, _) => REFUSED_MS,
+        (false, true) => DOCTOR_LIVE_MS,
+        (false, false) => DOCTOR_IDLE_MS,
+    };
     least_ms.max(took_ms * DOCTOR_SHARE)
 }
 
@@ -212,16 +224,14 @@ fn page(after: &str, limit: usize) -> Arguments {
     arguments
 }
 
-/// Runs the doctor, unless the number of topics or groups makes a run expensive for the brokers.
-async fn look_for_findings(app: &App, memory: &mut Memory) {
+/// Whether the numbers of topics and groups are so small that a run of the doctor is no load for the brokers.
+async fn has_few_names(app: &App) -> bool {
     let page = page("", DOCTOR_NAMES_MAX);
-    let topics = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page).await;
-    let groups = ask::<Vec<GroupName>>(app, ("group", "names"), &page).await;
+    let topics = ask::<Vec<TopicRow>>(app, ("topic", "list"), &page);
+    let groups = ask::<Vec<GroupName>>(app, ("group", "names"), &page);
+    let (topics, groups) = tokio::join!(topics, groups);
     let counts = [topics.map_or(0, |topics| topics.len()), groups.map_or(0, |groups| groups.len())];
-    if counts.iter().any(|count| *count >= DOCTOR_NAMES_MAX) {
-        return;
-    }
-    app.live.take_verdict(admin::diagnose(&app.cluster.session(false), memory).await);
+    counts.iter().all(|count| *count < DOCTOR_NAMES_MAX)
 }
 
 /// The answer of an operation in the operation's own type.
@@ -249,17 +259,20 @@ mod tests {
 
     #[test]
     fn the_doctor_looks_more_often_while_somebody_watches() {
-        assert_eq!([doctor_wait_ms(true, 300), doctor_wait_ms(false, 300)], [5000, 60_000]);
-        assert_eq!([doctor_wait_ms(true, 4000), doctor_wait_ms(false, 20_000)], [20_000, 100_000]);
+        assert_eq!([doctor_wait_ms(false, true, 300), doctor_wait_ms(false, false, 300)], [1500, 60_000]);
+        assert_eq!(
+            [doctor_wait_ms(false, true, 4000), doctor_wait_ms(false, false, 30_000)],
+            [12_000, 90_000]
+        );
+        assert_eq!(doctor_wait_ms(true, true, 300), 60_000);
     }
 
     #[test]
     fn the_time_of_a_broker_that_does_not_answer_is_not_multiplied() {
-        let well = [broker(None)];
-        let silent = [broker(None), broker(Some("no answer"))];
-        assert_eq!(load_ms(Some(&silent), 5010, 20), 20);
-        assert_eq!([load_ms(Some(&well), 5010, 20), load_ms(Some(&silent), 300, 20)], [5010, 300]);
-        assert_eq!([load_ms(None, 5010, 20), load_ms(None, 0, 20)], [20, 0], "no name server answers");
+        assert_eq!(
+            [load_ms(true, 5010, 20), load_ms(true, 300, 20), load_ms(false, 5010, 20)],
+            [20, 300, 5010]
+        );
     }
 
     #[test]

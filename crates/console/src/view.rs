@@ -223,17 +223,12 @@ fn icon(level: Level) -> String {
 
 /// Health in words, with the number of findings.
 pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
-    let word = match health.level {
-        Level::Unknown => lang.say("Not looked yet"),
-        Level::Ok => lang.say("OK"),
-        Level::Warning => lang.say("Warning"),
-        Level::Critical => lang.say("Critical"),
-    };
-    let critical = (health.critical, [if lang == Lang::En { "critical" } else { "项严重" }; 2]);
-    let warnings = (health.warnings, [lang.say("warning"), lang.say("warnings")]);
-    let counts = [critical, warnings].into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, [one, many])| counted(lang, count, one, many)).collect();
-    if counts.is_empty() { word.to_owned() } else { format!("{word}: {}", counts.join(", ")) }
+    if health.level == Level::Unknown {
+        return lang.say("Not looked yet").to_owned();
+    }
+    let words = health.words(lang.into());
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// Hidden field of a form with the CSRF token.

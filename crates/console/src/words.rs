@@ -56,6 +56,21 @@ impl Lang {
         letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
     }
 
+    /// Colon between a title and its value.
+    pub fn colon(self) -> &'static str {
+        admin::Lang::from(self).pick(": ", "：")
+    }
+
+    /// Comma between parts of a sentence.
+    pub fn comma(self) -> &'static str {
+        admin::Lang::from(self).pick(", ", "，")
+    }
+
+    /// Full stop before another sentence.
+    pub fn stop(self) -> &'static str {
+        admin::Lang::from(self).pick(". ", "。")
+    }
+
     /// The sentence about an operation.
     pub fn about(self, operation: &admin::Operation) -> &'static str {
         admin::Lang::from(self).about(operation)

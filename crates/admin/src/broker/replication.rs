@@ -40,10 +40,11 @@ pub(super) struct OwnStatus {
     last_read_timestamp: i64,
     last_write_timestamp: i64,
     master_flush_offset: i64,
+    connection_addr: Option<String>,
 }
 
 /// A replica, as its master or it itself sees it.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct ReplicaStatus {
     /// Address of the master.
     pub master: String,
@@ -59,10 +60,26 @@ pub struct ReplicaStatus {
     pub in_sync: Option<bool>,
     /// Bytes that the slave gets per second.
     pub bytes_per_second: i64,
+    /// The slave's end of its connection, by the account of a slave of Vostok.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+}
+
+/// Finds the slave behind a connection of its master, among the addresses of the slaves of the set and their ends of connections. Brokers
+/// of RocketMQ do not tell the latter; their slave is found if no other slave is on its machine.
+#[must_use]
+pub fn slave_behind<'a>(connection: &str, slaves: &[(&'a str, Option<&str>)]) -> Option<&'a str> {
+    let host = |address: &str| address.rsplit_once(':').map(|(host, _)| host.to_owned());
+    let mut exact = slaves.iter().filter(|(_, end)| *end == Some(connection));
+    let mut near = slaves.iter().filter(|(address, _)| host(address) == host(connection));
+    match (exact.next(), near.next(), near.next()) {
+        (Some((address, _)), ..) | (None, Some((address, _)), None) => Some(address),
+        _ => None,
+    }
 }
 
 /// Progress of replicas, and the text that `mqadmin` prints about it.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(transparent)]
 pub struct Replicas {
     /// The replicas of all brokers that were asked.
@@ -103,6 +120,7 @@ fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
             behind_bytes: None,
             in_sync: None,
             bytes_per_second: own.transferred_byte_in_second,
+            connection: own.connection_addr,
         }];
     }
     let slave = |slave: Option<SlaveStatus>| ReplicaStatus {
@@ -113,6 +131,7 @@ fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
         in_sync: slave.as_ref().map(|slave| slave.in_sync),
         bytes_per_second: slave.as_ref().map_or(0, |slave| slave.transferred_byte_in_second),
         slave: slave.map(|slave| slave.addr).unwrap_or_default(),
+        connection: None,
     };
     match status.ha_connection_info.is_empty() {
         true => vec![slave(None)],

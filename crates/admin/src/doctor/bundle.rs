@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::stats::has_no_status;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::body::{DepartedBroker, ReplacedBroker};
 
@@ -146,6 +146,8 @@ pub(crate) struct Broker {
     pub error: Option<String>,
     /// Response code if `error` is a refusal.
     pub error_code: Option<i32>,
+    /// When the runtime information was asked for, ms since the epoch; 0 in a bundle of an older version.
+    pub asked_from_ms: i64,
     /// When the runtime information arrived, ms since the epoch.
     pub asked_at_ms: i64,
     /// The runtime information.
@@ -165,6 +167,8 @@ pub(crate) struct Broker {
     pub revives: Option<Vec<Head>>,
     /// When the certificate of its port ends, ms since the epoch; absent when it speaks no TLS.
     pub certificate_ends_ms: Option<i64>,
+    /// Counts of refused requests that did not grow between two looks.
+    pub steady: BTreeSet<String>,
 }
 
 /// Waiting messages in an own queue of a broker, and the first of them if the broker gives it to the tools.
@@ -248,6 +252,8 @@ pub(crate) struct Replication {
     pub is_master: bool,
     pub in_sync: i64,
     pub slaves: Vec<Slave>,
+    /// The end of a slave of Vostok of the connection to its master.
+    pub connection: Option<String>,
 }
 
 /// A slave that is connected to its master.

@@ -6,7 +6,7 @@ mod lite;
 mod lost;
 mod members;
 mod reach;
-mod refusals;
+pub(super) mod refusals;
 mod replicas;
 mod settings;
 mod store;

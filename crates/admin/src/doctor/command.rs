@@ -187,7 +187,8 @@ impl DoctorCommand {
     }
 
     fn queue(&self, target: &Target) -> Result<u8, Error> {
-        let scope = Scope { topic: Some(target.topic.clone()), group: Some(target.group.clone()) };
+        let (topic, group) = (Some(target.topic.clone()), Some(target.group.clone()));
+        let scope = Scope { topic, group, is_brief: false };
         let bundle = self.gather(&scope)?;
         let chains = chains(&bundle, target);
         if chains.is_empty() {
@@ -201,9 +202,11 @@ impl DoctorCommand {
     }
 }
 
-/// Checks the cluster once, with the memory of earlier checks. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
-pub async fn diagnose(session: &Session, memory: &mut Memory) -> Diagnosis {
-    let mut bundle = match gather(session, &Scope::default(), now_ms).await {
+/// Checks the cluster once, with the memory of earlier checks. A brief check leaves out groups and most topics. This machine is checked
+/// if a broker runs here. If no name server answers, this is the only finding.
+pub async fn diagnose(session: &Session, memory: &mut Memory, is_brief: bool) -> Diagnosis {
+    let scope = Scope { is_brief, ..Scope::default() };
+    let mut bundle = match gather(session, &scope, now_ms).await {
         Ok(bundle) => bundle,
         Err(error) => Bundle::without_answer(&session.name_servers, &error, now_ms()),
     };
@@ -211,7 +214,9 @@ pub async fn diagnose(session: &Session, memory: &mut Memory) -> Diagnosis {
     memory.note(&mut bundle);
     memory.groups.compare(session, &mut bundle).await;
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
-    Diagnosis::of(&bundle, judge(&bundle, checks::all()))
+    let mut verdicts = judge(&bundle, checks::all());
+    memory.settle(&mut verdicts, bundle.taken_at_ms);
+    Diagnosis { is_brief, ..Diagnosis::of(&bundle, verdicts) }
 }
 
 /// The exit code of a verdict.

@@ -13,6 +13,7 @@ use super::bundle::{
     Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, ip,
 };
 use super::secrets::without_secrets;
+use crate::broker::slave_behind;
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
 use serde::Deserialize;
@@ -36,6 +37,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 const MASTER: i64 = 0;
 /// Topics that are looked at. Each costs a request to every name server and master, and the bundle holds all of their queues.
 const TOPICS_MAX: usize = if cfg!(test) { 4 } else { 10_000 };
+/// Topics that are looked at in a brief look.
+const BRIEF_TOPICS: usize = 100;
 /// Topics of a broker that are asked for at once.
 const PAGE: usize = 2000;
 /// Topic of half messages that brokers gave up, which a check looks at.
@@ -48,6 +51,8 @@ pub(super) struct Scope {
     pub topic: Option<String>,
     /// Only this group; all without it.
     pub group: Option<String>,
+    /// No group, and [`BRIEF_TOPICS`] topics: all servers of a cluster with very many names.
+    pub is_brief: bool,
 }
 
 /// Gathers everything but the machine and the second look at groups. `clock` tells the time in ms since the epoch.
@@ -61,34 +66,29 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         taken_at_ms: clock(),
         ..Bundle::default()
     };
-    for address in &session.name_servers {
-        bundle.name_servers.push(name_server(session, address).await);
-    }
-    for (set, id, address) in members(&bundle.name_servers) {
-        let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
-        bundle.brokers.push(broker(session, known, clock).await);
-    }
+    // Servers are asked at the same time, because one that does not answer is waited for.
+    bundle.name_servers = for_each(&session.name_servers, |address| name_server(session, address)).await;
+    let known = members(&bundle.name_servers).into_iter().map(|(set, id, address)| Broker {
+        cluster: set.cluster,
+        name: set.name,
+        id,
+        address,
+        ..Broker::default()
+    });
+    bundle.brokers = for_each(known, |known| broker(session, known, clock)).await;
+    name_slaves(&mut bundle);
     (bundle.controllers, bundle.replica_sets) = controllers::gather(session, &bundle, clock).await;
     bundle.departed = departures::brokers(&bundle);
     bundle.proxies = departures::proxies(session, &bundle).await;
-    for server in bundle.name_servers.iter_mut().filter(|server| server.error.is_none()) {
-        server.certificate_ends_ms = certificate_ends_ms(&server.address).await;
+    if !scope.is_brief {
+        bundle.groups = groups::gather(session, &bundle, scope).await;
     }
-    for broker in bundle.brokers.iter_mut().filter(|broker| broker.error.is_none()) {
-        broker.certificate_ends_ms = certificate_ends_ms(&broker.address).await;
-    }
-    for broker in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER && broker.error.is_none()) {
-        broker.levels = levels::gather(session, broker).await;
-        broker.halves = own_queues::halves(session, broker).await;
-        broker.revives = own_queues::revives(session, broker).await;
-    }
-    bundle.groups = groups::gather(session, &bundle, scope).await;
     bundle.lite = lite::gather(session, &bundle).await;
     let names = match &scope.topic {
         Some(topic) => vec![topic.clone()],
         None => {
             let (names, count) = names(session, &bundle).await?;
-            let names = chosen(&bundle, names);
+            let names = chosen(&bundle, names, if scope.is_brief { BRIEF_TOPICS } else { TOPICS_MAX });
             bundle.topics_left_out = count.saturating_sub(names.len());
             names
         }
@@ -129,16 +129,16 @@ async fn names(session: &Session, bundle: &Bundle) -> Result<(Vec<String>, usize
     }
 }
 
-/// The topics to look at. If there are more than [`TOPICS_MAX`]: first topics that groups consume, then the first ones
+/// The topics to look at. If there are more than `most`: first topics that groups consume, then the first ones
 /// by name, among which dead letter topics are.
-fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
-    if names.len() < TOPICS_MAX {
+fn chosen(bundle: &Bundle, names: Vec<String>, most: usize) -> Vec<String> {
+    if names.len() < most {
         return names;
     }
     let consumed = bundle.groups.iter().flat_map(|group| &group.progress).map(|row| row.topic.clone());
     let mut chosen: BTreeSet<String> = [GIVEN_UP.to_owned()].into();
     for name in consumed.chain(names) {
-        if chosen.len() < TOPICS_MAX {
+        if chosen.len() < most {
             chosen.insert(name);
         }
     }
@@ -149,7 +149,10 @@ fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
 async fn name_server(session: &Session, address: &str) -> NameServer {
     let server = NameServer { address: address.to_owned(), ..NameServer::default() };
     match table(session, address).await {
-        Ok((sets, replaced, departed)) => NameServer { sets, replaced, departed, ..server },
+        Ok((sets, replaced, departed)) => {
+            let certificate_ends_ms = certificate_ends_ms(address).await;
+            NameServer { sets, replaced, departed, certificate_ends_ms, ..server }
+        }
         Err(why) => NameServer { error: Some(why.to_string()), error_code: why.code(), ..server },
     }
 }
@@ -216,6 +219,13 @@ struct HaStatus {
     master: bool,
     in_sync_slave_nums: i64,
     ha_connection_info: Vec<HaConnection>,
+    ha_client_runtime_info: HaClient,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HaClient {
+    connection_addr: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -229,6 +239,7 @@ struct HaConnection {
 /// Gathers the facts that a broker reports about itself. A broker that does not answer is asked nothing more.
 async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker {
     let address = known.address.clone();
+    let known = Broker { asked_from_ms: clock(), ..known };
     let runtime = match session.client.broker_runtime(&address).await {
         Ok(runtime) => runtime,
         Err(why) => return Broker { error: Some(why.to_string()), error_code: why.code(), ..known },
@@ -246,13 +257,41 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     let replication = status.map(|status| Replication {
         is_master: status.master,
         in_sync: status.in_sync_slave_nums,
+        connection: status.ha_client_runtime_info.connection_addr,
         slaves: status
             .ha_connection_info
             .into_iter()
             .map(|slave| Slave { address: slave.addr, behind_bytes: slave.diff, is_in_sync: slave.in_sync })
             .collect(),
     });
-    Broker { asked_at_ms, runtime: Some(runtime), settings, topics, topics_left_out, replication, ..known }
+    let certificate_ends_ms = certificate_ends_ms(&address).await;
+    let runtime = Some(runtime);
+    let mut broker = Broker { asked_at_ms, runtime, settings, topics, topics_left_out, replication, ..known };
+    broker.certificate_ends_ms = certificate_ends_ms;
+    if broker.id == MASTER {
+        broker.levels = levels::gather(session, &broker).await;
+        broker.halves = own_queues::halves(session, &broker).await;
+        broker.revives = own_queues::revives(session, &broker).await;
+    }
+    broker
+}
+
+/// Replaces the ends of connections to masters by the addresses of the slaves, as far as the slaves are known.
+fn name_slaves(bundle: &mut Bundle) {
+    let brokers = bundle.brokers.clone();
+    for master in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER) {
+        let is_slave =
+            |it: &&Broker| it.name == master.name && it.cluster == master.cluster && it.id != MASTER;
+        let connection =
+            |it: &'_ Broker| it.replication.as_ref().and_then(|status| status.connection.clone());
+        let slaves: Vec<_> = brokers.iter().filter(is_slave).map(|it| (it, connection(it))).collect();
+        let slaves: Vec<_> = slaves.iter().map(|(it, end)| (it.address.as_str(), end.as_deref())).collect();
+        for slave in master.replication.iter_mut().flat_map(|status| &mut status.slaves) {
+            if let Some(address) = slave_behind(&slave.address, &slaves) {
+                address.clone_into(&mut slave.address);
+            }
+        }
+    }
 }
 
 /// Returns the permission bits of a broker's topics, a page at a time up to [`TOPICS_MAX`], and the number of topics
@@ -347,7 +386,7 @@ mod tests {
         let group = Group { progress: ["Y", "X", "X"].map(row).into(), ..Group::default() };
         let bundle = Bundle { groups: vec![group], ..Bundle::default() };
         let names = |list: &str| list.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let look_at = |list: &str| chosen(&bundle, names(list)).join(" ");
+        let look_at = |list: &str| chosen(&bundle, names(list), TOPICS_MAX).join(" ");
         assert_eq!(look_at("A B C"), "A B C");
         assert_eq!(look_at("%DLQ%g A B C X Y"), "%DLQ%g TRANS_CHECK_MAX_TIME_TOPIC X Y");
     }

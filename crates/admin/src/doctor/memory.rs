@@ -1,8 +1,11 @@
 //! Memory between two looks: brokers and proxies that were there and are gone, and groups that do not move.
 
 use super::bundle::{Bundle, Departed};
+use super::checks::refusals::COUNTS;
+use super::finding::{State, Verdict};
 use super::gather::masters;
 use super::standstill::Standstill;
+use crate::Lang;
 use std::collections::BTreeMap;
 
 /// Time for which servers are remembered.
@@ -10,6 +13,19 @@ const REMEMBERED_MS: i64 = 24 * 3_600_000;
 /// Time within which members of a group send heartbeats to a master that started: two intervals of 30 s
 /// (`ClientConfig.heartbeatBrokerInterval`).
 const HEARTBEATS_MS: i64 = 60_000;
+/// Time after the last refused request for which the refusals are a finding.
+const REFUSED_MS: i64 = 8000;
+/// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register.
+const PASSING: [&str; 6] = [
+    "group-offline-with-lag",
+    "queue-without-owner",
+    "queue-with-two-owners",
+    "name-servers-disagree",
+    "routes-disagree",
+    "slave-not-connected",
+];
+/// Time after which a finding of a check in [`PASSING`] is shown, by fronts that look again and again.
+const SETTLE_MS: i64 = 4000;
 /// Servers that are remembered; new servers are not noted beyond that.
 const SERVERS_MAX: usize = 10_000;
 
@@ -21,6 +37,11 @@ pub struct Memory {
     servers: BTreeMap<(bool, String, String), (i64, Departed)>,
     /// Time of the last look.
     looked_ms: i64,
+    /// Counts of refused requests by address and name, each with the time of the look that found it grown.
+    counts: BTreeMap<(String, &'static str), (f64, i64)>,
+    /// Findings of checks in [`PASSING`] by check and subject, each with the time of the look that found it first; `None` before the
+    /// first look, whose findings are all shown.
+    passing: Option<BTreeMap<(&'static str, String), i64>>,
     /// Groups with lag at earlier looks.
     pub(super) groups: Standstill,
 }
@@ -65,6 +86,48 @@ impl Memory {
         });
         let gone: Vec<Departed> = gone.cloned().collect();
         bundle.departed.get_or_insert_default().extend(gone);
+        self.note_counts(bundle);
+    }
+
+    /// Takes findings out of verdicts that may pass by themselves before [`SETTLE_MS`].
+    pub(super) fn settle(&mut self, verdicts: &mut [Verdict], now_ms: i64) {
+        let mut now_found: BTreeMap<(&str, String), i64> = BTreeMap::new();
+        for verdict in verdicts.iter_mut().filter(|verdict| PASSING.contains(&verdict.code)) {
+            verdict.findings.retain(|finding| {
+                let key = (verdict.code, finding.subject.of(Lang::En).to_owned());
+                let since_ms = match &self.passing {
+                    None => i64::MIN,
+                    Some(before) => before.get(&key).copied().unwrap_or(now_ms),
+                };
+                now_found.insert(key, since_ms);
+                now_ms.saturating_sub(since_ms) >= SETTLE_MS
+            });
+            if verdict.state == State::Finding && verdict.findings.is_empty() {
+                verdict.state = State::Pass;
+            }
+        }
+        self.passing = Some(now_found);
+    }
+
+    /// Notes which counts of refused requests have not grown lately. The first look at a broker cannot tell when its count grew.
+    fn note_counts(&mut self, bundle: &mut Bundle) {
+        let now_ms = bundle.taken_at_ms;
+        for broker in bundle.brokers.iter_mut().take(SERVERS_MAX) {
+            for name in COUNTS {
+                let Some(count) = broker.figure(name) else { continue };
+                let (noted, grown_ms) =
+                    self.counts.entry((broker.address.clone(), name)).or_insert((count, i64::MIN));
+                if count > *noted {
+                    *grown_ms = now_ms;
+                }
+                *noted = count;
+                if now_ms.saturating_sub(*grown_ms) > REFUSED_MS {
+                    broker.steady.insert(name.to_owned());
+                }
+            }
+        }
+        let is_there = |address: &String| bundle.brokers.iter().any(|broker| broker.address == *address);
+        self.counts.retain(|(address, _), _| is_there(address));
     }
 
     /// Whether a server came after this server in its place: a broker under its name and id, or a proxy on its machine.
@@ -89,7 +152,8 @@ fn knows_proxies(bundle: &Bundle) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::checks::tests::healthy;
+    use super::super::checks::{self, tests::healthy};
+    use super::super::finding::judge;
     use super::*;
     use crate::doctor::bundle::Proxy;
 
@@ -108,6 +172,41 @@ mod tests {
             .into_iter()
             .map(|it| if it.is_proxy { it.name } else { it.address })
             .collect()
+    }
+
+    #[test]
+    fn refused_requests_are_a_finding_while_their_count_grows() {
+        let mut memory = Memory::default();
+        let mut is_found = |seconds: i64, count: &str| {
+            let mut bundle = healthy();
+            bundle.taken_at_ms += seconds * 1000;
+            bundle.brokers[0].runtime.as_mut().unwrap().insert("refusedDiskFull".into(), count.to_owned());
+            memory.note(&mut bundle);
+            let check = checks::all().filter(|check| check.code == "refused-disk-full");
+            !judge(&bundle, check)[0].findings.is_empty()
+        };
+        assert!(!is_found(0, "7"), "refused before the first look, perhaps long ago");
+        assert!(!is_found(2, "7") && is_found(4, "9") && is_found(12, "9"));
+        assert!(!is_found(13, "9") && !is_found(14, "0"), "the broker started again");
+        assert!(is_found(16, "1"));
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_shown_when_it_stays() {
+        let mut memory = Memory::default();
+        let mut is_found = |seconds: i64, is_offline: bool| {
+            let mut bundle = healthy();
+            bundle.groups[0].is_online = Some(!is_offline);
+            bundle.groups[0].progress[0].max += 7;
+            let mut verdicts =
+                judge(&bundle, checks::all().filter(|check| check.code == "group-offline-with-lag"));
+            memory.settle(&mut verdicts, bundle.taken_at_ms + seconds * 1000);
+            assert_eq!(verdicts[0].state == State::Finding, !verdicts[0].findings.is_empty());
+            !verdicts[0].findings.is_empty()
+        };
+        assert!(is_found(0, true), "the only look of a front");
+        assert!(!is_found(2, false) && !is_found(4, true) && !is_found(6, true) && is_found(8, true));
+        assert!(!is_found(10, false) && !is_found(12, true));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Diagnosis {
     pub topics_left_out: usize,
     /// Number of consumer groups.
     pub groups: usize,
+    /// Whether groups and most topics were left out.
+    pub is_brief: bool,
 }
 
 impl Diagnosis {
@@ -44,6 +46,7 @@ impl Diagnosis {
             topics: bundle.topics.len(),
             topics_left_out: bundle.topics_left_out,
             groups: bundle.groups.len(),
+            is_brief: false,
         }
     }
 
@@ -74,6 +77,7 @@ impl Diagnosis {
             "brokers": self.brokers,
             "topics": self.topics,
             "topics_left_out": self.topics_left_out,
+            "brief": self.is_brief,
             "groups": self.groups,
             "findings": self.findings.iter().map(|finding| finding.value(lang)).collect::<Vec<_>>(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
@@ -207,7 +211,7 @@ mod tests {
         let expected = "         consequences:\n           critical too-few-in-sync  broker-a (id 0, 10.0.0.1:10911): 1 in sync";
         assert!(english.contains(expected), "{english}");
         let chinese = diagnosis.text(Lang::Zh);
-        let expected = "         由此引起：\n           严重 too-few-in-sync  broker-a (id 0, 10.0.0.1:10911)：包括 master";
+        let expected = "         由此引起：\n           严重 too-few-in-sync  broker-a (id 0, 10.0.0.1:10911)：包括主节点";
         assert!(chinese.contains(expected), "{chinese}");
         let value = diagnosis.value(Lang::En);
         let run = "vostok admin replica in-sync --controller 10.0.0.5:9878 --broker broker-a";

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Least time for which an offset must stay the same: members commit every five seconds (`ClientConfig.persistConsumerOffsetInterval`).
 const LEAST_MS: i64 = 6000;
+/// Time without a movement after which members make the first of two thread dumps, so that the second one can tell at [`LEAST_MS`].
+const SUSPECT_MS: i64 = 3000;
 /// Queues whose offsets are remembered.
 const QUEUES_MAX: usize = 20_000;
 
@@ -15,7 +17,7 @@ const QUEUES_MAX: usize = 20_000;
 pub(super) struct Standstill {
     /// Offset of each queue by group, topic, broker set and queue.
     offsets: BTreeMap<(String, String, String, i32), TrackedOffset>,
-    /// Thread dumps of the last look by group and member.
+    /// First thread dumps by group and member, while the group does not move.
     dumps: BTreeMap<(String, String), String>,
 }
 
@@ -58,38 +60,54 @@ impl Standstill {
     /// Adds the movement of groups and the standing threads of listeners to a bundle. Stacks are asked for only while a group with lag
     /// does not move.
     pub async fn compare(&mut self, session: &Session, bundle: &mut Bundle) {
-        self.note_offsets(bundle);
-        let is_still = |group: usize| {
-            let mut rows = bundle.groups[group].progress.iter();
-            rows.any(|row| row.lag() > 0 && row.later.is_some_and(|later| later.committed == row.committed))
-        };
-        let dumps = gather::first_stacks(session, bundle, &is_still).await;
+        let still = self.note_offsets(bundle);
         let mut earlier = std::mem::take(&mut self.dumps);
+        // A group that is only suspected has its first dumps already, or makes them now.
+        let has_dump = |group: usize| earlier.keys().any(|(name, _)| *name == bundle.groups[group].name);
+        let is_wanted = |group: usize| match still.get(&group) {
+            Some(ms) if *ms >= LEAST_MS => true,
+            Some(_) => !has_dump(group),
+            None => false,
+        };
+        let dumps = gather::first_stacks(session, bundle, &is_wanted).await;
         for Dump { at, text, .. } in dumps {
             let group = &bundle.groups[at.0];
             let key = (group.name.clone(), group.members[at.1].client_id.clone());
-            if let Some(first) = earlier.remove(&key) {
-                gather::note_standing(bundle, at, &first, &text);
+            let first = earlier.remove(&key);
+            if let Some(first) = &first {
+                gather::note_standing(bundle, at, first, &text);
             }
-            self.dumps.insert(key, text);
+            let stands = bundle.groups[at.0].members[at.1].standing.as_ref().is_some_and(|it| !it.is_empty());
+            self.dumps.insert(key, first.filter(|_| stands).unwrap_or(text));
         }
+        let is_still = |name: &String| still.keys().any(|group| bundle.groups[*group].name == *name);
+        self.dumps.extend(earlier.into_iter().filter(|((name, _), _)| is_still(name)));
     }
 
-    fn note_offsets(&mut self, bundle: &mut Bundle) {
+    /// Adds the movement of groups to a bundle. Returns the places of groups with a queue that has not moved for [`SUSPECT_MS`], and the
+    /// longest time of a queue.
+    fn note_offsets(&mut self, bundle: &mut Bundle) -> BTreeMap<usize, i64> {
         let now_ms = bundle.taken_at_ms;
-        let mut offsets = BTreeMap::new();
-        for group in bundle.groups.iter_mut().filter(|group| gather::is_lagging(group)) {
+        let (mut offsets, mut still) = (BTreeMap::new(), BTreeMap::new());
+        let groups = bundle.groups.iter_mut().enumerate();
+        for (at, group) in groups.filter(|(_, group)| gather::is_lagging(group)) {
             for row in &mut group.progress {
                 let key = (group.name.clone(), row.topic.clone(), row.broker.clone(), row.queue);
                 let new = TrackedOffset { committed: row.committed, since_ms: now_ms, moved: None };
                 let place = self.offsets.get(&key).copied().unwrap_or(new).at(row, now_ms);
                 row.later = place.later(now_ms);
+                let still_ms = now_ms - place.since_ms;
+                if row.lag() > 0 && still_ms >= SUSPECT_MS {
+                    let longest: &mut i64 = still.entry(at).or_default();
+                    *longest = still_ms.max(*longest);
+                }
                 if offsets.len() < QUEUES_MAX {
                     offsets.insert(key, place);
                 }
             }
         }
         self.offsets = offsets;
+        still
     }
 }
 
@@ -124,6 +142,30 @@ mod tests {
         assert_eq!(look(15, 9), Some((0, 4)), "the group moves");
         assert_eq!(look(17, 9), Some((2, 4)), "looks may be more frequent than commits");
         assert_eq!(look(25, 9), Some((10, 0)));
+    }
+
+    /// Looks begin at most two seconds apart while a page is open.
+    #[test]
+    fn a_group_that_stops_is_dumped_twice_within_eight_seconds() {
+        for step_ms in [1500, 1700, 2000] {
+            let mut standstill = Standstill::default();
+            let (mut first_ms, mut second_ms) = (None, None);
+            for look in 0..10 {
+                let mut bundle = healthy();
+                bundle.taken_at_ms += look * step_ms;
+                (bundle.groups[0].is_online, bundle.groups[0].progress[0].later) = (Some(true), None);
+                (bundle.groups[0].progress[0].max, bundle.groups[0].progress[0].committed) = (100, 5);
+                bundle.groups[0].progress[0].is_done = false;
+                let still_ms = standstill.note_offsets(&mut bundle).get(&0).copied().unwrap_or_default();
+                match (first_ms, second_ms) {
+                    (None, _) if still_ms > 0 => first_ms = Some(look * step_ms),
+                    (Some(_), None) if still_ms >= LEAST_MS => second_ms = Some(look * step_ms),
+                    _ => {}
+                }
+            }
+            let (first_ms, second_ms) = (first_ms.unwrap(), second_ms.unwrap());
+            assert!(second_ms - first_ms >= 1500 && second_ms <= 8000, "{step_ms}: {first_ms} {second_ms}");
+        }
     }
 
     #[test]

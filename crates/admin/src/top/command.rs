@@ -64,7 +64,7 @@ fn once(access: &Access) -> Result<Sample, Error> {
         // The same are asked again, because a rate takes two answers.
         let second = look(&cluster.session(false), &mut Turns::default()).await?;
         let health = health_of(&cluster, &mut Memory::default()).await;
-        Ok(history.take(second).with(health.unwrap_or_default()))
+        Ok(history.take(second).with(health))
     });
     cluster.close();
     looked

@@ -83,14 +83,12 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
     Ok(look)
 }
 
-/// Health by the doctor; `None` for a cluster of so many topics that the doctor, which asks for each topic, does not look unasked.
-pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Option<Health> {
+/// Health by the doctor, which looks at the servers alone in a cluster of very many topics.
+pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Health {
     let session = cluster.session(false);
     let names = crate::stats::topics(&session).await;
-    if names.is_ok_and(|names| names.len() >= DOCTOR_TOPICS_MAX) {
-        return None;
-    }
-    Some(diagnose(&session, memory).await.health)
+    let is_brief = names.is_ok_and(|names| names.len() >= DOCTOR_TOPICS_MAX);
+    diagnose(&session, memory, is_brief).await.health
 }
 
 impl Look {

@@ -74,9 +74,7 @@ async fn keep_diagnosing(cluster: &Cluster, health: &Cell<Health>) {
     let mut memory = Memory::default();
     loop {
         let begin = Instant::now();
-        if let Some(found) = health_of(cluster, &mut memory).await {
-            health.set(found);
-        }
+        health.set(health_of(cluster, &mut memory).await);
         tokio::time::sleep(HEALTH_INTERVAL.max(begin.elapsed() * 5)).await;
     }
 }

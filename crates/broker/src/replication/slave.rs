@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::Stream;
@@ -349,9 +349,11 @@ impl Shell {
 
     async fn connect(&mut self, attempt: Attempt, address: &str) -> SlaveEvent {
         let tls = &self.parts.runtime.config.replication.tls;
+        let local = &self.parts.replication.replicas.upstream.local;
         let connect = async {
             let stream = TcpStream::connect(address).await?;
             let _ = stream.set_nodelay(true);
+            *local.lock().unwrap_or_else(PoisonError::into_inner) = stream.local_addr().ok();
             tls.connect(stream).await
         };
         let connected = tokio::time::timeout(SOCKET_TIMEOUT, connect).await;

@@ -1,5 +1,6 @@
-//! Bodies of messages: as text, as JSON, as hexadecimal digits.
+//! Bodies of messages: as text, as JSON, as the fields of Protobuf, as hexadecimal digits.
 
+use super::protobuf;
 use crate::answers::HIDDEN;
 use crate::app::Visitor;
 use crate::request::{Fields, query};
@@ -22,16 +23,19 @@ const BRIEF_MAX: usize = 120;
 enum Form {
     Text,
     Json,
+    Protobuf,
     Hex,
 }
 
 impl Form {
-    const ALL: [(Self, &'static str); 3] = [(Self::Text, "text"), (Self::Json, "json"), (Self::Hex, "hex")];
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Text, "text"), (Self::Json, "json"), (Self::Protobuf, "protobuf"), (Self::Hex, "hex")];
 
     /// The form that is asked for, otherwise the form that fits the body.
     fn of(wanted: &str, body: &[u8]) -> Self {
         let named = Self::ALL.into_iter().find(|(_, name)| *name == wanted).map(|(form, _)| form);
         named.unwrap_or_else(|| match (std::str::from_utf8(body), json(body)) {
+            (Err(_), _) if decoded(body).is_some() => Self::Protobuf,
             (Err(_), _) => Self::Hex,
             (Ok(_), Some(_)) => Self::Json,
             _ => Self::Text,
@@ -42,6 +46,7 @@ impl Form {
         match self {
             Self::Text => lang.say("Text"),
             Self::Json => "JSON",
+            Self::Protobuf => "Protobuf",
             Self::Hex => lang.say("Hexadecimal"),
         }
     }
@@ -51,6 +56,11 @@ impl Form {
 fn json(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     (value.is_object() || value.is_array()).then(|| serde_json::to_string_pretty(&value).unwrap_or_default())
+}
+
+/// The fields of a body that is a Protobuf message and can be shown whole.
+fn decoded(body: &[u8]) -> Option<String> {
+    if body.len() > SHOWN_MAX { None } else { protobuf::decoded(body) }
 }
 
 /// Lines of sixteen bytes: offset, hexadecimal digits, ASCII characters.
@@ -81,6 +91,7 @@ pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Ma
         Form::Json => json(body)
             .filter(|_| body.len() <= most)
             .unwrap_or_else(|| String::from_utf8_lossy(part).into_owned()),
+        Form::Protobuf => decoded(body).unwrap_or_else(|| hex(&body[..body.len().min(HEX_MAX)])),
         Form::Hex => hex(part),
     };
     let file = query([("topic", message.topic.as_str()), ("id", message.offset_id.as_str())]);
@@ -92,6 +103,7 @@ pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Ma
             a.button href=(format!("/message/body{file}")) download { (lang.say("Download")) " (" (bytes(body.len() as i64)) ")" }
         }
         @if form == Form::Json && json(body).is_none() { p.small { (lang.say("The body is no JSON")) } }
+        @if form == Form::Protobuf && decoded(body).is_none() { p.small { (lang.say("The body is no Protobuf")) } }
         @if body.len() > most { p.small { (number(most as i64)) " / " (number(body.len() as i64)) " B" } }
         pre tabindex="0" { (text) }
     }
@@ -123,6 +135,7 @@ mod tests {
         check(b"17", Form::Text);
         check("中".as_bytes(), Form::Text);
         check(&[0, 0xff], Form::Hex);
+        check(b"\x08\x96\x01", Form::Protobuf);
         assert_eq!(Form::of("hex", b"{}"), Form::Hex, "as asked for");
         assert_eq!(json(b"{\"a\":1}").unwrap(), "{\n  \"a\": 1\n}");
         let lines = hex(b"\x00abc\xff0123456789abcdef");

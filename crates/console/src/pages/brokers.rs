@@ -1,6 +1,7 @@
 //! Clusters and brokers.
 
 use super::charts::charts;
+use super::findings::culprit;
 use super::list::NAMES_MS;
 use super::replication::positions;
 use super::runtime::{Runtime, number as figure};
@@ -21,13 +22,18 @@ use serde_json::json;
 
 /// Changed settings that the page of a broker shows.
 const CHANGED_MAX: usize = 8;
+/// Checks that find brokers which name servers do not list any more.
+const LOST: [&str; 3] = ["broker-lost", "replica-lost", "set-lost"];
 
 /// All brokers, and the name servers.
 pub(super) async fn list(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], 1000).await?;
     let servers = app.typed::<Settings>(who, ("namesrv", "config"), &[], 10_000).await;
+    let doctor = app.live.doctor();
+    let lost = doctor.iter().flat_map(|doctor| &doctor.findings).filter(|it| LOST.contains(&it.code));
     let body = html! {
+        @for finding in lost { p.failure { "✗ " (finding.title.of(lang.into())) (lang.colon()) (culprit(who, finding)) } }
         (table(lang, &brokers))
         h2 { (lang.say("Name servers")) }
         p { (app.cluster.name_servers().join("; ")) }
@@ -114,6 +120,14 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let figures = app.typed::<Vec<Figure>>(who, ("broker", "status"), &given, 1000).await?;
     let settings = app.typed::<Settings>(who, ("broker", "config"), &given, 5000).await;
     let replicas = app.typed::<Replicas>(who, ("broker", "replication"), &given, 1000).await;
+    let mut set = Vec::new();
+    for (row, of) in brokers.iter().filter_map(|other| Some((other, row?))) {
+        if (&row.cluster, &row.broker) == (&of.cluster, &of.broker) && row.error.is_none() {
+            let given = [("broker", row.address.as_str())];
+            let told = app.typed::<Replicas>(who, ("broker", "replication"), &given, 1000).await;
+            set.extend(told.map(|told| (row.clone(), told)));
+        }
+    }
     let runtime: Runtime = figures.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
     let changed = settings.as_ref().map(|settings| items(lang, &settings.rows)).unwrap_or_default();
     let changed: Vec<Item> = changed.into_iter().filter(Item::is_changed).take(CHANGED_MAX).collect();
@@ -129,7 +143,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         (charts(app, lang, (Kind::Broker, name)))
         h2 { (lang.say("Replication")) }
         @match &replicas {
-            Ok(replicas) => (positions(lang, &replicas.rows)),
+            Ok(_) => (positions(lang, place, &set)),
             Err(refusal) => p.failure { "✗ " (refusal.text) },
         }
         h2 { (lang.say("Changed from the default")) }
@@ -146,7 +160,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         "replication": replicas.as_ref().ok().map(|it| &**it),
         "settings": settings.as_ref().ok().map(|it| &**it),
     });
-    Ok(Page::new(format!("{}: {name}", lang.say("Broker")), data, body).live(5000))
+    Ok(Page::new(format!("{}{}{name}", lang.say("Broker"), lang.colon()), data, body).live(5000))
 }
 
 /// The figures that the page of a broker is opened for.

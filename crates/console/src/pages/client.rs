@@ -52,7 +52,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let subscribed = Table::new(Column::all(lang, ["Topic", "Expression"]));
     let body = html! {
         @if wants_stacks { (taken(who)) }
-        p { (lang.say("Group")) ": " (group_link(group)) }
+        p { (lang.say("Group")) (lang.colon()) (group_link(group)) }
         div.actions {
             a.button href=(page) { (lang.say("Compare two thread dumps")) }
             (operation_link(who, lang.say("Let it consume a message"), ("message", "consume-directly"), &with_stacks[..2]))
@@ -70,7 +70,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         rows.collect()
     });
     let data = json!({"running": first, "threads": threads});
-    let page = Page::new(format!("{}: {id}", lang.say("Client")), data, body);
+    let page = Page::new(format!("{}{}{id}", lang.say("Client"), lang.colon()), data, body);
     // Two thread dumps that are being read stay.
     Ok(if wants_stacks { page } else { page.live(5000) })
 }
@@ -227,13 +227,13 @@ fn shown(lang: Lang, threads: &[Thread]) -> Markup {
     html! {
         @if threads.is_empty() { (empty(lang, lang.say("The client makes no thread dumps"))) }
         @else {
-            h3 { (lang.say("In listeners")) ": " (listeners) }
+            h3 { (lang.say("In listeners")) (lang.colon()) (listeners) }
             p.small { (same(Work::Listener)) " / " (listeners) " " (lang.say("threads stand where they stood 2 s before")) }
             @for (number, thread) in part(Work::Listener).enumerate() { (one(thread, number == 0)) }
-            h3 { (lang.say("Other threads at work")) ": " (part(Work::Other).count()) }
+            h3 { (lang.say("Other threads at work")) (lang.colon()) (part(Work::Other).count()) }
             @for thread in part(Work::Other) { (one(thread, false)) }
             details {
-                summary { (lang.say("Idle threads")) ": " (part(Work::Idle).count()) }
+                summary { (lang.say("Idle threads")) (lang.colon()) (part(Work::Idle).count()) }
                 @for thread in part(Work::Idle) { (one(thread, false)) }
             }
         }

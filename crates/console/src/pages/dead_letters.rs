@@ -73,7 +73,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         (pages(lang, fields, found.as_ref().and_then(|found| found.next)))
     };
     let data = found.map_or(Value::Null, |found| json!(*found));
-    Ok(Page::new(format!("{}: {group}", lang.say("Dead letters")), data, body))
+    Ok(Page::new(format!("{}{}{group}", lang.say("Dead letters"), lang.colon()), data, body))
 }
 
 /// All groups with dead letters, with counts and ages.

@@ -15,8 +15,7 @@ pub(super) fn verdict(app: &App, who: &Visitor, doctor: Option<&Diagnosis>) -> M
     let servers = app.cluster.name_servers().join(";");
     let Some(doctor) = doctor else {
         return html! {
-            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
-                (lang.say("For clusters of 2000 topics or groups and more run")) " " code { "vostok doctor -n '" (servers) "'" } }
+            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) }
         };
     };
     let causes: Vec<usize> = doctor.causes().map(|(place, _)| place).collect();
@@ -29,11 +28,12 @@ pub(super) fn verdict(app: &App, who: &Visitor, doctor: Option<&Diagnosis>) -> M
                 details { summary { (lang.say("More")) } (findings(who, doctor, &causes[FIRST..])) }
             }
         }
+        @if doctor.is_brief { p { (lang.say("Of so many topics and groups only the servers are checked; for all run the command below")) } }
         p.small {
-            (counted(lang, doctor.count(State::Pass), lang.say("check passed"), lang.say("checks passed"))) ", "
-            (doctor.count(State::Skip)) " " (lang.say("skipped for want of data")) ". "
-            (lang.say("Figures taken at")) " " (local(who, doctor.health.taken_at_ms)) ". "
-            (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
+            (counted(lang, doctor.count(State::Pass), lang.say("check passed"), lang.say("checks passed"))) (lang.comma())
+            (doctor.count(State::Skip)) " " (lang.say("skipped for want of data")) (lang.stop())
+            (lang.say("Figures taken at")) " " (local(who, doctor.health.taken_at_ms)) (lang.stop())
+            (lang.say("Command")) (lang.colon()) code { "vostok doctor -n '" (servers) "'" }
         }
     }
 }
@@ -48,7 +48,7 @@ fn findings(who: &Visitor, doctor: &Diagnosis, causes: &[usize]) -> Markup {
                 li.(finding.severity.name()) {
                     strong { (lang.say(finding.severity.name())) } " " (finding.title.of(lang.into())) " " code { (finding.code) }
                     p { (culprit(who, finding)) }
-                    p { (lang.say("What to do")) ": " (finding.advice.of(lang.into())) }
+                    p { (lang.say("What to do")) (lang.colon()) (finding.advice.of(lang.into())) }
                     @if let Some(fix) = &finding.fix { (fix_row(who, fix)) }
                     @let count = doctor.consequences(*place).count();
                     @if count > 0 {
@@ -68,10 +68,10 @@ fn findings(who: &Visitor, doctor: &Diagnosis, causes: &[usize]) -> Markup {
 }
 
 /// The culprit and the figure of a finding, with the page of its group.
-fn culprit(who: &Visitor, finding: &Finding) -> Markup {
+pub(super) fn culprit(who: &Visitor, finding: &Finding) -> Markup {
     let lang = who.lang.into();
     html! {
-        (finding.subject.of(lang)) ": " (finding.figure.of(lang))
+        (finding.subject.of(lang)) (who.lang.colon()) (finding.figure.of(lang))
         @if let Some(group) = &finding.things.group { " (" (group_link(group)) ")" }
     }
 }

@@ -251,7 +251,7 @@ fn cluster(
             @if !is_required {
                 option value="" { @match names {
                     _ if is_filter => (lang.say("all clusters")),
-                    [only] if has_default => { (lang.say("the only cluster")) ": " (only) },
+                    [only] if has_default => { (lang.say("the only cluster")) (lang.colon()) (only) },
                     _ => (lang.say("none")),
                 } }
             }

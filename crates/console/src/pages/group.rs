@@ -84,7 +84,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             Err(refusal) => p { (refusal.text) },
         }
     };
-    Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body).live(LIVE_MS))
+    Ok(Page::new(format!("{}{}{name}", lang.say("Group"), lang.colon()), data, body).live(LIVE_MS))
 }
 
 /// Links to the operations on a group.

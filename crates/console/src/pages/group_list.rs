@@ -148,7 +148,7 @@ fn state(row: &Row<'_>) -> (Level, &'static str) {
     let waits = row.diff.is_some_and(|diff| diff > 0);
     let is_late = row.lag.is_none_or(|lag| lag.lag_seconds.is_none_or(|seconds| seconds >= LAGS_SECONDS));
     match row.members {
-        Some(0) if waits => (Level::Warning, "Offline, messages wait"),
+        Some(0) if waits => (Level::Critical, "Offline, messages wait"),
         Some(0) => (Level::Unknown, "Offline"),
         _ if waits && is_late => (Level::Warning, "Lags"),
         _ if row.diff.is_none() => (Level::Unknown, "No offsets yet"),

@@ -51,7 +51,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         (lag_table(who, (parent, group), &progress))
     };
     let data = json!({"parent": parents, "group": progress, "topic": topic});
-    Ok(Page::new(format!("{}: {parent}", lang.say("Lite topics")), data, body).live(5000))
+    Ok(Page::new(format!("{}{}{parent}", lang.say("Lite topics"), lang.colon()), data, body).live(5000))
 }
 
 /// The rows of an answer, one for each broker.

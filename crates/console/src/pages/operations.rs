@@ -100,7 +100,7 @@ pub(super) async fn form(
         (form.shown(None))
         @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (looked_at(who.lang, done)) }
     };
-    Ok(Page::new(title(operation), data, body))
+    Ok(Page::new(title(who.lang, operation), data, body))
 }
 
 /// An answer. If it is a list, the failures of servers stand above it; an object contains them itself.
@@ -111,8 +111,11 @@ fn looked_at(lang: Lang, done: &Done) -> Markup {
     }
 }
 
-fn title(operation: &Operation) -> String {
-    format!("{} {}", operation.noun, operation.verb)
+/// The first part of the sentence about an operation.
+fn title(lang: Lang, operation: &Operation) -> String {
+    let about = lang.about(operation);
+    let end = about.find([';', ':', '；', '：', '。']).unwrap_or(about.len());
+    about[..end].trim_end_matches('.').to_owned()
 }
 
 /// Previews an operation, or performs it and notes it in the audit log.
@@ -146,7 +149,7 @@ async fn previewed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<
         (preview(lang, form.operation, &done))
         (form.shown(Some(lang.say("Nothing was changed"))))
     };
-    Ok(Page::new(title(form.operation), data, body))
+    Ok(Page::new(title(lang, form.operation), data, body))
 }
 
 async fn performed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<Page, Refusal> {
@@ -173,7 +176,7 @@ async fn performed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<
         (answered(lang, operation, &done.answer))
         (form.shown(None))
     };
-    Ok(Page::new(title(operation), done.answer, body))
+    Ok(Page::new(title(lang, operation), done.answer, body))
 }
 
 fn preview(lang: Lang, operation: &Operation, done: &Done) -> Markup {
@@ -215,7 +218,7 @@ fn offsets(lang: Lang, rows: &[Value]) -> Markup {
     });
     html! {
         (Table::new(columns).rows(shown))
-        p { (lang.say("All queues")) ": " (lang.say("Difference")) " " b { (signed(sum)) } " · " (lang.say("Queues")) ": " (number(rows.len() as i64)) }
+        p { (lang.say("All queues")) (lang.colon()) (lang.say("Difference")) " " b { (signed(sum)) } " · " (lang.say("Queues")) (lang.colon()) (number(rows.len() as i64)) }
     }
 }
 
@@ -236,7 +239,7 @@ fn confirmation(lang: Lang, operation: &Operation, arguments: &Arguments) -> Mar
             Some(name) => { (lang.say("This cannot be undone. Type")) " " code { (name) } " " (lang.say("to confirm")) },
             None => {
                 (lang.say("This cannot be undone. To confirm, type once more what is in the first field that is filled in"))
-                @if !needs_name { " (" (lang.say("if none is")) ": " code { (operation.verb) } ")" }
+                @if !needs_name { " (" (lang.say("if none is")) (lang.colon()) code { (operation.verb) } ")" }
             },
         }
     }
@@ -277,7 +280,7 @@ struct Form<'a> {
 impl Form<'_> {
     /// The form below the reason why the operation was not performed.
     fn refused(&self, refusal: &Refusal) -> Page {
-        Page::refused(title(self.operation), refusal, self.shown(None))
+        Page::refused(title(self.who.lang, self.operation), refusal, self.shown(None))
     }
 
     fn shown(&self, note: Option<&str>) -> Markup {

@@ -30,7 +30,7 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let brokers = &sample.brokers[..];
     let body = html! {
         @if sample.is_refused() {
-            p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
+            p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) (lang.colon()) (KEYS) }
         }
         section.panel {
             h2 { (lang.say("Health")) }

@@ -139,9 +139,11 @@ fn latest(epochs: &[Epoch]) -> Vec<Epoch> {
 /// Brokers by role, the slave that is furthest behind, brokers that are gone.
 fn cards(lang: Lang, all: &Collected) -> Markup {
     let masters = all.positions.iter().filter(|(row, _)| row.id == 0).count();
-    let of_masters =
-        all.positions.iter().filter(|(row, _)| row.id == 0).flat_map(|(_, replicas)| &replicas.rows);
-    let furthest = of_masters.max_by_key(|replica| replica.behind_bytes);
+    let of_masters = all.positions.iter().filter(|(row, _)| row.id == 0);
+    let of_masters = of_masters.flat_map(|(row, told)| told.rows.iter().map(move |replica| (row, replica)));
+    let furthest = of_masters
+        .filter(|(_, replica)| !replica.slave.is_empty())
+        .max_by_key(|(_, replica)| replica.behind_bytes);
     let replicas = all.groups.iter().flat_map(|group| &group.clusters).flat_map(|(_, found)| &found.rows);
     let (alive, gone): (Vec<_>, Vec<_>) = replicas.partition(|replica| replica.alive);
     let count = |count: usize| number(i64::try_from(count).unwrap_or(i64::MAX));
@@ -149,7 +151,7 @@ fn cards(lang: Lang, all: &Collected) -> Markup {
         div.cards {
             (card(lang.say("Masters"), count(masters), counted(lang, all.positions.len() - masters, lang.say("slave"), lang.say("slaves"))))
             @match furthest {
-                Some(replica) => (card(lang.say("Furthest behind"), bytes(replica.behind_bytes.unwrap_or_default()), &replica.slave)),
+                Some((row, replica)) => (card(lang.say("Furthest behind"), bytes(replica.behind_bytes.unwrap_or_default()), slave(&all.positions, row, replica))),
                 None => (card(lang.say("Furthest behind"), "–", lang.say("No slave is connected"))),
             }
             @if !all.groups.is_empty() {
@@ -163,21 +165,55 @@ fn cards(lang: Lang, all: &Collected) -> Markup {
 fn positions_of(lang: Lang, all: &[(BrokerRow, Arc<Replicas>)]) -> Markup {
     let rows = all.iter().flat_map(|(row, replicas)| {
         let broker = broker_link(&row.broker, row.id, &row.address);
-        replicas.rows.iter().map(move |replica| (Some(broker.clone()), replica))
+        replicas.rows.iter().map(move |replica| (Some(broker.clone()), ends(all, row, replica), replica))
     });
     let advice =
         lang.say("No slave is connected; start a slave with brokerRole=SLAVE, or brokers with controllers");
     position_table(lang, rows.collect()).or(empty(lang, advice))
 }
 
-/// Positions of the slaves of a master, or the position of a slave.
-pub(super) fn positions(lang: Lang, rows: &[ReplicaStatus]) -> Markup {
-    let none = html! { p.small { (lang.say("No slave is connected")) } };
-    position_table(lang, rows.iter().map(|row| (None, row)).collect()).or(none)
+/// The slave of a position that a broker tells. A master knows the other end of a connection alone.
+fn slave(all: &[(BrokerRow, Arc<Replicas>)], teller: &BrokerRow, replica: &ReplicaStatus) -> Markup {
+    let is_slave =
+        |row: &BrokerRow| row.id != 0 && (&row.cluster, &row.broker) == (&teller.cluster, &teller.broker);
+    let slaves: Vec<_> = all.iter().filter(|(row, _)| is_slave(row)).collect();
+    let ends: Vec<_> = slaves
+        .iter()
+        .map(|(row, told)| (row.address.as_str(), told.rows.iter().find_map(|it| it.connection.as_deref())))
+        .collect();
+    let address = match teller.id {
+        0 => admin::slave_behind(&replica.slave, &ends),
+        _ => Some(teller.address.as_str()),
+    };
+    match slaves.iter().find(|(row, _)| Some(row.address.as_str()) == address) {
+        Some((row, _)) => named(row),
+        None => html! { (replica.slave) },
+    }
 }
 
-fn position_table(lang: Lang, rows: Vec<(Option<Markup>, &ReplicaStatus)>) -> Table {
-    let has_broker = rows.iter().any(|(broker, _)| broker.is_some());
+fn named(row: &BrokerRow) -> Markup {
+    html! { (broker_link(&row.broker, row.id, &row.address)) " " span.soft { (row.address) } }
+}
+
+/// The slave and the master of a position. A slave knows the replication port of its master alone.
+fn ends(all: &[(BrokerRow, Arc<Replicas>)], teller: &BrokerRow, replica: &ReplicaStatus) -> [Markup; 2] {
+    let is_master =
+        |row: &BrokerRow| row.id == 0 && (&row.cluster, &row.broker) == (&teller.cluster, &teller.broker);
+    let master = all.iter().find(|(row, _)| is_master(row));
+    let master = master.map_or_else(|| html! { (replica.master) }, |(row, _)| named(row));
+    [slave(all, teller, replica), master]
+}
+
+/// Positions of the slaves of a master, or the position of a slave, from the brokers of one set.
+pub(super) fn positions(lang: Lang, at: &str, set: &[(BrokerRow, Arc<Replicas>)]) -> Markup {
+    let told = set.iter().filter(|(row, _)| row.address == at);
+    let rows = told.flat_map(|(row, told)| told.rows.iter().map(move |it| (None, ends(set, row, it), it)));
+    position_table(lang, rows.collect()).or(html! { p.small { (lang.say("No slave is connected")) } })
+}
+
+/// Positions, each with the broker that tells it, if the page has several, and slave and master.
+fn position_table(lang: Lang, rows: Vec<(Option<Markup>, [Markup; 2], &ReplicaStatus)>) -> Table {
+    let has_broker = rows.iter().any(|(broker, ..)| broker.is_some());
     let mut columns = Vec::from(Column::all(
         lang,
         ["Slave", "State", "#Behind", "#Copies per second", "Master", "#Slave position", "#Master position"],
@@ -186,18 +222,18 @@ fn position_table(lang: Lang, rows: Vec<(Option<Markup>, &ReplicaStatus)>) -> Ta
         columns.insert(0, Column::text(lang.say("Told by")));
     }
     let offset = |offset: Option<i64>| html! { (offset.map_or_else(|| "–".to_owned(), number)) };
-    let rows = rows.into_iter().map(|(broker, replica)| {
+    let rows = rows.into_iter().map(|(broker, [slave, master], replica)| {
         let state = match replica.in_sync {
             Some(true) => status(Level::Ok, lang.say("In sync")),
             Some(false) => status(Level::Warning, lang.say("Behind")),
             None => status(Level::Unknown, lang.say("Copies")),
         };
         let cells = [
-            html! { (replica.slave) },
+            slave,
             state,
             html! { (replica.behind_bytes.map_or_else(|| "–".to_owned(), bytes)) },
             html! { (bytes(replica.bytes_per_second)) },
-            html! { (replica.master) },
+            master,
             offset(replica.slave_offset),
             offset(replica.master_offset),
         ];
@@ -215,7 +251,7 @@ fn shown_group(who: &Visitor, group: &Group) -> Markup {
                 @if metadata.leader.is_empty() { (status(Level::Critical, lang.say("No controller leads"))) }
                 @else { (status(Level::Ok, lang.say("A controller leads"))) " " (metadata.leader_id) " " (metadata.leader) }
             }
-            p.small { (lang.say("Members")) ": " (metadata.peers.join(", ")) }
+            p.small { (lang.say("Members")) (lang.colon()) (metadata.peers.join(", ")) }
         } @else {
             p { (status(Level::Critical, lang.say("No controller answers"))) " " (group.controllers) }
         }
@@ -279,7 +315,7 @@ fn recoveries(who: &Visitor, group: &Group) -> Markup {
             summary { (lang.say("When something is lost")) }
             dl {
                 @for set in &sets {
-                    dt { (lang.say("Sends are refused because too few brokers are in sync")) ": " (set) }
+                    dt { (lang.say("Sends are refused because too few brokers are in sync")) (lang.colon()) (set) }
                     dd {
                         (lang.say("Start the missing broker. Until then fewer copies can be made enough")) " "
                         (operation_link(who, lang.say("Change minInSyncReplicas"), ("broker", "set"), &[("broker", set), ("key", "minInSyncReplicas"), ("value", "1")]))
@@ -307,7 +343,7 @@ fn election_table(lang: Lang, elections: &[Epoch]) -> Markup {
     let rows = elections.iter().map(|row| {
         vec![
             html! { (row.broker) },
-            html! { (row.address) " " span.soft { (lang.say("id")) " " (row.id) } },
+            html! { (row.address) },
             html! { (number(row.epoch.into())) },
             html! { (number(row.start)) },
             html! { (number(row.end)) },
@@ -343,6 +379,32 @@ mod tests {
 
     fn replica(id: i64, master: bool, in_sync: bool, alive: bool) -> Replica {
         Replica { set: "a".to_owned(), id, address: format!("h:{id}"), master, in_sync, alive }
+    }
+
+    #[test]
+    fn slaves_are_named_by_their_connections_to_the_master() {
+        let status = |slave: &str, connection: Option<&str>| {
+            let (slave, connection) = (slave.to_owned(), connection.map(str::to_owned));
+            let mut told = Replicas::default();
+            told.rows.push(ReplicaStatus { slave, connection, ..ReplicaStatus::default() });
+            Arc::new(told)
+        };
+        let broker = |id: i64, address: &str| {
+            let mut row = BrokerRow::default();
+            (row.broker, row.id, row.address) = ("a".to_owned(), id, address.to_owned());
+            row
+        };
+        let all = [
+            (broker(0, "h:1"), status("h:40001", None)),
+            (broker(1, "h:2"), status("h:2", Some("h:40002"))),
+            (broker(2, "h:3"), status("h:3", Some("h:40001"))),
+        ];
+        let shown = |at: usize| slave(&all, &all[at].0, &all[at].1.rows[0]).into_string();
+        assert!(shown(0).contains("h:3") && !shown(0).contains("40001"), "{}", shown(0));
+        assert!(shown(1).contains("h:2"), "{}", shown(1));
+        let ends = [("10.0.0.1:10911", None), ("10.0.0.2:10911", None), ("10.0.0.2:10921", None)];
+        assert_eq!(admin::slave_behind("10.0.0.1:5", &ends), Some("10.0.0.1:10911"));
+        assert_eq!(admin::slave_behind("10.0.0.2:5", &ends), None, "two slaves are on the machine");
     }
 
     #[test]

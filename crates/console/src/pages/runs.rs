@@ -87,10 +87,10 @@ pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Re
 fn last_started(who: &Visitor, started: &Value) -> Markup {
     let (lang, goes_on) = (who.lang, started["goes_on"] == true);
     html! {
-        h2 { (lang.say("Started here last")) ": " (cell_text(&started["run"])) }
+        h2 { (lang.say("Started here last")) (lang.colon()) (cell_text(&started["run"])) }
         p role="status" {
             @if goes_on { (lang.say("It goes on; load the page again to see how far it is")) }
-            @else { (lang.say("It has ended")) ": " (cell_text(&started["outcome"])) }
+            @else { (lang.say("It has ended")) (lang.colon()) (cell_text(&started["outcome"])) }
         }
         pre { @for line in rows(&started["words"]) { (cell_text(line)) "\n" } }
         @if goes_on && who.role == Role::Admin {
@@ -184,7 +184,7 @@ pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Ref
         }
     };
     let data = json!({"run": json_of(&run, "run.json"), "verdict": report.as_ref().map(|it| it["verdict"].clone()), "cells": cells});
-    Ok(Page::new(format!("{}: {id}", lang.say("Run")), data, body))
+    Ok(Page::new(format!("{}{}{id}", lang.say("Run"), lang.colon()), data, body))
 }
 
 /// A text of a report, which is in both languages.

@@ -1,14 +1,15 @@
-//! Runtime figures of all masters for several pages, with one request to each master.
+//! Runtime figures of brokers for several pages, with one request to each broker.
 
 use super::list::NAMES_MS;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
+use crate::view::broker_link;
 use admin::{BrokerRow, Figure};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Most masters whose figures are on a page.
-const MASTERS_MAX: usize = 64;
+/// Most brokers whose figures are on a page.
+const BROKERS_MAX: usize = 128;
 /// Time for which runtime figures are not asked for again, ms.
 const RUNTIME_MS: i64 = 2000;
 
@@ -32,27 +33,32 @@ pub(super) fn silent(app: &App) -> Vec<String> {
     silent.collect()
 }
 
-/// Runtime figures of each master by its name, and a text for each broker that refused or did not answer.
+/// Runtime figures of all brokers that answer, masters and slaves, and a text for each broker that refused or did not answer.
 pub(super) async fn runtimes(
     app: &App,
     who: &Visitor,
-) -> Result<(BTreeMap<String, Runtime>, Vec<String>), Refusal> {
-    let (mut found, mut failures) = (BTreeMap::new(), silent(app));
-    let masters = masters(app, who).await?;
-    if masters.len() > MASTERS_MAX {
-        failures.push(format!("{MASTERS_MAX} / {}", masters.len()));
+) -> Result<(Vec<(BrokerRow, Runtime)>, Vec<String>), Refusal> {
+    let (mut found, mut failures) = (Vec::new(), silent(app));
+    let brokers = app.typed::<Vec<BrokerRow>>(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    if brokers.len() > BROKERS_MAX {
+        failures.push(format!("{BROKERS_MAX} / {}", brokers.len()));
     }
-    for broker in masters.into_iter().take(MASTERS_MAX) {
-        let given = [("broker", broker.as_str())];
+    for row in brokers.iter().filter(|row| row.error.is_none()).take(BROKERS_MAX) {
+        let given = [("broker", row.address.as_str())];
         match app.typed::<Vec<Figure>>(who, ("broker", "status"), &given, RUNTIME_MS).await {
             Ok(figures) => {
                 let figures = figures.iter().map(|it| (it.name.clone(), it.value.clone()));
-                found.insert(broker, figures.collect());
+                found.push((row.clone(), figures.collect()));
             }
-            Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
+            Err(refusal) => failures.push(format!("{} {}: {}", row.broker, row.address, refusal.text)),
         }
     }
     Ok((found, failures))
+}
+
+/// A broker with its address if it is a slave, because its name is that of its set.
+pub(super) fn broker_cell(name: &str, id: i64, address: &str) -> Markup {
+    html! { (broker_link(name, id, address)) @if id != 0 { " " span.soft { (address) } } }
 }
 
 /// A runtime figure as a number; 0 without one.

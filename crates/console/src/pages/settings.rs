@@ -196,7 +196,7 @@ pub(super) async fn settings(app: &App, who: &Visitor, fields: &Fields) -> Resul
             }
         }
     };
-    Ok(Page::new(format!("{}: {name}", lang.say("Settings")), json!(*settings), body))
+    Ok(Page::new(format!("{}{}{name}", lang.say("Settings"), lang.colon()), json!(*settings), body))
 }
 
 fn anchor(title: &str) -> String {

@@ -2,17 +2,17 @@
 
 use super::group_list::lag_text;
 use super::names::is_system_group;
-use super::runtime::{Runtime, number as figure, runtimes, shown_failures};
+use super::runtime::{Runtime, broker_cell, number as figure, runtimes, shown_failures};
 use super::settings::{Item, items, table as settings_table};
 use crate::answers::now_ms;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::view::{
-    Column, Page, Table, ago, broker_link, bytes, card, counted, duration, empty, group_link, number,
-    operation_link, share, status,
+    Column, Page, Table, ago, bytes, card, counted, duration, empty, group_link, number, operation_link,
+    share, status,
 };
 use crate::words::Lang;
-use admin::{Level, Settings};
+use admin::{BrokerRow, Level, Settings};
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::json;
@@ -43,6 +43,8 @@ const DAMAGE: [(&str, &str); 6] = [
 #[derive(Debug, Serialize)]
 struct Space {
     broker: String,
+    id: i64,
+    address: String,
     log_bytes: i64,
     /// Store time of the oldest message, ms since the epoch; 0 without messages.
     oldest_ms: i64,
@@ -56,7 +58,7 @@ struct Space {
 
 impl Space {
     /// Computes the storage of a broker. A broker without messages has no growth.
-    fn of(broker: &str, runtime: &Runtime, now_ms: i64) -> Self {
+    fn of(row: &BrokerRow, runtime: &Runtime, now_ms: i64) -> Self {
         let log_bytes = figure(runtime, "commitLogMaxOffset") - figure(runtime, "commitLogMinOffset");
         let oldest_ms = figure(runtime, "earliestMessageTimeStamp").max(0);
         let hours = (now_ms - oldest_ms) as f64 / 3_600_000.0;
@@ -64,7 +66,9 @@ impl Space {
         let free_bytes = runtime.get("commitLogDirCapacity").and_then(|text| free_bytes(text));
         let full = per_hour.zip(free_bytes).and_then(|(rate, free)| (rate > 0.0).then(|| free / rate));
         Self {
-            broker: broker.to_owned(),
+            broker: row.broker.clone(),
+            id: row.id,
+            address: row.address.clone(),
             log_bytes,
             oldest_ms,
             bytes_per_hour: per_hour,
@@ -73,6 +77,10 @@ impl Space {
             hours_until_full: full,
             refuses: runtime.get("sendsRefusedForSpace").cloned(),
         }
+    }
+
+    fn link(&self) -> Markup {
+        broker_cell(&self.broker, self.id, &self.address)
     }
 }
 
@@ -84,14 +92,14 @@ pub(super) fn free_bytes(text: &str) -> Option<f64> {
     count.parse::<f64>().ok().map(|count| count * factor)
 }
 
-/// Storage of all masters.
+/// Storage of all brokers.
 pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let (runtimes, mut failures) = runtimes(app, who).await?;
     let spaces: Vec<Space> =
-        runtimes.iter().map(|(name, runtime)| Space::of(name, runtime, now_ms())).collect();
+        runtimes.iter().map(|(row, runtime)| Space::of(row, runtime, now_ms())).collect();
     let mut retention: Vec<(&String, Vec<Item>)> = Vec::new();
-    for broker in runtimes.keys() {
+    for broker in runtimes.iter().filter(|(row, _)| row.id == 0).map(|(row, _)| &row.broker) {
         match app.typed::<Settings>(who, ("broker", "config"), &[("broker", broker)], 30_000).await {
             Ok(settings) => {
                 let mut found = items(lang, &settings.rows);
@@ -128,9 +136,11 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let readers = readers.iter().map(|(group, lag)| {
         json!({"group": group, "diff": lag.messages, "lag_seconds": lag.time_behind.lag_seconds, "time": admin::time(lag.at_ms)})
     });
-    let damage = runtimes.iter().map(|(broker, runtime)| {
+    let damage = runtimes.iter().map(|(row, runtime)| {
         let figures = DAMAGE.iter().map(|(name, _)| ((*name).to_owned(), runtime.get(*name).cloned()));
-        figures.chain([("broker".to_owned(), Some(broker.clone()))]).collect::<BTreeMap<_, _>>()
+        let of = [("broker", &row.broker), ("address", &row.address)];
+        let of = of.map(|(name, value)| (name.to_owned(), Some(value.clone())));
+        figures.chain(of).collect::<BTreeMap<_, _>>()
     });
     let data = json!({"space": spaces, "retention": retention.collect::<Vec<_>>(), "readers": readers.collect::<Vec<_>>(), "damage": damage.collect::<Vec<_>>(), "failures": failures});
     Ok(Page::new(lang.say("Storage"), data, body).live(10_000))
@@ -147,11 +157,11 @@ fn cards(lang: Lang, spaces: &[Space]) -> Markup {
     html! {
         div.cards {
             @if let Some(space) = fullest {
-                (card(lang.say("Fullest disk"), disk(space), broker_link(&space.broker, 0, "")))
+                (card(lang.say("Fullest disk"), disk(space), space.link()))
             }
             (card(lang.say("Commit logs"), bytes(spaces.iter().map(|space| space.log_bytes).sum()), counted(lang, spaces.len(), lang.say("broker"), lang.say("brokers"))))
             @match first {
-                Some((hours, space)) => { (card(lang.say("First full in"), hours_text(hours), broker_link(&space.broker, 0, ""))) }
+                Some((hours, space)) => { (card(lang.say("First full in"), hours_text(hours), space.link())) }
                 None => { (card(lang.say("First full in"), "–", lang.say("No log grows"))) }
             }
             @if refusing > 0 {
@@ -171,8 +181,7 @@ fn disk(space: &Space) -> Markup {
 
 /// A time in hours, which may be very long.
 fn hours_text(hours: f64) -> String {
-    let ms = (hours * 3_600_000.0).min(8.64e10 * 365.0);
-    duration(ms as i64)
+    if hours > 24.0 * 365.0 { "> 365 d".to_owned() } else { duration((hours * 3_600_000.0) as i64) }
 }
 
 fn space_table(lang: Lang, spaces: &[Space]) -> Markup {
@@ -193,10 +202,11 @@ fn space_table(lang: Lang, spaces: &[Space]) -> Markup {
     let rows = spaces.iter().map(|space| {
         let state = match refuses(space) {
             true => status(Level::Critical, lang.say("Refuses messages")),
+            false if space.id != 0 => status(Level::Ok, lang.say("Copies")),
             false => status(Level::Ok, lang.say("Takes messages")),
         };
         vec![
-            broker_link(&space.broker, 0, ""),
+            space.link(),
             state,
             disk(space),
             size(space.free_bytes),
@@ -219,16 +229,16 @@ fn reader_table(lang: Lang, readers: &[(String, crate::lag::Lag)]) -> Markup {
     Table::new(columns).rows(rows).or(html! { p.small { (lang.say("No group is behind")) } })
 }
 
-fn damage_table(lang: Lang, runtimes: &BTreeMap<String, Runtime>) -> Markup {
+fn damage_table(lang: Lang, runtimes: &[(BrokerRow, Runtime)]) -> Markup {
     let columns = DAMAGE.iter().map(|(_, title)| Column::number(lang.say(title)));
     let columns: Vec<Column> = [Column::text(lang.say("Broker"))].into_iter().chain(columns).collect();
-    let rows = runtimes.iter().map(|(broker, runtime)| {
+    let rows = runtimes.iter().map(|(row, runtime)| {
         let cells = DAMAGE.iter().map(|(name, _)| match figure(runtime, name) {
             0 if runtime.contains_key(*name) => html! { "0" },
             0 => html! { "–" },
             count => html! { strong.failure { (number(count)) } },
         });
-        [broker_link(broker, 0, "")].into_iter().chain(cells).collect()
+        [broker_cell(&row.broker, row.id, &row.address)].into_iter().chain(cells).collect()
     });
     Table::new(columns).rows(rows).or(html! {})
 }
@@ -260,17 +270,20 @@ mod tests {
             ("damagedMessages", "7"),
         ];
         let runtime: Runtime = figures.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let space = Space::of("a", &runtime, 1000 + 5 * 3_600_000);
+        let mut slave = BrokerRow::default();
+        (slave.broker, slave.id, slave.address) = ("a".to_owned(), 1, "h:2".to_owned());
+        let space = Space::of(&slave, &runtime, 1000 + 5 * 3_600_000);
         assert_eq!((space.log_bytes, space.hours_until_full), (10 << 30, Some(256.0)));
         let text = space_table(Lang::En, &[space]).into_string();
         assert!(
             text.contains(">2.0 GiB<") && text.contains(">10 d 16 h<") && text.contains(">512 GiB<"),
             "{text}"
         );
-        let empty = Space::of("a", &Runtime::new(), 1000);
+        assert!(text.contains("h:2") && text.contains(">Copies<"), "{text}");
+        let empty = Space::of(&slave, &Runtime::new(), 1000);
         assert!(empty.hours_until_full.is_none() && empty.oldest_ms == 0);
         assert_eq!((free_bytes("Free : 512.0 MiB."), free_bytes("?")), (Some(536_870_912.0), None));
-        let damage = damage_table(Lang::En, &[("a".to_owned(), runtime)].into()).into_string();
+        let damage = damage_table(Lang::En, &[(slave, runtime)]).into_string();
         assert!(
             damage.contains("<strong class=\"failure\">7</strong>") && damage.contains(">–<"),
             "{damage}"

@@ -44,7 +44,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
             (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &of_cluster))
         }
-        @if let Err(refusal) = &is_ordered { p.failure role="alert" { "✗ " (lang.say("Nobody tells whether the topic is ordered, so it cannot be changed here")) ": " (refusal.text) } }
+        @if let Err(refusal) = &is_ordered { p.failure role="alert" { "✗ " (lang.say("Nobody tells whether the topic is ordered, so it cannot be changed here")) (lang.colon()) (refusal.text) } }
         @if let (Ok(status), Ok(rates)) = (&status, &rates) { (cards(lang, status, rates)) }
         (charts(app, lang, (Kind::Topic, name)))
         h2 { (lang.say("Groups")) }
@@ -54,20 +54,19 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         h2 { (lang.say("Route")) } (route_table(lang, &route.brokers))
     };
     let data = json!({"route": *route, "status": status.as_deref().ok(), "rates": rates.as_deref().ok()});
-    Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body).live(5000))
+    Ok(Page::new(format!("{}{}{name}", lang.say("Topic"), lang.colon()), data, body).live(5000))
 }
 
 /// The figures that the page of a topic is opened for.
 fn cards(lang: Lang, status: &TopicStatus, rates: &[TopicRates]) -> Markup {
     let per_second = |value: f64| html! { (decimal(value)) span.unit { " /s" } };
-    let day = |count: i64| html! { (number(count)) " " (lang.say("in 24 hours")) };
     let waiting = rates.iter().filter(|row| !row.group.is_empty()).max_by_key(|row| row.diff_total);
     let held = status.queues.iter().map(|queue| queue.max_offset - queue.min_offset).sum();
     let last_ms = status.queues.iter().map(|queue| queue.last_updated_ms).max().unwrap_or_default();
     html! {
         div.cards {
-            (card(lang.say("Messages in"), per_second(rates.first().map_or(status.put_tps, |row| row.in_tps)), day(rates.first().map_or(0, |row| row.in_day))))
-            (card(lang.say("Messages out"), per_second(rates.iter().map(|row| row.out_tps).sum()), day(rates.iter().map(|row| row.out_day).sum())))
+            (card(lang.say("Messages in"), per_second(rates.first().map_or(status.put_tps, |row| row.in_tps)), ""))
+            (card(lang.say("Messages out"), per_second(rates.iter().map(|row| row.out_tps).sum()), ""))
             (card(lang.say("Messages stored"), number(held), html! { (lang.say("last message")) " " (ago(lang, last_ms)) }))
             @match waiting {
                 Some(row) => { (card(lang.say("Messages waiting"), number(row.diff_total), group_link(&row.group))) }
@@ -78,10 +77,10 @@ fn cards(lang: Lang, status: &TopicStatus, rates: &[TopicRates]) -> Markup {
 }
 
 fn groups(lang: Lang, rates: &[TopicRates]) -> Markup {
-    let columns = Column::all(lang, ["Group", "#Messages waiting", "#Out /s", "#Out in 24 hours"]);
+    let columns = Column::all(lang, ["Group", "#Messages waiting", "#Out /s"]);
     let rows = rates.iter().filter(|row| !row.group.is_empty()).map(|row| {
-        let figures =
-            [number(row.diff_total), decimal(row.out_tps), number(row.out_day)].map(|text| html! { (text) });
+        // Brokers count the day by hourly samples, so that the count of a young topic is far off.
+        let figures = [number(row.diff_total), decimal(row.out_tps)].map(|text| html! { (text) });
         [group_link(&row.group)].into_iter().chain(figures).collect()
     });
     Table::new(columns).rows(rows).or(empty(lang, lang.say("No group consumes the topic; start a consumer")))

@@ -203,7 +203,8 @@ pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         |name: &str| ["pop", "revive"].iter().any(|part| name.to_ascii_lowercase().contains(part));
     let figures: Vec<(&str, &str, &str)> = runtimes
         .iter()
-        .flat_map(|(broker, runtime)| runtime.iter().map(move |(name, value)| (&**broker, &**name, &**value)))
+        .filter(|(row, _)| row.id == 0)
+        .flat_map(|(row, runtime)| runtime.iter().map(move |(name, value)| (&*row.broker, &**name, &**value)))
         .filter(|(_, name, _)| is_of_pops(name))
         .collect();
     let waiting = queues.iter().map(|row| row.diff.max(0)).fold(0, i64::saturating_add);

@@ -1,4 +1,5 @@
-//! Requests that brokers refused, by cause. Counts are those since the start of the broker.
+//! Requests that brokers refused, by cause. Counts are those since the start of the broker. A count that did not grow between two looks
+//! is no finding.
 
 use super::store::disk_remedy;
 use crate::doctor::bilingual::{Phrase, text};
@@ -13,6 +14,15 @@ const NEEDS_JAVA: Phrase = Phrase("runtime figures of a RocketMQ broker");
 const SEND_WAIT_MS: f64 = 200.0;
 /// Time for which the append is locked after which sends are refused (`osPageCacheBusyTimeOutMills`).
 const LOCK_MS: f64 = 1000.0;
+/// Counts that grow while requests are refused. `refusedFenced` is left out: a store stays fenced until its broker starts again.
+pub(crate) const COUNTS: [&str; 6] = [
+    "refusedDiskFull",
+    "refusedBehind",
+    "refusedColdReads",
+    "refusedChanges",
+    "refusedHeldPulls",
+    "putMessageFailedTimes",
+];
 const CHECK_DISK: Phrase = Phrase("check the disk (dmesg), then restart the broker");
 const FASTER_DISK: Phrase = Phrase("a faster disk, or fewer queues: see vostok doctor host");
 const OLD_READS: Phrase = Phrase("find the groups that read old messages");
@@ -51,7 +61,7 @@ fn cold_remedy(broker: &Broker) -> Remedy {
 fn counted(bundle: &Bundle, name: &str, remedy: fn(&Broker) -> Remedy) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let count = broker.figure(name)?;
-        Found::when(count > 0.0, || {
+        Found::when(count > 0.0 && !broker.steady.contains(name), || {
             let figure = text!("{name}={count} since its start", name, count);
             Found::new(broker.title(), figure, RUNTIME, remedy(broker)).of_broker(broker)
         })

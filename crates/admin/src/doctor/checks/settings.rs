@@ -151,7 +151,9 @@ fn clocks_differ(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let started_ms: i64 = broker.text("bootTimestamp")?.parse().ok()?;
         let now_ms = started_ms + running_seconds(broker.text("runtime")?)? * 1000;
-        let skew_ms = now_ms - broker.asked_at_ms;
+        // The broker told its time between request and answer, of which a busy broker may make seconds.
+        let from_ms = if broker.asked_from_ms > 0 { broker.asked_from_ms } else { broker.asked_at_ms };
+        let skew_ms = now_ms - now_ms.clamp(from_ms, broker.asked_at_ms.max(from_ms));
         Found::when(skew_ms.abs() > SKEW_MS, || {
             let figure = format!("{:+.1} s", skew_ms as f64 / 1000.0);
             let advice = text!("start a time service (chrony, systemd-timesyncd) on both machines");

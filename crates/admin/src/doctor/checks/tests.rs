@@ -29,6 +29,8 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
         address: format!("10.0.0.{host}:10911"),
         error: None,
         error_code: None,
+        asked_from_ms: 0,
+        steady: BTreeSet::new(),
         asked_at_ms: NOW_MS,
         runtime: Some(texts(&[
             ("brokerVersionDesc", "V5_5_0"),
@@ -76,6 +78,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
         topics: Some(BTreeMap::from([("T".to_owned(), 6)])),
         topics_left_out: 0,
         replication: Some(Replication {
+            connection: None,
             is_master: id == 0,
             in_sync: 1,
             slaves: vec![Slave { address: "10.0.0.9:4000".into(), behind_bytes: 0, is_in_sync: true }],
@@ -875,6 +878,16 @@ fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
     assert_eq!(verdict_of(&bundle, "append-locked").state, State::Pass);
     runtime(&mut bundle, "dispatchBehindBytes", "99999999");
     assert_eq!(verdict_of(&bundle, "dispatch-behind").state, State::Finding);
+}
+
+#[test]
+fn a_broker_that_answers_late_has_no_other_clock() {
+    let mut bundle = healthy();
+    let broker = &mut bundle.brokers[2];
+    (broker.asked_from_ms, broker.asked_at_ms) = (broker.asked_at_ms, broker.asked_at_ms + 9000);
+    assert_eq!(verdict_of(&bundle, "clocks-differ").state, State::Pass);
+    bundle.brokers[2].asked_from_ms += 8000;
+    assert_eq!(verdict_of(&bundle, "clocks-differ").state, State::Finding);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Gathers consumer groups: progress, connections, and the report of each member.
 
 use super::{Scope, Watch, masters};
-use crate::doctor::bundle::{Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
+use crate::doctor::bundle::{Broker, Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
+use crate::doctor::checks::refusals::COUNTS;
 use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body, for_each};
 use crate::stats::SILENT_MAX;
@@ -11,6 +12,7 @@ use client::{PullRequest, PullStatus, Received};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::body::{
     ConsumeStats, ConsumerConnection, ConsumerRunningInfo, MessageQueue, SubscriptionGroupTable,
 };
@@ -66,13 +68,14 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
             add_connections(address, group, connected);
         }
     }
-    let mut silent = 0;
-    for group in groups.values_mut() {
-        members(session, group, &mut silent).await;
+    let silent = &AtomicUsize::new(0);
+    let looks = for_each(groups.values_mut(), async |group| {
+        members(session, group, silent).await;
         if is_lagging(group) {
             group.locks = locks(session, bundle, &group.name).await;
         }
-    }
+    });
+    looks.await;
     let old_ms = bundle.taken_at_ms - RECENT_MS;
     let rows = groups.values_mut().flat_map(|group| &mut group.progress);
     for row in
@@ -191,10 +194,10 @@ fn name(value: &impl Serialize) -> String {
 
 /// Asks each member once, through a broker that it is connected to. After [`SILENT_MAX`] that did not answer, the others
 /// are not asked.
-async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
+async fn members(session: &Session, group: &mut Group, silent: &AtomicUsize) {
     let mut asked = BTreeSet::new();
     for connection in &group.connections {
-        if !asked.insert(connection.client_id.clone()) || *silent >= SILENT_MAX {
+        if !asked.insert(connection.client_id.clone()) || silent.load(Ordering::Relaxed) >= SILENT_MAX {
             continue;
         }
         let client_id = connection.client_id.clone();
@@ -204,7 +207,7 @@ async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
             Ok(info) => member(client_id, info),
             Err(why) => Member { client_id, error: Some(why.to_string()), ..Member::default() },
         };
-        *silent += usize::from(member.is_silent());
+        silent.fetch_add(usize::from(member.is_silent()), Ordering::Relaxed);
         group.members.push(member);
     }
 }
@@ -249,16 +252,23 @@ pub(in crate::doctor) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }
 
-/// Looks a second time at groups with lag and at the stacks of their members, `seconds` later. Meanwhile `watch` reads
-/// tables of name servers. Does not wait if no group lags and no table must be read.
+/// Looks a second time at groups with lag, at the stacks of their members and at counts of refused requests, `seconds` later.
+/// Meanwhile `watch` reads tables of name servers. Does not wait if nothing can be seen.
 pub(crate) async fn look_again(session: &Session, bundle: &mut Bundle, watch: &mut Watch, seconds: u16) {
-    if !watch.is_needed() && !bundle.groups.iter().any(is_lagging) {
+    let has_refused = |broker: &Broker| COUNTS.iter().any(|name| broker.figure(name) > Some(0.0));
+    let is_refusing = bundle.brokers.iter().any(has_refused);
+    if !watch.is_needed() && !is_refusing && !bundle.groups.iter().any(is_lagging) {
         return;
     }
     let after_ms = i64::from(seconds) * 1000;
     let dumps = super::stacks::first(session, bundle, &|_| true).await;
     watch.pass(session, seconds).await;
     super::stacks::compare(session, bundle, dumps).await;
+    for broker in bundle.brokers.iter_mut().filter(|broker| has_refused(broker)) {
+        let Ok(now) = session.client.broker_runtime(&broker.address).await else { continue };
+        let is_steady = |name: &&&str| now.get(**name).map(String::as_str) == broker.text(name);
+        broker.steady = COUNTS.iter().filter(is_steady).map(|name| (*name).to_owned()).collect();
+    }
     let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();
     for group in bundle.groups.iter_mut().filter(|group| is_lagging(group)) {
         let place = |row: &Progress| (row.topic.clone(), row.broker.clone(), row.queue);
