@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_334),
+    ("admin", 15_476),
     ("auth", 2608),
-    ("broker", 32_494),
+    ("broker", 32_495),
     ("client", 4401),
-    ("console", 7746),
+    ("console", 7891),
     ("controller", 1402),
     ("grpc", 974),
     ("host", 250),

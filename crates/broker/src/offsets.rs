@@ -209,12 +209,9 @@ impl Offsets {
 
     /// Returns the groups of a topic to offset 0, because its queues begin again.
     pub(crate) fn restart_topic(&self, topic: &str) {
-        let groups = self.groups.read();
-        let groups: Vec<String> = groups
-            .iter()
-            .filter(|(_, topics)| topics.get(topic).is_some())
-            .map(|(name, _)| name.clone())
-            .collect();
+        let has_topic = |(name, topics): (&String, &Topics)| topics.get(topic).map(|_| name.clone());
+        // The changes below take the lock again.
+        let groups: Vec<String> = self.groups.read().iter().filter_map(has_topic).collect();
         for group in groups {
             for queue_id in self.places(&group, topic).into_keys() {
                 self.change(&group, topic, queue_id, |position| _ = position.committed.replace(0));
