@@ -1,7 +1,6 @@
 //! Requests for figures of the broker and the progress of groups: 208, 308, 315, 343, 907 and 22094 (`AdminBrokerProcessor`).
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
@@ -97,7 +96,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer> {
         "haClientRuntimeInfo": {
             "activated": replicas.follows(),
             // No field of RocketMQ's `HAClientRuntimeInfo`: the address of this slave among `haConnectionInfo` of its master.
-            "connectionAddr": *upstream.local.lock().unwrap_or_else(PoisonError::into_inner),
+            "connectionAddr": *upstream.local.lock(),
             "lastReadTimestamp": upstream.read_ms.load(Ordering::Relaxed),
             "lastWriteTimestamp": upstream.written_ms.load(Ordering::Relaxed),
             "masterAddr": master,

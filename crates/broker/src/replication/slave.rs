@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::Stream;
@@ -353,7 +353,7 @@ impl Shell {
         let connect = async {
             let stream = TcpStream::connect(address).await?;
             let _ = stream.set_nodelay(true);
-            *local.lock().unwrap_or_else(PoisonError::into_inner) = stream.local_addr().ok();
+            *local.lock() = stream.local_addr().ok();
             tls.connect(stream).await
         };
         let connected = tokio::time::timeout(SOCKET_TIMEOUT, connect).await;
