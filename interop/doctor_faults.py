@@ -30,6 +30,7 @@ from tests.kit.process import Process
 from tests.kit.report import Report, scratch
 from tests.kit.servers import Vostok
 from tests.kit.topics import Refused, ask, await_brokers, group, topic
+from tests.kit.waiting import eventually
 
 HEARTBEAT, RUNNING_INFO, END_TRANSACTION, LOCK, UNLOCK, DELETE_AT_NAMESRV = 34, 307, 37, 41, 42, 216
 TOPIC, GROUP = "Watched", "Watching"
@@ -304,11 +305,18 @@ def full(table, directory, servers, running):
         with open(filler, "wb") as file:
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(store).free * 97 // 100)
 
-    def refused():
-        with contextlib.suppress(Refused):
+    def is_refused():
+        try:
             send(broker, "Filled", 1)
-    table.fault("sends-refused-for-space", fill, lambda: None, "broker-m")
-    table.fault("refused-disk-full", refused, filler.unlink, "broker-m")
+        except Refused:
+            return True
+        return False
+
+    def refuse():
+        fill()
+        eventually(is_refused)
+    table.fault("sends-refused-for-space", fill, filler.unlink, "broker-m")
+    table.fault("refused-disk-full", refuse, filler.unlink, "broker-m")
 
 
 def main():
