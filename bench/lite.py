@@ -65,6 +65,8 @@ def prepared(server, chosen):
 
 def anonymous(server):
     """Anonymous memory of the server, when it no longer changes."""
+    # Work in the background of a load begins some seconds later.
+    time.sleep(8)
     before, end = 0, time.monotonic() + SETTLE_S
     while (now := measure.resident(server.pid)["RssAnon"]) != before and time.monotonic() < end:
         before = now
