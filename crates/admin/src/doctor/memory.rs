@@ -79,9 +79,8 @@ impl Memory {
         let is_told = bundle.name_servers.iter().any(|server| server.departed.is_some());
         // Without the answer of a name server nothing is known of brokers.
         let is_blind = bundle.name_servers.iter().all(|server| server.error.is_some());
-        let knows_proxies = knows_proxies(bundle);
         let gone = self.servers.values().map(|(_, server)| server).filter(|server| {
-            let is_judged = if server.is_proxy { knows_proxies } else { !is_told };
+            let is_judged = if server.is_proxy { knows_proxies(bundle, server.seen_ms) } else { !is_told };
             server.seen_ms < now_ms && !is_blind && is_judged && !self.is_replaced(server)
         });
         let gone: Vec<Departed> = gone.cloned().collect();
@@ -142,11 +141,14 @@ impl Memory {
     }
 }
 
-/// Whether a master answers to which all proxies that run have sent their heartbeats. A master forgets members when it starts.
-fn knows_proxies(bundle: &Bundle) -> bool {
+/// Whether a master answers that knew the proxies of a look at `seen_ms`, or to which all running proxies have sent their heartbeats
+/// since. A master forgets members when it starts.
+fn knows_proxies(bundle: &Bundle, seen_ms: i64) -> bool {
     masters(bundle).any(|master| {
         let started_ms = master.text("bootTimestamp").and_then(|text| text.parse::<i64>().ok());
-        started_ms.is_none_or(|started_ms| bundle.taken_at_ms.saturating_sub(started_ms) > HEARTBEATS_MS)
+        started_ms.is_none_or(|started_ms| {
+            started_ms < seen_ms || bundle.taken_at_ms.saturating_sub(started_ms) > HEARTBEATS_MS
+        })
     })
 }
 
@@ -226,6 +228,21 @@ mod tests {
             }
         };
         assert!(look(&mut memory, 16, started).is_empty(), "proxies send their heartbeats later");
+        let young = |it: &mut Bundle| {
+            let started_ms = (it.taken_at_ms - 20_000).to_string();
+            it.brokers[0].runtime.as_mut().unwrap().insert("bootTimestamp".into(), started_ms);
+        };
+        let mut other = Memory::default();
+        assert!(look(&mut other, 0, young).is_empty());
+        let killed = |it: &mut Bundle| {
+            it.brokers.truncate(1);
+            it.taken_at_ms -= 5000;
+            young(it);
+            it.taken_at_ms += 5000;
+            it.proxies.clear();
+        };
+        let lost = look(&mut other, 5, killed);
+        assert!(lost.contains(&"10.0.0.1@1".to_owned()), "the master knew the proxies: {lost:?}");
         let silent = |it: &mut Bundle| {
             it.proxies.clear();
             it.brokers.iter_mut().for_each(|broker| broker.error = Some("refused".into()));
