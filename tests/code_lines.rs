@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_476),
+    ("admin", 15_477),
     ("auth", 2608),
     ("broker", 32_495),
     ("client", 4401),
@@ -14,7 +14,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("controller", 1402),
     ("grpc", 974),
     ("host", 250),
-    ("lab", 20_458),
+    ("lab", 20_459),
     ("namesrv", 2436),
     ("net", 2786),
     ("proxy", 6635),

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wire::body::{
-    BrokerData, ConsumerListByGroup, HeartbeatData, LockBatchBody, LockBatchResponseBody, MessageQueue,
-    QueueData, TopicRouteData,
+    BrokerData, ConsumerListByGroup, HeartbeatData, LockBatchBody, LockBatchResponseBody, QueueData,
+    TopicRouteData,
 };
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};

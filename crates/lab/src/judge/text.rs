@@ -19,8 +19,11 @@ static TEXTS: LazyLock<HashMap<&str, [&str; 2]>> = LazyLock::new(|| {
     FILE.lines().filter_map(row).collect()
 });
 
+/// Writes a figure.
+type Format = fn(f64) -> String;
+
 /// Formats of figures in texts: `{share:percent}` shows the value `share` as a percentage.
-const FORMATS: [(&str, fn(f64) -> String); 8] = [
+const FORMATS: [(&str, Format); 8] = [
     ("bytes", numbers::bytes),
     ("change", numbers::change),
     ("count", numbers::count),
