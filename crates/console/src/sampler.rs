@@ -139,12 +139,17 @@ pub(crate) async fn sample_health(app: &App) {
             begun_ms = now_ms();
             let verdict = admin::diagnose(&app.cluster.session(false), &mut memory, !is_small).await;
             let has_waited = verdict.findings.iter().any(|finding| finding.code.ends_with("-silent"));
-            is_refused = verdict.findings.iter().any(|finding| finding.code == "look-refused");
+            is_refused = verdict.findings.iter().any(refuses_console);
             took_ms = load_ms(has_waited, now_ms() - begun_ms, took_ms);
             app.live.take_verdict(verdict);
         }
         tokio::time::sleep(Duration::from_millis(left_ms.clamp(100, 500).unsigned_abs())).await;
     }
+}
+
+/// Whether a finding is a server that refuses the console. A server that is only busy may be asked again soon.
+fn refuses_console(finding: &admin::Finding) -> bool {
+    finding.code == "look-refused" && finding.figure.of(admin::Lang::En).contains("NO_PERMISSION")
 }
 
 /// Time between two runs of the doctor, ms, if a run takes `took_ms`.
