@@ -13,6 +13,8 @@ const REMEMBERED_MS: i64 = 24 * 3_600_000;
 /// Time within which members of a group send heartbeats to a master that started: two intervals of 30 s
 /// (`ClientConfig.heartbeatBrokerInterval`).
 const HEARTBEATS_MS: i64 = 60_000;
+/// Difference of the clocks of two machines that is no finding.
+const SKEW_MS: i64 = 5000;
 /// Time after the last refused request for which the refusals are a finding.
 const REFUSED_MS: i64 = 8000;
 /// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register.
@@ -96,7 +98,7 @@ impl Memory {
                 let key = (verdict.code, finding.subject.of(Lang::En).to_owned());
                 let since_ms = match &self.passing {
                     None => i64::MIN,
-                    Some(before) => before.get(&key).copied().unwrap_or(now_ms),
+                    Some(before) => before.get(&key).copied().unwrap_or(now_ms).min(now_ms),
                 };
                 now_found.insert(key, since_ms);
                 now_ms.saturating_sub(since_ms) >= SETTLE_MS
@@ -116,9 +118,8 @@ impl Memory {
                 let Some(count) = broker.figure(name) else { continue };
                 let (noted, grown_ms) =
                     self.counts.entry((broker.address.clone(), name)).or_insert((count, i64::MIN));
-                if count > *noted {
-                    *grown_ms = now_ms;
-                }
+                // The clock of this machine may have been set back.
+                *grown_ms = if count > *noted { now_ms } else { (*grown_ms).min(now_ms) };
                 *noted = count;
                 if now_ms.saturating_sub(*grown_ms) > REFUSED_MS {
                     broker.steady.insert(name.to_owned());
@@ -147,7 +148,7 @@ fn knows_proxies(bundle: &Bundle, seen_ms: i64) -> bool {
     masters(bundle).any(|master| {
         let started_ms = master.text("bootTimestamp").and_then(|text| text.parse::<i64>().ok());
         started_ms.is_none_or(|started_ms| {
-            started_ms < seen_ms || bundle.taken_at_ms.saturating_sub(started_ms) > HEARTBEATS_MS
+            started_ms + SKEW_MS < seen_ms || bundle.taken_at_ms.saturating_sub(started_ms) > HEARTBEATS_MS
         })
     })
 }
