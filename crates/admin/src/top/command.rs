@@ -60,10 +60,13 @@ fn once(access: &Access) -> Result<Sample, Error> {
     let looked = runtime.block_on(async {
         let (mut turns, mut history) = (Turns::default(), History::default());
         history.take(look(&cluster.session(false), &mut turns).await?);
+        // Counts of refused requests are a finding only if they grow between two looks.
+        let mut memory = Memory::default();
+        health_of(&cluster, &mut memory).await;
         tokio::time::sleep(INTERVAL).await;
         // The same are asked again, because a rate takes two answers.
         let second = look(&cluster.session(false), &mut Turns::default()).await?;
-        let health = health_of(&cluster, &mut Memory::default()).await;
+        let health = health_of(&cluster, &mut memory).await;
         Ok(history.take(second).with(health))
     });
     cluster.close();

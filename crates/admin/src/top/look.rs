@@ -87,7 +87,8 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
 pub(super) async fn health_of(cluster: &Cluster, memory: &mut Memory) -> Health {
     let session = cluster.session(false);
     let names = crate::stats::topics(&session).await;
-    let is_brief = names.is_ok_and(|names| names.len() >= DOCTOR_TOPICS_MAX);
+    // A name server refuses a list that is too long for a response.
+    let is_brief = !names.is_ok_and(|names| names.len() < DOCTOR_TOPICS_MAX);
     diagnose(&session, memory, is_brief).await.health
 }
 
