@@ -34,11 +34,13 @@ impl Form {
     /// The form that is asked for, otherwise the form that fits the body.
     fn of(wanted: &str, body: &[u8]) -> Self {
         let named = Self::ALL.into_iter().find(|(_, name)| *name == wanted).map(|(form, _)| form);
+        let is_binary = |it: char| it.is_control() && !"\n\r\t".contains(it);
         named.unwrap_or_else(|| match (std::str::from_utf8(body), json(body)) {
-            (Err(_), _) if decoded(body).is_some() => Self::Protobuf,
-            (Err(_), _) => Self::Hex,
             (Ok(_), Some(_)) => Self::Json,
-            _ => Self::Text,
+            (Ok(text), None) if !text.contains(is_binary) => Self::Text,
+            _ if decoded(body).is_some() => Self::Protobuf,
+            (Ok(_), None) => Self::Text,
+            (Err(_), _) => Self::Hex,
         })
     }
 
@@ -83,7 +85,8 @@ pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Ma
     }
     let body = message.bytes();
     let form = Form::of(fields.text("as"), body);
-    let most = if form == Form::Hex { HEX_MAX } else { SHOWN_MAX };
+    let is_hex = form == Form::Hex || form == Form::Protobuf && decoded(body).is_none();
+    let most = if is_hex { HEX_MAX } else { SHOWN_MAX };
     let part = &body[..body.len().min(most)];
     let text = match form {
         Form::Text => String::from_utf8_lossy(part).into_owned(),
@@ -91,7 +94,7 @@ pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Ma
         Form::Json => json(body)
             .filter(|_| body.len() <= most)
             .unwrap_or_else(|| String::from_utf8_lossy(part).into_owned()),
-        Form::Protobuf => decoded(body).unwrap_or_else(|| hex(&body[..body.len().min(HEX_MAX)])),
+        Form::Protobuf => decoded(body).unwrap_or_else(|| hex(part)),
         Form::Hex => hex(part),
     };
     let file = query([("topic", message.topic.as_str()), ("id", message.offset_id.as_str())]);
@@ -103,7 +106,7 @@ pub(super) fn shown(who: &Visitor, message: &MessageView, fields: &Fields) -> Ma
             a.button href=(format!("/message/body{file}")) download { (lang.say("Download")) " (" (bytes(body.len() as i64)) ")" }
         }
         @if form == Form::Json && json(body).is_none() { p.small { (lang.say("The body is no JSON")) } }
-        @if form == Form::Protobuf && decoded(body).is_none() { p.small { (lang.say("The body is no Protobuf")) } }
+        @if form == Form::Protobuf && protobuf::decoded(body).is_none() { p.small { (lang.say("The body is no Protobuf")) } }
         @if body.len() > most { p.small { (number(most as i64)) " / " (number(body.len() as i64)) " B" } }
         pre tabindex="0" { (text) }
     }
@@ -136,6 +139,8 @@ mod tests {
         check("中".as_bytes(), Form::Text);
         check(&[0, 0xff], Form::Hex);
         check(b"\x08\x96\x01", Form::Protobuf);
+        check(b"\x08\x05\x12\x07testing", Form::Protobuf);
+        check(b"a\n\tb", Form::Text);
         assert_eq!(Form::of("hex", b"{}"), Form::Hex, "as asked for");
         assert_eq!(json(b"{\"a\":1}").unwrap(), "{\n  \"a\": 1\n}");
         let lines = hex(b"\x00abc\xff0123456789abcdef");

@@ -22,11 +22,11 @@ fn fields(mut rest: &[u8], depth: usize, out: &mut String) -> Option<()> {
             0 => writeln!(out, "{indent}{field}: {}", varint(&mut rest)?),
             1 => {
                 let bits = u64::from_le_bytes(*take(&mut rest, 8)?.first_chunk()?);
-                writeln!(out, "{indent}{field}: {bits:#018x} ({})", f64::from_bits(bits))
+                writeln!(out, "{indent}{field}: {bits:#018x} ({:?})", f64::from_bits(bits))
             }
             5 => {
                 let bits = u32::from_le_bytes(*take(&mut rest, 4)?.first_chunk()?);
-                writeln!(out, "{indent}{field}: {bits:#010x} ({})", f32::from_bits(bits))
+                writeln!(out, "{indent}{field}: {bits:#010x} ({:?})", f32::from_bits(bits))
             }
             2 => {
                 let length = usize::try_from(varint(&mut rest)?).ok()?;
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn fields_are_shown_by_their_numbers() {
-        let body = b"\x08\x96\x01\x12\x07testing\x1a\x02\x08\x05\x25\x00\x00\x80\x3f\x2a\x02\xff\xfe";
-        let expected = "1: 150\n2: \"testing\"\n3 {\n  1: 5\n}\n4: 0x3f800000 (1)\n5: fffe\n";
+        let body = b"\x08\x96\x01\x12\x07testing\x1a\x02\x08\x05\x25\x00\x00\x80\x3f\x2a\x02\xff\xfe\x31\x05\0\0\0\0\0\0\0";
+        let expected = "1: 150\n2: \"testing\"\n3 {\n  1: 5\n}\n4: 0x3f800000 (1.0)\n5: fffe\n6: 0x0000000000000005 (2.5e-323)\n";
         assert_eq!(decoded(body).as_deref(), Some(expected));
         for other in [&b""[..], b"{\"a\":1}", b"\x08", b"\x12\x7ftoo short", b"\x00\x01", b"\x0b\x0c"] {
             assert_eq!(decoded(other), None, "{other:?}");
