@@ -114,7 +114,8 @@ fn looked_at(lang: Lang, done: &Done) -> Markup {
 /// The first part of the sentence about an operation.
 fn title(lang: Lang, operation: &Operation) -> String {
     let about = lang.about(operation);
-    let end = about.find([';', ':', '；', '：', '。']).unwrap_or(about.len());
+    let ends = [";", ": ", "；", "：", "。"].iter().filter_map(|it| about.find(it));
+    let end = ends.min().unwrap_or(about.len());
     about[..end].trim_end_matches('.').to_owned()
 }
 
