@@ -128,6 +128,12 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             set.extend(told.map(|told| (row.clone(), told)));
         }
     }
+    // A broker that the list of the cluster does not have, or has not yet.
+    if let (None, Ok(replicas)) = (row, &replicas) {
+        let mut unlisted = BrokerRow::default();
+        name.clone_into(&mut unlisted.address);
+        set.push((unlisted, replicas.clone()));
+    }
     let runtime: Runtime = figures.iter().map(|it| (it.name.clone(), it.value.clone())).collect();
     let changed = settings.as_ref().map(|settings| items(lang, &settings.rows)).unwrap_or_default();
     let changed: Vec<Item> = changed.into_iter().filter(Item::is_changed).take(CHANGED_MAX).collect();
