@@ -250,7 +250,7 @@ fn figures(lang: Lang, kind: Kind, pasts: &[Vec<Point>; 3]) -> Markup {
             let (mean, most) = summary(past, place).unzip();
             [text(plot.unit, mean), text(plot.unit, most)]
         });
-        let first = html! { (lang.say(plot.title)) ": " (lang.say(label)) };
+        let first = html! { (lang.say(plot.title)) (lang.colon()) (lang.say(label)) };
         [first, text(plot.unit, now)].into_iter().chain(means).collect()
     });
     html! { details { summary { (lang.say("Figures as a table")) } (Table::new(columns).rows(rows)) } }

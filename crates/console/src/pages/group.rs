@@ -126,9 +126,9 @@ fn lag_parts(app: &App, lang: Lang, lag: &GroupLag) -> Markup {
     html! {
         (shown_failures(&lag.failures))
         div.cards {
-            (card(lang.say("Messages left"), number(lag.diff_total), format!("{}: {}", lang.say("Queues"), number(lag.queues.len() as i64))))
+            (card(lang.say("Messages left"), number(lag.diff_total), format!("{}{}{}", lang.say("Queues"), lang.colon(), number(lag.queues.len() as i64))))
             (card(lang.say("Lag in time"), age(lang, &lag.lag), lang.say("age of the first message that is not consumed")))
-            (card(lang.say("Consumed per second"), decimal(lag.consume_tps), format!("{}: {}", lang.say("stored per second"), decimal(stored))))
+            (card(lang.say("Consumed per second"), decimal(lag.consume_tps), format!("{}{}{}", lang.say("stored per second"), lang.colon(), decimal(stored))))
             (card(lang.say("Members"), number(members.len() as i64), ""))
         }
         h2 { (lang.say("Why it lags")) }

@@ -188,7 +188,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         h2 { (lang.say("Place")) } (place(lang, &message))
     };
     let data = json!({"message": *message, "trace": trace.ok().map(|events| json!(*events))});
-    Ok(Page::new(format!("{}: {}", lang.say("Message"), message.message_id), data, body))
+    Ok(Page::new(format!("{}{}{}", lang.say("Message"), lang.colon(), message.message_id), data, body))
 }
 
 fn head(who: &Visitor, message: &MessageView) -> Markup {
