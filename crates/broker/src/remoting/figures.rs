@@ -1,6 +1,7 @@
 //! Requests for figures of the broker and the progress of groups: 208, 308, 315, 343, 907 and 22094 (`AdminBrokerProcessor`).
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
@@ -74,7 +75,8 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer> {
         .map(|slave| {
             let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
             json!({
-                "addr": slave.remote.to_string(),
+                // A listener for both versions of IP shows IPv4 addresses as `::ffff:a.b.c.d`.
+                "addr": SocketAddr::new(slave.remote.ip().to_canonical(), slave.remote.port()).to_string(),
                 "diff": end.saturating_sub(acknowledged),
                 "inSync": admin::is_in_sync(&broker.replication, &broker.runtime, slave, end.saturating_sub(acknowledged)),
                 "slaveAckOffset": acknowledged,
