@@ -37,7 +37,10 @@ const EARLY_MS_MAX: i64 = 1000;
 )]
 pub fn receive(call: Call, mut request: ReceiveMessageRequest) -> impl Future<Output = Delivery> {
     async move {
-        if named(&request).is_empty() && call.proxy.brokers.own().is_some() {
+        if named(&request).is_empty()
+            && call.proxy.brokers.own().is_some()
+            && call.proxy.brokers.only().is_none()
+        {
             // Boxed: a receive that waits needs no room for the choice.
             Box::pin(choose_broker(&call, &mut request)).await;
         }
