@@ -10,7 +10,7 @@
 //! - [`PushConsumer`]: passes messages to a listener, concurrently or in the order of each queue; the members of a
 //!   group share the queues.
 //!
-//! The programs in `examples/` show each of them; the project's tests run them against a real broker.
+//! The programs in `examples/` show each of them; the project's tests run them against a real broker, and `bench/lite.py` runs `lite_load`.
 
 mod admin;
 pub mod calendar;
