@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_477),
+    ("admin", 15_501),
     ("auth", 2608),
-    ("broker", 32_495),
+    ("broker", 32_496),
     ("client", 4401),
-    ("console", 7891),
+    ("console", 7903),
     ("controller", 1402),
     ("grpc", 974),
     ("host", 250),
     ("lab", 20_459),
     ("namesrv", 2436),
     ("net", 2786),
-    ("proxy", 6635),
+    ("proxy", 6638),
     ("replica", 4116),
     ("sim", 3368),
     ("store", 16_925),
