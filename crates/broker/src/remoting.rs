@@ -51,7 +51,7 @@ use crate::send::StagedSends;
 use crate::{Refusal, Result, pop, send};
 pub(crate) use answer::Answer;
 use answer::not_supported;
-pub(crate) use forward::{Forwards, run as forward_taken};
+pub(crate) use forward::{Forwards, answer_timeout, run as forward_taken};
 pub(crate) use incoming::Request;
 pub use link::link;
 pub use needs::Named;

@@ -32,6 +32,7 @@ use super::sink::ANSWER_BYTES;
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::clock::{pause, within};
+use crate::config::Config;
 use crate::engine::PUNCTUAL;
 use crate::register::Silent;
 use crate::replicas::MasterAddresses;
@@ -47,8 +48,11 @@ pub(super) const NOT_MASTER: &str = "this broker is not the master";
 /// Time in milliseconds for which a request is held while no master takes it.
 const HELD_MS: i64 = 2_000;
 
-/// Timeout of a master's response: longer than its wait for slaves (`slaveTimeout`).
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shortest wait of a master for its disk and its slaves that [`answer_timeout`] allows for.
+const STORE_TIMEOUT_MIN: Duration = Duration::from_secs(5);
+
+/// Time that [`answer_timeout`] adds to a master's wait for its disk and its slaves.
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
 /// Wait for the response of a master after another broker took its place.
 const LAST_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -87,11 +91,11 @@ struct MasterLink {
 }
 
 impl Forwards {
-    /// Makes the two ends of the queue of requests. Its length is bounded by the memory that connections may be
-    /// charged.
-    pub(crate) fn new() -> (Self, Taken) {
+    /// Makes the two ends of the queue of requests. A master responds within `answer_timeout`. The queue's length is
+    /// bounded by the memory that connections may be charged.
+    pub(crate) fn new(answer_timeout: Duration) -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender.clone()), Taken { requests, again: Self(sender), answer_timeout: ANSWER_TIMEOUT })
+        (Self(sender.clone()), Taken { requests, again: Self(sender), answer_timeout })
     }
 
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
@@ -116,6 +120,13 @@ impl Forwards {
             )
         })
     }
+}
+
+/// Returns the timeout of a master's response. A master whose disk stalls or whose slaves are slow responds after
+/// `syncFlushTimeout` and then `slaveTimeout`. The brokers of a set should have the same settings.
+pub(crate) fn answer_timeout(config: &Config) -> Duration {
+    let stored = config.store.flush_timeout.saturating_add(config.replication.slave_timeout());
+    stored.max(STORE_TIMEOUT_MIN).saturating_add(ANSWER_MARGIN)
 }
 
 /// Forwards requests, in the order in which they came, until the broker stops.

@@ -39,7 +39,7 @@ fn forwarded_while(
 ) -> Vec<(i32, i32)> {
     let broker = &fixture.broker;
     let count = frames.len();
-    let (forwards, taken) = Forwards::new();
+    let (forwards, taken) = Forwards::new(OUTCOME_CAP);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
     for mut bytes in frames {
@@ -101,7 +101,7 @@ fn a_forwarded_request_is_not_forwarded_again() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     broker.replication.role.fence();
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let ask = |remark| {
@@ -197,12 +197,25 @@ fn a_commit_that_a_silent_master_has_is_served_once_the_slave_acts() {
 }
 
 #[test]
+fn a_master_may_take_as_long_for_a_response_as_its_disk_and_its_slaves() {
+    let check = |flush_ms, slave_ms, expected_ms| {
+        let (mut config, _) = Config::from_properties(b"").unwrap();
+        config.store.flush_timeout = Duration::from_millis(flush_ms);
+        config.replication.slave_timeout_ms = slave_ms;
+        assert_eq!(answer_timeout(&config), Duration::from_millis(expected_ms));
+    };
+    check(5_000, 3_000, 9_000);
+    check(60_000, 3_000, 64_000);
+    check(100, 100, 6_000);
+}
+
+#[test]
 fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
     let fixture = slave_without_master();
     let connections = Arc::new(AtomicUsize::new(0));
     let seen = connections.clone();
     silent_master(&fixture.broker, move |number| seen.store(number, Ordering::SeqCst));
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     taken.answer_timeout = Duration::from_millis(50);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
@@ -225,7 +238,7 @@ fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
 fn an_acknowledgement_is_held_only_while_a_slave_may_act_soon() {
     let fixture = slave_without_master();
     let broker = &fixture.broker;
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let mut ask = |follows| {
@@ -247,7 +260,7 @@ fn an_acknowledgement_is_held_only_while_a_slave_may_act_soon() {
 fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
     let fixture = slave_without_master();
     let broker = &fixture.broker;
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let ask = |mut bytes: Vec<u8>| {
