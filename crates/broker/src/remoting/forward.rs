@@ -295,10 +295,7 @@ async fn send(
     let cause = match answered {
         Some(Ok(reply)) if reply.remark.as_deref() != Some(NOT_MASTER) => return answer(held, &reply),
         // The request was not performed. An election is under way, and a broker has not heard of it.
-        Some(Ok(_)) => {
-            pause(RETRY_PAUSE).await;
-            None
-        }
+        Some(Ok(_)) => None,
         Some(Err(CallError::Closed(_))) | None if may_repeat => None,
         Some(Err(error)) => {
             if master.silence() >= timeout {
@@ -310,6 +307,7 @@ async fn send(
         None => Some("another broker took its place".to_owned()),
     };
     let Some(cause) = cause else {
+        pause(RETRY_PAUSE).await;
         if let Err(unsent) = again.0.send(held) {
             refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
         }

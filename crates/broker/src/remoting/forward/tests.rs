@@ -160,6 +160,13 @@ fn requests_held_for_a_lost_master_are_served_once_the_slave_acts() {
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(5));
 }
 
+fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<()> {
+    let mut bytes = [0; 4];
+    stream.read_exact(&mut bytes)?;
+    let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
+    stream.read_exact(&mut rest)
+}
+
 /// A master of the slave that takes connections and requests, and never answers. Calls `event` with the number of
 /// the connection after each request.
 fn silent_master(broker: &Broker, event: impl Fn(usize) + Send + Sync + 'static) {
@@ -170,10 +177,7 @@ fn silent_master(broker: &Broker, event: impl Fn(usize) + Send + Sync + 'static)
         for (number, stream) in listener.incoming().enumerate() {
             let (mut stream, event) = (stream.unwrap(), event.clone());
             std::thread::spawn(move || {
-                let mut bytes = [0; 4];
-                while stream.read_exact(&mut bytes).is_ok() {
-                    let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
-                    stream.read_exact(&mut rest).unwrap();
+                while read_frame(&mut stream).is_ok() {
                     event(number + 1);
                 }
             });
@@ -194,6 +198,28 @@ fn a_commit_that_a_silent_master_has_is_served_once_the_slave_acts() {
     all.sort_by_key(|(_, opaque)| *opaque);
     assert_eq!(all, [(response::SUCCESS, 1), (response::SYSTEM_ERROR, 2)], "a send may be stored");
     assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(5));
+}
+
+#[test]
+fn a_request_is_repeated_with_pauses_while_the_master_closes_its_connections() {
+    let fixture = slave_without_master();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    fixture.broker.replication.replicas.learn(Some(&address), None);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let seen = requests.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = read_frame(&mut stream.unwrap());
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let held_ms = 600;
+    let busy = [(response::SYSTEM_BUSY, 1)];
+    assert_eq!(forwarded_while(&fixture, vec![commit_frame(1)], held_ms - HELD_MS, || {}), busy);
+    let most = held_ms / i64::try_from(RETRY_PAUSE.as_millis()).unwrap() + 2;
+    let requests = i64::try_from(requests.load(Ordering::SeqCst)).unwrap();
+    assert!((1..=most).contains(&requests), "{requests} requests, expected at most {most}");
 }
 
 #[test]
