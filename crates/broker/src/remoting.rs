@@ -279,7 +279,8 @@ impl Dispatcher {
     ) -> Request<'a> {
         let (command, heartbeat) = (&frame.command, &frame.heartbeat);
         let begin = Duration::ZERO;
-        Request { broker: &self.broker, peer, command, heartbeat, caller, port: &self.port, begin }
+        let (broker, port) = (&self.broker, &self.port);
+        Request { broker, peer, command, heartbeat, caller, port, begin, is_late: false }
     }
 
     fn try_serve(

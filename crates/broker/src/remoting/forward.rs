@@ -3,11 +3,13 @@
 //! sends, decisions about transactions, locks and committed offsets to the present master, and returns the responses.
 //! It does so in controller mode, and in a group with acting masters while no slave acts.
 //!
-//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Committed
-//! offsets and locks may be sent twice: they are held again when the connection ends, or when another broker becomes
-//! master or acts before the response. While no master is known, a request is held for at most [`HELD_MS`], and its bytes
-//! are charged to its connection. A slave that begins to act meanwhile serves the held requests itself. Pops and
-//! acknowledgements are never forwarded, but are held as well while the master is gone and no slave acts yet.
+//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Commits,
+//! queries of offsets and requests for locks may be sent twice: they are held again when the connection ends, or when
+//! another broker becomes master or acts before the response. A later commit may overtake a commit that is held again.
+//! So a broker that then performs the commit itself only raises the offset. While no master is known, a request is
+//! held for at most [`HELD_MS`], and its bytes are charged to its connection. A slave that begins to act meanwhile
+//! serves the held requests itself. Pops and acknowledgements are never forwarded, but are held as well while the
+//! master is gone and no slave acts yet.
 //!
 //! The request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that
 //! two brokers that each take the other for the master do not forward it in a loop. The remark also names the address
@@ -307,6 +309,7 @@ async fn send(
         None => Some("another broker took its place".to_owned()),
     };
     let Some(cause) = cause else {
+        held.request.is_late = true;
         pause(RETRY_PAUSE).await;
         if let Err(unsent) = again.0.send(held) {
             refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));

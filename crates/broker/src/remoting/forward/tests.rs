@@ -201,6 +201,25 @@ fn a_commit_that_a_silent_master_has_is_served_once_the_slave_acts() {
 }
 
 #[test]
+fn a_commit_that_is_held_again_does_not_lower_the_offset() {
+    let fixture = slave_without_master();
+    let (broker, requests) = (fixture.broker.clone(), AtomicUsize::new(0));
+    silent_master(&fixture.broker, move |_| {
+        if requests.fetch_add(1, Ordering::SeqCst) == 1 {
+            // A later commit overtakes the commit of 5.
+            assert!(broker.tables.offsets.commit("G", "T", 0, 9));
+            broker.replication.acting.set_acting(true);
+        }
+    });
+    let mut unlock = Vec::new();
+    Head::request(wire::frame::Encoding::Json, code::UNLOCK_BATCH_MQ, 2).write(&mut unlock, b"{}");
+    let mut all = forwarded_while(&fixture, vec![commit_frame(1), unlock], 3_600_000, || {});
+    all.sort_by_key(|(_, opaque)| *opaque);
+    assert_eq!(all, [(response::SUCCESS, 1), (response::SYSTEM_ERROR, 2)], "an unlock is not repeated");
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(9));
+}
+
+#[test]
 fn a_request_is_repeated_with_pauses_while_the_master_closes_its_connections() {
     let fixture = slave_without_master();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
