@@ -52,7 +52,7 @@ impl Outcome {
 pub(crate) struct Durability {
     store: Arc<Store>,
     waits_for_flush: AtomicBool,
-    waits_for_slaves: Arc<AtomicBool>,
+    waits_for_slaves: AtomicBool,
     /// Whether too few brokers are in sync, so that messages of waiting senders are refused.
     lacks_replicas: AtomicBool,
     /// Longest wait of a response for slaves.
@@ -65,7 +65,7 @@ impl Durability {
         Self {
             store,
             waits_for_flush: AtomicBool::new(mode == FlushMode::Sync),
-            waits_for_slaves: Arc::default(),
+            waits_for_slaves: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
             slave_timeout,
         }
@@ -77,8 +77,8 @@ impl Durability {
             self.store.set_replicated(Some(LogOffset::ZERO));
         }
         self.waits_for_slaves.store(true, Ordering::Release);
-        // Pairs with the fence of `is_set`: a response either waits for slaves, or its message is below the positions
-        // that this thread reads from here on.
+        // Pairs with the fence of the getter: a response either waits for slaves, or its message is below the
+        // positions that this thread reads from here on.
         fence(Ordering::SeqCst);
     }
 
@@ -120,7 +120,8 @@ impl Durability {
 
     /// Whether answers wait for slaves.
     pub(crate) fn waits_for_slaves(&self) -> bool {
-        is_set(&self.waits_for_slaves)
+        fence(Ordering::SeqCst);
+        self.waits_for_slaves.load(Ordering::Acquire)
     }
 
     /// The position up to which consumers may see the log; `None` when they may see everything appended.
@@ -143,21 +144,32 @@ impl Durability {
 
     /// Calls `then` when the log is stored up to `end`, or when it is known that this failed or takes too long. The
     /// call comes at once, or from a thread of the store or of replication.
-    pub(crate) fn when(&self, end: LogOffset, then: impl FnOnce(Outcome) + Send + 'static) {
-        let store = self.store.clone();
-        let (waited, waits, timeout) =
-            (self.waits_for_slaves(), self.waits_for_slaves.clone(), self.slave_timeout);
-        let flushed = move |outcome: FlushOutcome| match Outcome::from(outcome) {
-            // A wait for slaves may also begin during the flush.
-            outcome @ (Outcome::Stored | Outcome::FlushTimedOut) if waited || is_set(&waits) => {
-                store.when_replicated(end, timeout, Box::new(|slaves| then(outcome.with_slaves(slaves))));
-            }
-            outcome => then(outcome),
-        };
+    pub(crate) fn when(self: &Arc<Self>, end: LogOffset, then: impl FnOnce(Outcome) + Send + 'static) {
+        let (durability, waits) = (self.clone(), self.waits_for_slaves());
+        let flushed = move |outcome: FlushOutcome| durability.after_flush(end, waits, outcome.into(), then);
         if !self.waits_for_flush() {
             return flushed(FlushOutcome::Flushed);
         }
         self.store.when_flushed(end, Box::new(flushed));
+    }
+
+    /// Calls `then` after a flush of the log up to `end` with the outcome `flushed`. The call comes at once, or after
+    /// the wait for slaves. A response waits for slaves if `waits` is true, or if responses wait for slaves by now,
+    /// because the agent may have named an heir during the flush.
+    pub(crate) fn after_flush(
+        &self,
+        end: LogOffset,
+        waits: bool,
+        flushed: Outcome,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) {
+        match flushed {
+            Outcome::Stored | Outcome::FlushTimedOut if waits || self.waits_for_slaves() => {
+                let replicated = |slaves| then(flushed.with_slaves(slaves));
+                self.store.when_replicated(end, self.slave_timeout, Box::new(replicated));
+            }
+            outcome => then(outcome),
+        }
     }
 
     /// Current value of `flushDiskType`.
@@ -180,12 +192,6 @@ impl Durability {
             FlushMode::Sync => when_over(self.store.clone(), self.store.appended(), Box::new(switch)),
         }
     }
-}
-
-/// Whether responses to appended messages wait for slaves.
-fn is_set(waits_for_slaves: &AtomicBool) -> bool {
-    fence(Ordering::SeqCst);
-    waits_for_slaves.load(Ordering::Acquire)
 }
 
 /// Calls `then` once the log is on disk up to `end`, however long that takes, or once the store is fenced or closed.

@@ -51,7 +51,7 @@ use crate::send::StagedSends;
 use crate::{Refusal, Result, pop, send};
 pub(crate) use answer::Answer;
 use answer::not_supported;
-pub(crate) use forward::{Forwards, run as forward_taken};
+pub(crate) use forward::{Forwards, answer_timeout, run as forward_taken};
 pub(crate) use incoming::Request;
 pub use link::link;
 pub use needs::Named;
@@ -279,7 +279,8 @@ impl Dispatcher {
     ) -> Request<'a> {
         let (command, heartbeat) = (&frame.command, &frame.heartbeat);
         let begin = Duration::ZERO;
-        Request { broker: &self.broker, peer, command, heartbeat, caller, port: &self.port, begin }
+        let (broker, port) = (&self.broker, &self.port);
+        Request { broker, peer, command, heartbeat, caller, port, begin, is_late: false }
     }
 
     fn try_serve(

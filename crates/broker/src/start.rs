@@ -148,7 +148,7 @@ impl RunningBroker {
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
         let may_forward = is_controlled || broker.runtime.config.has_acting_master();
-        let forwards = if may_forward { Some(start_forwarding(&shell)?) } else { None };
+        let forwards = if may_forward { Some(start_forwarding(&shell, &broker)?) } else { None };
         let listen = |port: u16, kind: Port| {
             let bind = SocketAddr::new(broker.runtime.config.bind_address, port);
             workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), kind, forwards.clone())))
@@ -348,8 +348,8 @@ fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
 }
 
 /// Starts the task that passes requests to the master while this broker is none.
-fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
-    let (forwards, taken) = Forwards::new();
+fn start_forwarding(shell: &Shell, broker: &Broker) -> Result<Forwards, StartError> {
+    let (forwards, taken) = Forwards::new(remoting::answer_timeout(&broker.runtime.config));
     let tasks = shell.tasks().clone();
     let post = Post { work: SupervisedWork::Forwards, name: "forwards" };
     shell

@@ -39,6 +39,8 @@ pub(super) struct Detached {
     begin: Duration,
     /// Caller of the request. Its signature is not verified again, because the frame here is not the signed frame.
     caller: Caller,
+    /// Whether a later request of the client may have been performed before this request ([`Request::is_late`]).
+    pub is_late: bool,
 }
 
 impl Detached {
@@ -51,6 +53,7 @@ impl Detached {
             rounds: 0,
             begin: Duration::ZERO,
             caller: caller.clone(),
+            is_late: false,
         }
     }
 
@@ -78,14 +81,12 @@ impl Detached {
         self.route.is_some_and(|route| route.needs_master)
     }
 
-    /// Whether the request has the same effect if it is performed twice.
+    /// Whether the request may be performed twice. A repeated unlock would free queues that the client has locked
+    /// again.
     pub(super) fn may_repeat(&self) -> bool {
         matches!(
             self.command.code(),
-            request::QUERY_CONSUMER_OFFSET
-                | request::UPDATE_CONSUMER_OFFSET
-                | request::LOCK_BATCH_MQ
-                | request::UNLOCK_BATCH_MQ
+            request::QUERY_CONSUMER_OFFSET | request::UPDATE_CONSUMER_OFFSET | request::LOCK_BATCH_MQ
         )
     }
 
@@ -273,13 +274,14 @@ pub(super) fn serve_again(
 ) {
     let dispatcher = Dispatcher::new(broker.clone(), request.port.clone());
     let frame = request.frame();
-    let admitted = Request { begin: request.begin, ..dispatcher.request(peer, &frame, &request.caller) };
+    let (begin, is_late) = (request.begin, request.is_late);
+    let admitted = Request { begin, is_late, ..dispatcher.request(peer, &frame, &request.caller) };
     let Err(mut refusal) = dispatcher.serve_alone(&frame, &admitted, out) else { return };
     let rounds = request.rounds + 1;
     if rounds < ROUNDS_MAX {
         let detach = || {
             let detached = Detached::new(&frame, &request.caller, &request.port);
-            Detached { rounds, begin: request.begin, ..detached }
+            Detached { rounds, begin, is_late, ..detached }
         };
         match queue(broker, peer, refusal, detach) {
             Ok(()) => return,

@@ -3,11 +3,13 @@
 //! sends, decisions about transactions, locks and committed offsets to the present master, and returns the responses.
 //! It does so in controller mode, and in a group with acting masters while no slave acts.
 //!
-//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Committed
-//! offsets and locks may be sent twice: they are held again when the connection ends, or when another broker becomes
-//! master or acts before the response. While no master is known, a request is held for at most [`HELD_MS`], and its bytes
-//! are charged to its connection. A slave that begins to act meanwhile serves the held requests itself. Pops and
-//! acknowledgements are never forwarded, but are held as well while the master is gone and no slave acts yet.
+//! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Commits,
+//! queries of offsets and requests for locks may be sent twice: they are held again when the connection ends, or when
+//! another broker becomes master or acts before the response. A later commit may overtake a commit that is held again.
+//! So a broker that then performs the commit itself only raises the offset. While no master is known, a request is
+//! held for at most [`HELD_MS`], and its bytes are charged to its connection. A slave that begins to act meanwhile
+//! serves the held requests itself. Pops and acknowledgements are never forwarded, but are held as well while the
+//! master is gone and no slave acts yet.
 //!
 //! The request keeps its signature, which the master verifies as well. Its remark begins with [`FORWARDED`], so that
 //! two brokers that each take the other for the master do not forward it in a loop. The remark also names the address
@@ -32,6 +34,7 @@ use super::sink::ANSWER_BYTES;
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::clock::{pause, within};
+use crate::config::Config;
 use crate::engine::PUNCTUAL;
 use crate::register::Silent;
 use crate::replicas::MasterAddresses;
@@ -47,8 +50,11 @@ pub(super) const NOT_MASTER: &str = "this broker is not the master";
 /// Time in milliseconds for which a request is held while no master takes it.
 const HELD_MS: i64 = 2_000;
 
-/// Timeout of a master's response: longer than its wait for slaves (`slaveTimeout`).
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shortest wait of a master for its disk and its slaves that [`answer_timeout`] allows for.
+const STORE_TIMEOUT_MIN: Duration = Duration::from_secs(5);
+
+/// Time that [`answer_timeout`] adds to a master's wait for its disk and its slaves.
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
 /// Wait for the response of a master after another broker took its place.
 const LAST_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -87,11 +93,11 @@ struct MasterLink {
 }
 
 impl Forwards {
-    /// Makes the two ends of the queue of requests. Its length is bounded by the memory that connections may be
-    /// charged.
-    pub(crate) fn new() -> (Self, Taken) {
+    /// Makes the two ends of the queue of requests. A master responds within `answer_timeout`. The queue's length is
+    /// bounded by the memory that connections may be charged.
+    pub(crate) fn new(answer_timeout: Duration) -> (Self, Taken) {
         let (sender, requests) = mpsc::unbounded_channel();
-        (Self(sender.clone()), Taken { requests, again: Self(sender), answer_timeout: ANSWER_TIMEOUT })
+        (Self(sender.clone()), Taken { requests, again: Self(sender), answer_timeout })
     }
 
     /// Forwards a request that came at `now_ms` (milliseconds since 1970).
@@ -116,6 +122,13 @@ impl Forwards {
             )
         })
     }
+}
+
+/// Returns the timeout of a master's response. A master whose disk stalls or whose slaves are slow responds after
+/// `syncFlushTimeout` and then `slaveTimeout`. The brokers of a set should have the same settings.
+pub(crate) fn answer_timeout(config: &Config) -> Duration {
+    let stored = config.store.flush_timeout.saturating_add(config.replication.slave_timeout());
+    stored.max(STORE_TIMEOUT_MIN).saturating_add(ANSWER_MARGIN)
 }
 
 /// Forwards requests, in the order in which they came, until the broker stops.
@@ -284,10 +297,7 @@ async fn send(
     let cause = match answered {
         Some(Ok(reply)) if reply.remark.as_deref() != Some(NOT_MASTER) => return answer(held, &reply),
         // The request was not performed. An election is under way, and a broker has not heard of it.
-        Some(Ok(_)) => {
-            pause(RETRY_PAUSE).await;
-            None
-        }
+        Some(Ok(_)) => None,
         Some(Err(CallError::Closed(_))) | None if may_repeat => None,
         Some(Err(error)) => {
             if master.silence() >= timeout {
@@ -299,6 +309,8 @@ async fn send(
         None => Some("another broker took its place".to_owned()),
     };
     let Some(cause) = cause else {
+        held.request.is_late = true;
+        pause(RETRY_PAUSE).await;
         if let Err(unsent) = again.0.send(held) {
             refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
         }

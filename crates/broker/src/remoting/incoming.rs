@@ -30,6 +30,8 @@ pub(crate) struct Request<'a> {
     /// Time at which the request's read batch began, from which the latency counts
     /// ([`crate::rpc_latency::RpcLatency::begin`]).
     pub begin: Duration,
+    /// Whether a later request of the client may have been performed before this request.
+    pub is_late: bool,
 }
 
 /// Heartbeat in the body of a request, parsed at most once: for the needs of its sender and for its handler.

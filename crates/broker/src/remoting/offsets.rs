@@ -39,7 +39,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
         topic: r.need("topic")?,
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
-        only_raises: r.flag_or(ONLY_RAISES, false),
+        only_raises: r.is_late || r.flag_or(ONLY_RAISES, false),
     };
     let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {

@@ -172,6 +172,7 @@ fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
         caller: &crate::testing::CALLER,
         port: &Port::Own,
         begin: std::time::Duration::ZERO,
+        is_late: false,
     })
     .unwrap();
     let fields = [("IS_SUPPORT_HEART_BEAT_V2", "true"), ("IS_SUB_CHANGE", "true")];

@@ -5,11 +5,12 @@ pub(crate) mod codec;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use net::{CallError, ConnectionHandle, Workers};
+use parking_lot::{Mutex, MutexGuard};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::in_sync::SetEpoch;
 use replica::master::MasterEvent;
@@ -399,8 +400,8 @@ impl Controllers {
         Ok(reply?)
     }
 
-    fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<ConnectionHandle>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ConnectionHandle>>> {
+        self.0.lock()
     }
 }
 

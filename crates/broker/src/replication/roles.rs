@@ -185,16 +185,18 @@ impl Roles {
         let log = master::range(&parts.tables.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
         let mut machine = Master::elected(0, settings.of_elected(&parts.runtime.config.store), start);
-        {
+        let need = {
+            // Locked until responses wait for the need: the agent may name an heir at any moment.
             let mut elected = parts.replication.replicas.elected();
-            elected.answered = LogOffset::ZERO;
+            (elected.answered, elected.heirs) = (LogOffset::ZERO, Vec::new());
             machine.wait_for_heirs(&elected.named_heirs);
-        }
-        let need = machine.need(u32::MAX);
-        match need {
-            Some(Ok(replica::acks::Need::Master)) | None => parts.replication.durability.ignore_slaves(),
-            Some(_) => parts.replication.durability.wait_for_slaves(),
-        }
+            let need = machine.need(u32::MAX);
+            match need {
+                Some(Ok(replica::acks::Need::Master)) | None => parts.replication.durability.ignore_slaves(),
+                Some(_) => parts.replication.durability.wait_for_slaves(),
+            }
+            need
+        };
         parts.replication.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
         let (decided, received) = mpsc::channel(DECISIONS_MAX);
         let controllers = ToControllers { decided: received, proposals: self.proposals.clone() };

@@ -198,11 +198,11 @@ fn defer<A: SendAnswers>(
         took(&figures, sent.iter(), begin, WaitCause::Append);
         return delivery.wake_when_visible(end, queues);
     };
-    let store = parts.tables.store.clone();
+    let durability = parts.replication.durability.clone();
     let flushed = move |outcome: FlushOutcome| {
         took(&figures, sent.iter(), begin, WaitCause::Flush);
-        answer(&outcome.clone().into());
+        durability.after_flush(end, false, outcome.clone().into(), move |outcome| answer(&outcome));
         delivery.wake_flushed(end, queues, &outcome);
     };
-    store.when_flushed(end, Box::new(flushed));
+    parts.tables.store.when_flushed(end, Box::new(flushed));
 }

@@ -55,6 +55,7 @@ impl Hanging {
         let disk = FakeDisk::new(512);
         let fixture = Fixture::on(Arc::new(disk.clone()), tempfile::tempdir().unwrap(), |config| {
             config.store.flush = flush;
+            config.replication.slave_timeout_ms = 3_600_000;
         });
         fixture.queue("T", 0);
         // The file of the log is there before the disk hangs.
@@ -165,6 +166,39 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
         is_answered |= !peer.pushed().is_empty();
         is_answered && peer.unanswered() == 0
     });
+}
+
+#[test]
+fn a_send_waits_for_an_heir_that_is_named_during_its_flush() {
+    let hanging = Hanging::new(FlushMode::Sync);
+    let broker = &hanging.fixture.broker;
+    let dispatcher = Dispatcher::new(broker.clone(), Port::Own);
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
+    let mut bytes = Vec::new();
+    let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
+    header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
+    let disk = hanging.hang();
+    dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &peer, &mut out);
+    assert!(out.is_empty());
+    // The agent looks for an heir because the disk stalls.
+    broker.replication.durability.wait_for_slaves();
+    let end = broker.store.appended();
+    let (sender, flushed) = std::sync::mpsc::channel();
+    // The store calls functions in the order in which they came, so this function is called after that of the send.
+    broker.store.when_flushed(end, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    drop(disk);
+    assert_eq!(flushed.recv(), Ok(store::FlushOutcome::Flushed));
+    assert_eq!(crate::testing::answers(peer.pushed()), [], "the heir does not have the message");
+    broker.store.set_replicated(Some(end));
+    let mut answers = Vec::new();
+    until("the send is answered", || {
+        answers.extend(crate::testing::answers(peer.pushed()));
+        !answers.is_empty()
+    });
+    assert_eq!(answers, [(0, 1)]);
 }
 
 #[test]

@@ -9,8 +9,10 @@ mod events;
 mod group;
 mod tables;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::engine::Wakeup;
 use crate::long_polling::Waiters;
@@ -29,7 +31,7 @@ pub(crate) struct Lite {
 impl Lite {
     /// Locks the tables. The lock is held for short sections.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 
     /// Returns the wake-up of the engine, which runs full dispatches.

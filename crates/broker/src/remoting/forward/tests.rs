@@ -39,7 +39,7 @@ fn forwarded_while(
 ) -> Vec<(i32, i32)> {
     let broker = &fixture.broker;
     let count = frames.len();
-    let (forwards, taken) = Forwards::new();
+    let (forwards, taken) = Forwards::new(OUTCOME_CAP);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
     for mut bytes in frames {
@@ -101,7 +101,7 @@ fn a_forwarded_request_is_not_forwarded_again() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
     broker.replication.role.fence();
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let ask = |remark| {
@@ -160,6 +160,13 @@ fn requests_held_for_a_lost_master_are_served_once_the_slave_acts() {
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(5));
 }
 
+fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<()> {
+    let mut bytes = [0; 4];
+    stream.read_exact(&mut bytes)?;
+    let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
+    stream.read_exact(&mut rest)
+}
+
 /// A master of the slave that takes connections and requests, and never answers. Calls `event` with the number of
 /// the connection after each request.
 fn silent_master(broker: &Broker, event: impl Fn(usize) + Send + Sync + 'static) {
@@ -170,10 +177,7 @@ fn silent_master(broker: &Broker, event: impl Fn(usize) + Send + Sync + 'static)
         for (number, stream) in listener.incoming().enumerate() {
             let (mut stream, event) = (stream.unwrap(), event.clone());
             std::thread::spawn(move || {
-                let mut bytes = [0; 4];
-                while stream.read_exact(&mut bytes).is_ok() {
-                    let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
-                    stream.read_exact(&mut rest).unwrap();
+                while read_frame(&mut stream).is_ok() {
                     event(number + 1);
                 }
             });
@@ -197,12 +201,66 @@ fn a_commit_that_a_silent_master_has_is_served_once_the_slave_acts() {
 }
 
 #[test]
+fn a_commit_that_is_held_again_does_not_lower_the_offset() {
+    let fixture = slave_without_master();
+    let (broker, requests) = (fixture.broker.clone(), AtomicUsize::new(0));
+    silent_master(&fixture.broker, move |_| {
+        if requests.fetch_add(1, Ordering::SeqCst) == 1 {
+            // A later commit overtakes the commit of 5.
+            assert!(broker.tables.offsets.commit("G", "T", 0, 9));
+            broker.replication.acting.set_acting(true);
+        }
+    });
+    let mut unlock = Vec::new();
+    Head::request(wire::frame::Encoding::Json, code::UNLOCK_BATCH_MQ, 2).write(&mut unlock, b"{}");
+    let mut all = forwarded_while(&fixture, vec![commit_frame(1), unlock], 3_600_000, || {});
+    all.sort_by_key(|(_, opaque)| *opaque);
+    assert_eq!(all, [(response::SUCCESS, 1), (response::SYSTEM_ERROR, 2)], "an unlock is not repeated");
+    assert_eq!(fixture.broker.tables.offsets.committed("G", "T", 0), Some(9));
+}
+
+#[test]
+fn a_request_is_repeated_with_pauses_while_the_master_closes_its_connections() {
+    let fixture = slave_without_master();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    fixture.broker.replication.replicas.learn(Some(&address), None);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let seen = requests.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = read_frame(&mut stream.unwrap());
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let held_ms = 600;
+    let busy = [(response::SYSTEM_BUSY, 1)];
+    assert_eq!(forwarded_while(&fixture, vec![commit_frame(1)], held_ms - HELD_MS, || {}), busy);
+    let most = held_ms / i64::try_from(RETRY_PAUSE.as_millis()).unwrap() + 2;
+    let requests = i64::try_from(requests.load(Ordering::SeqCst)).unwrap();
+    assert!((1..=most).contains(&requests), "{requests} requests, expected at most {most}");
+}
+
+#[test]
+fn a_master_may_take_as_long_for_a_response_as_its_disk_and_its_slaves() {
+    let check = |flush_ms, slave_ms, expected_ms| {
+        let (mut config, _) = Config::from_properties(b"").unwrap();
+        config.store.flush_timeout = Duration::from_millis(flush_ms);
+        config.replication.slave_timeout_ms = slave_ms;
+        assert_eq!(answer_timeout(&config), Duration::from_millis(expected_ms));
+    };
+    check(5_000, 3_000, 9_000);
+    check(60_000, 3_000, 64_000);
+    check(100, 100, 6_000);
+}
+
+#[test]
 fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
     let fixture = slave_without_master();
     let connections = Arc::new(AtomicUsize::new(0));
     let seen = connections.clone();
     silent_master(&fixture.broker, move |number| seen.store(number, Ordering::SeqCst));
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     taken.answer_timeout = Duration::from_millis(50);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
@@ -225,7 +283,7 @@ fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
 fn an_acknowledgement_is_held_only_while_a_slave_may_act_soon() {
     let fixture = slave_without_master();
     let broker = &fixture.broker;
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let mut ask = |follows| {
@@ -247,7 +305,7 @@ fn an_acknowledgement_is_held_only_while_a_slave_may_act_soon() {
 fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
     let fixture = slave_without_master();
     let broker = &fixture.broker;
-    let (forwards, mut taken) = Forwards::new();
+    let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let ask = |mut bytes: Vec<u8>| {

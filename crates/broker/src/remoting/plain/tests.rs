@@ -52,6 +52,7 @@ fn versions(fixture: &Fixture) -> BTreeMap<&'static str, String> {
         caller: &CALLER,
         port: &crate::remoting::Port::Own,
         begin: std::time::Duration::ZERO,
+        is_late: false,
     };
     super::versions(&request).unwrap().fields.into_iter().collect()
 }

@@ -101,3 +101,19 @@ fn a_master_alone_in_its_set_shows_its_whole_log_from_the_first_request_on() {
         roles.end_role();
     }
 }
+
+#[test]
+fn a_master_forgets_the_heirs_of_its_earlier_mastership() {
+    // The thread of the master waits for its port, so that it publishes no heirs.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let fixture = Fixture::with(|config| config.replication.port = taken.local_addr().unwrap().port());
+    let broker = &fixture.broker;
+    let other = BrokerId::new(2);
+    broker.replication.replicas.elected().heirs = vec![(other, LogOffset::ZERO)];
+    let (proposals, _) = mpsc::unbounded_channel();
+    let mut roles = Roles::new(broker.group_parts(), proposals);
+    let committed = CommittedSet { members: [BrokerId::FIRST, other].into(), ..CommittedSet::default() };
+    roles.perform(Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed }).unwrap();
+    assert_eq!(broker.replication.replicas.elected().heirs, []);
+    roles.end_role();
+}
