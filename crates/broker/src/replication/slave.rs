@@ -381,9 +381,13 @@ impl Shell {
         if !self.epoch_file.retry(&self.parts.tables, &self.parts.runtime) {
             return vec![SlaveEvent::Appended(self.parts.tables.store.followed()), SlaveEvent::LogFailed];
         }
-        let tables = &self.parts.tables;
-        // The master's removal of the offsets comes later. A new master would skip the first messages.
-        let restarted = |topic: &str| tables.offsets.restart_topic(topic);
+        let (tables, upstream) = (&self.parts.tables, &self.parts.replication.replicas.upstream);
+        let restarted = |topic: &str| {
+            // The master's removal of the offsets comes later. A new master would skip the first messages.
+            tables.offsets.restart_topic(topic);
+            // An offset of the new topic may have come before the log, and the master does not send it again.
+            upstream.topics_restarted.store(true, Ordering::Release);
+        };
         let appended = append_with_room(&tables.store, at, body, restarted).await;
         let end = SlaveEvent::Appended(self.parts.tables.store.followed());
         match appended {

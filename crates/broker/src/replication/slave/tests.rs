@@ -84,13 +84,14 @@ async fn a_topic_made_again_counts_although_the_bytes_behind_its_first_record_ar
     let mut shell = shell(&slave);
     let at = usize::try_from(middle.get()).unwrap();
     shell.append(LogOffset::ZERO, &log[..at]).await;
-    let offsets = &slave.broker.tables.offsets;
+    let (offsets, upstream) = (&slave.broker.tables.offsets, &slave.broker.replication.replicas.upstream);
     offsets.commit("g", "T", 0, 1);
     let events = shell.append(middle, &damaged[at..]).await;
     assert!(matches!(events[..], [SlaveEvent::Appended(to), SlaveEvent::LogFailed] if to == middle));
     let events = shell.append(middle, &log[at..]).await;
     assert!(matches!(events[..], [SlaveEvent::Appended(to)] if to == master.broker.store.appended()));
     assert_eq!(offsets.committed("g", "T", 0), Some(0), "a new master would skip the message");
+    assert!(upstream.topics_restarted.load(Ordering::Acquire), "the master's offset is not requested");
 }
 
 #[tokio::test]
