@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_477),
     ("auth", 2608),
-    ("broker", 32_516),
+    ("broker", 32_520),
     ("client", 4401),
     ("console", 7891),
     ("controller", 1402),
