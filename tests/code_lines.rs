@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_501),
     ("auth", 2608),
-    ("broker", 32_511),
+    ("broker", 32_536),
     ("client", 4401),
     ("console", 7903),
     ("controller", 1402),
@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6638),
     ("replica", 4116),
     ("sim", 3368),
-    ("store", 16_925),
+    ("store", 16_934),
     ("vostok", 3392),
     ("wire", 5496),
 ];

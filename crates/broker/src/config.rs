@@ -100,8 +100,8 @@ wire::settings! {
     pub struct LightQueues {
         "enableLmq" Restart lmq: bool = false, "light queues are served (%LMQ%...), with enableMultiDispatch";
         "enableMultiDispatch" Restart multi_dispatch: bool = false, "messages may name further queues they belong to, with enableLmq";
-        "enableLmqQuota" Live quota: bool = false, "more light queues than maxLmqConsumeQueueNum are refused; without it, more than 1000000 if that is larger";
-        "maxLmqConsumeQueueNum" Live queues_max: usize = 20_000, [0..=i64::from(i32::MAX)], "most light queues, with enableLmqQuota or from 1000000 on";
+        "enableLmqQuota" Live quota: bool = false, "limits light queues to maxLmqConsumeQueueNum; without it the limit is 1000000, or maxLmqConsumeQueueNum if larger";
+        "maxLmqConsumeQueueNum" Live queues_max: usize = 20_000, [0..=i64::from(i32::MAX)], "most light queues; below 1000000 it needs enableLmqQuota";
     }
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct Upstream {
     trouble: Mutex<String>,
     /// This slave's end of its last connection, by which operators find the slave among the connections of the master.
     pub local: Mutex<Option<SocketAddr>>,
+    /// Whether the log brought a re-created topic, so that this slave has to request the whole table of offsets.
+    pub topics_restarted: AtomicBool,
 }
 
 /// Difference of two brokers' clocks that is reported to an operator, in milliseconds.

@@ -156,7 +156,7 @@ fn follows() {
     slave.start_following().unwrap();
     let (began, cpu_before) = (Instant::now(), cpu());
     for frame in log.chunks(32 << 10) {
-        slave.follow(slave.followed(), frame).unwrap();
+        slave.follow(slave.followed(), frame, &mut |_| {}).unwrap();
     }
     let (wall, used) = (began.elapsed() / MESSAGES, (cpu() - cpu_before) / MESSAGES);
     println!("follow: {:5} ns wall, {:5} ns process CPU per message", wall.as_nanos(), used.as_nanos());

@@ -60,15 +60,20 @@ type Refused = (u64, String);
 
 impl Follower<'_> {
     /// Appends bytes of the master's log; see [`crate::Store::follow`].
-    pub(crate) fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<Vec<String>, FollowError> {
-        let mut topics = Vec::new();
-        let mut restarted = self.follow_some(offset, bytes)?;
-        while let Some(topic) = restarted {
+    pub(crate) fn follow(
+        &self,
+        offset: LogOffset,
+        bytes: &[u8],
+        restarted: &mut dyn FnMut(&str),
+    ) -> Result<(), FollowError> {
+        let mut next = self.follow_some(offset, bytes)?;
+        while let Some(topic) = next {
+            // Before the queues are removed: after a later error, no queue shows that the topic began anew.
+            restarted(&topic);
             self.restart_topic(&topic)?;
-            topics.push(topic);
-            restarted = self.follow_some(self.followed(), &[])?;
+            next = self.follow_some(self.followed(), &[])?;
         }
-        Ok(topics)
+        Ok(())
     }
 
     /// Log position behind the last byte from the master, including an unfinished record that is in memory only.

@@ -57,6 +57,8 @@ impl Serialize for Table<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self(text, member) = *self;
         let (mut entries, mut outcome, mut key) = (to.serialize_map(None)?, Ok(()), String::new());
+        // A table that is split meanwhile shows an entry twice, so that the file has its key twice. Loading the file
+        // keeps the last offsets, which are the newer.
         text.offsets.each_part(None, |group, part| {
             for (topic, entry) in part {
                 let entry = entry.lock();
@@ -74,7 +76,7 @@ impl Serialize for Table<'_> {
                 let is_leaving = member != Member::Pulled && text.leaving.contains(topic);
                 outcome = match member {
                     Member::Light => entries.serialize_entry(&key, &if is_leaving { Some(0) } else { first }),
-                    _ => entries.serialize_entry(&key, &Queues(&entry, member, is_leaving)),
+                    _ => entries.serialize_entry(&key, &Queues { topic: &entry, member, is_leaving }),
                 };
             }
         });
@@ -84,11 +86,16 @@ impl Serialize for Table<'_> {
 }
 
 /// Offsets of a group in a topic, by queue id.
-struct Queues<'a>(&'a Topic, Member, bool);
+struct Queues<'a> {
+    topic: &'a Topic,
+    member: Member,
+    /// Whether the topic's queues are being removed, so that the offsets are written as 0.
+    is_leaving: bool,
+}
 
 impl Serialize for Queues<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(topic, member, is_leaving) = *self;
+        let Self { topic, member, is_leaving } = *self;
         let offsets = topic.queues.iter().filter_map(|(queue, position)| Some((queue, member.of(position)?)));
         to.collect_map(offsets.map(|(queue, offset)| (queue, if is_leaving { 0 } else { offset })))
     }

@@ -270,7 +270,7 @@ impl Slave {
         let fixture = Fixture::new();
         let broker = fixture.broker.clone();
         broker.store.start_following().unwrap();
-        broker.store.follow(LogOffset::ZERO, log).unwrap();
+        broker.store.follow(LogOffset::ZERO, log, &mut |_| {}).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         broker.replication.replicas.learn(Some(&address), Some(&address));

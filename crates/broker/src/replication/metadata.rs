@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use net::{CallError, ConnectionHandle, Reply, Workers};
@@ -15,6 +16,7 @@ use wire::json::{self, JsonError};
 use crate::parts::{GroupParts, Replication, Sessions, Tables};
 use crate::persist;
 use crate::register::Silent;
+use crate::replicas::Upstream;
 use crate::state::TableVersions;
 use crate::table_changes::NOT_MASTER;
 
@@ -37,6 +39,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Interval in which topics, groups and request modes are taken from the master.
 const TABLES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Shortest interval between two requests for the whole table of offsets after re-created topics.
+const WHOLE_OFFSETS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Timeout of the master's response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,6 +76,8 @@ struct Link {
     /// Whether the master refused the request for changes, as a RocketMQ master does. Its whole tables are copied then.
     lacks_changes: bool,
     tables_due: Instant,
+    /// Earliest time of the next request for the whole table of offsets.
+    offsets_due: Instant,
 }
 
 /// Copies the tables of the master repeatedly until the workers stop.
@@ -112,7 +119,7 @@ impl Link {
     fn new(address: String, peer: Arc<ConnectionHandle>) -> Self {
         let now = Instant::now();
         let has = TableVersions::default();
-        Self { address, peer, has, lacks_changes: false, tables_due: now }
+        Self { address, peer, has, lacks_changes: false, tables_due: now, offsets_due: now }
     }
 
     /// Copies the due tables, and returns the pause before the next round.
@@ -149,6 +156,7 @@ impl Link {
     /// Requests the changes after this broker's versions, and applies them. The master holds the request until a
     /// change exists.
     async fn changes(&mut self, parts: &GroupParts) -> Result<(), SyncError> {
+        self.demand_offsets(&parts.replication.replicas.upstream, Instant::now());
         let asked_ms = parts.runtime.now_ms();
         let (now, changes) = self.ask_changes(&parts.sessions, &parts.replication).await?;
         // Each for itself: a table that cannot be taken does not hold up the others.
@@ -171,6 +179,15 @@ impl Link {
         }
         self.has.offsets = now.offsets;
         Ok(topics.and(groups)?)
+    }
+
+    /// Makes the next request ask for the whole table of offsets, if the log brought a re-created topic. Its groups
+    /// went back to offset 0 here, although their offsets may have come from the master before the log did.
+    fn demand_offsets(&mut self, upstream: &Upstream, now: Instant) {
+        if now >= self.offsets_due && upstream.topics_restarted.swap(false, Ordering::AcqRel) {
+            self.has.offsets = 0;
+            self.offsets_due = now + WHOLE_OFFSETS_INTERVAL;
+        }
     }
 
     /// All parts of the answer, and the versions that the tables had at its beginning.
@@ -314,7 +331,54 @@ async fn ask_for(
 
 #[cfg(test)]
 mod tests {
+    use net::ConnectionHandle;
+
     use super::*;
+    use crate::testing::{ADDRESS, Fixture};
+
+    fn link() -> Link {
+        Link::new("master".to_owned(), Arc::new(ConnectionHandle::detached(1, ADDRESS)))
+    }
+
+    #[test]
+    fn an_offset_that_came_before_its_re_created_topic_comes_again() {
+        let (master, slave) = (Fixture::new(), Fixture::new());
+        let (from, to) = (&master.broker.tables.offsets, &slave.broker.tables.offsets);
+        let upstream = &slave.broker.replication.replicas.upstream;
+        let mut link = link();
+        let mut copy = || {
+            link.demand_offsets(upstream, Instant::now());
+            let found = from.changed_after(link.has.offsets, "", usize::MAX);
+            to.take_changes(found.changed, |_, _| false);
+            link.has.offsets = found.generation;
+        };
+        from.commit("g", "X", 0, 50);
+        copy();
+        assert_eq!(to.committed("g", "X", 0), Some(50));
+        // The slave's log reaches the first record of the topic X that the offset belongs to.
+        to.restart_topic("X");
+        upstream.topics_restarted.store(true, Ordering::Release);
+        copy();
+        assert_eq!(to.committed("g", "X", 0), Some(50), "a new master would deliver 50 messages again");
+    }
+
+    #[test]
+    fn many_re_created_topics_cause_few_requests_for_the_whole_table() {
+        let (upstream, mut link) = (Upstream::default(), link());
+        let begin = link.offsets_due;
+        let mut is_whole = |after: Duration| {
+            link.has.offsets = 7;
+            link.demand_offsets(&upstream, begin + after);
+            link.has.offsets == 0
+        };
+        assert!(!is_whole(Duration::ZERO), "no topic began anew");
+        upstream.topics_restarted.store(true, Ordering::Release);
+        assert!(is_whole(Duration::ZERO));
+        upstream.topics_restarted.store(true, Ordering::Release);
+        assert!(!is_whole(WHOLE_OFFSETS_INTERVAL / 2));
+        assert!(is_whole(WHOLE_OFFSETS_INTERVAL), "the later topic waits, and is not forgotten");
+        assert!(!is_whole(2 * WHOLE_OFFSETS_INTERVAL));
+    }
 
     #[test]
     fn a_large_table_of_offsets_is_taken_less_often() {

@@ -278,7 +278,7 @@ mod tests {
         master.broker.store.read_log_blocking(LogOffset::ZERO, whole, &mut log).unwrap();
         let mut wait = Box::pin(reaches(&slave.broker.store, end));
         let follow = |at: usize, until: usize| {
-            slave.broker.store.follow(LogOffset::new(at as u64), &log[at..until]).unwrap();
+            slave.broker.store.follow(LogOffset::new(at as u64), &log[at..until], &mut |_| {}).unwrap();
         };
         follow(0, whole - 1);
         let is_over = tokio::select! { biased; _ = &mut wait => true, () = async {} => false };

@@ -381,12 +381,17 @@ impl Shell {
         if !self.epoch_file.retry(&self.parts.tables, &self.parts.runtime) {
             return vec![SlaveEvent::Appended(self.parts.tables.store.followed()), SlaveEvent::LogFailed];
         }
-        let appended = append_with_room(&self.parts.tables.store, at, body).await;
+        let (tables, upstream) = (&self.parts.tables, &self.parts.replication.replicas.upstream);
+        let restarted = |topic: &str| {
+            // The master's removal of the offsets comes later. A new master would skip the first messages.
+            tables.offsets.restart_topic(topic);
+            // An offset of the new topic may have come before the log, and the master does not send it again.
+            upstream.topics_restarted.store(true, Ordering::Release);
+        };
+        let appended = append_with_room(&tables.store, at, body, restarted).await;
         let end = SlaveEvent::Appended(self.parts.tables.store.followed());
         match appended {
-            Ok(restarted) => {
-                // The master's removal of the offsets comes later. A new master would skip the first messages.
-                restarted.iter().for_each(|topic| self.parts.tables.offsets.restart_topic(topic));
+            Ok(()) => {
                 if self.is_sync_flush {
                     self.await_flush();
                 }
@@ -444,11 +449,16 @@ impl Shell {
 
 /// Appends bytes of the master's log. While the number of queue units that wait for the disk is at its limit, as on a
 /// slave that catches up, the bytes wait too. Ending the connection would only lose time.
-async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<Vec<String>, FollowError> {
+async fn append_with_room(
+    store: &Store,
+    at: LogOffset,
+    body: &[u8],
+    mut restarted: impl FnMut(&str),
+) -> Result<(), FollowError> {
     let until = Instant::now() + ROOM_PATIENCE;
     let before = store.followed();
     loop {
-        let appended = store.follow(at, body);
+        let appended = store.follow(at, body, &mut restarted);
         let lacks_room = matches!(appended, Err(FollowError::Store(AppendError::Busy { .. })));
         if !lacks_room || store.followed() != before || Instant::now() >= until {
             return appended;

@@ -37,6 +37,10 @@ pub(super) fn stage<T>(
             // Recovery would take this property for one the broker has set.
             return Err(illegal(&parts.runtime));
         }
+        entries.push((entry, message::terminated(entry.properties)));
+    }
+    // After the checks of all entries, because a light queue that a refused message names stays.
+    for (entry, _) in &entries {
         super::check::further_queues(
             &parts.tables,
             &parts.sessions,
@@ -44,7 +48,6 @@ pub(super) fn stage<T>(
             request.caller,
             entry.properties,
         )?;
-        entries.push((entry, message::terminated(entry.properties)));
     }
     let messages = entries.iter().map(|(entry, properties)| Message {
         properties,

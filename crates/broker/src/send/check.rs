@@ -55,20 +55,20 @@ pub(super) fn check(
     if lacks_body || body.len() > body_max || inner_batch {
         return Err(illegal(runtime));
     }
-    match super::message::lite_queue(runtime, &header).map(|queue| queue.filter(|_| !header.batch))? {
-        Some(queue) => tables.admit_light_queue(&runtime.config, &queue)?,
-        None => further_queues(tables, sessions, runtime, caller, header.properties)?,
-    }
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
     }
-    Ok(())
+    // Last, because a light queue that a refused message names stays.
+    match super::message::lite_queue(runtime, &header)?.filter(|_| !header.batch) {
+        Some(queue) => tables.admit_light_queue(&runtime.config, &queue),
+        None => further_queues(tables, sessions, runtime, caller, header.properties),
+    }
 }
 
-/// Checks the further queues that a message names: the number of light queues, and the sender's permission for the
-/// topics.
+/// Checks the further queues that a message names: the sender's permission for the topics, and the number of light
+/// queues. Creates the light queues.
 pub(super) fn further_queues(
     tables: &Tables,
     sessions: &Sessions,
@@ -76,13 +76,12 @@ pub(super) fn further_queues(
     caller: &Caller,
     properties: &[u8],
 ) -> Result<()> {
-    tables.admit_light(&runtime.config, properties)?;
-    if !runtime.config.store.multi_dispatch {
-        return Ok(());
+    if runtime.config.store.multi_dispatch {
+        let named = properties::get_str(properties, key::INNER_MULTI_DISPATCH).unwrap_or_default();
+        let topics = named.split(',').filter(|name| !name.is_empty() && !names::is_light(name));
+        message_access::publish(sessions, runtime, caller, topics)?;
     }
-    let named = properties::get_str(properties, key::INNER_MULTI_DISPATCH).unwrap_or_default();
-    let topics = named.split(',').filter(|name| !name.is_empty() && !names::is_light(name));
-    message_access::publish(sessions, runtime, caller, topics)
+    tables.admit_light(&runtime.config, properties)
 }
 
 /// Returns the target of a message sent to a retry topic: that topic, or the dead letter topic of its group

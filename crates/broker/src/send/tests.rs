@@ -376,6 +376,27 @@ fn only_single_sends_to_a_compacted_topic_need_a_key() {
 }
 
 #[test]
+fn a_refused_send_makes_no_light_queue() {
+    let fixture = Fixture::new();
+    fixture.queue("C", 0);
+    let text = r#"{"topicConfigTable":{"C":{"attributes":{"cleanup.policy":"COMPACTION"},"perm":6,"readQueueNums":1,"topicName":"C","writeQueueNums":1}}}"#;
+    std::fs::write(fixture.config_path("topics.json"), text).unwrap();
+    let fixture = Fixture::at(fixture.left(), |config| config.store.multi_dispatch = true);
+    let lite = SendHeader { batch: false, ..header("C", b"__LITE_TOPIC\x01x\x02") };
+    let light = SendHeader { batch: false, ..header("C", b"INNER_MULTI_DISPATCH\x01%LMQ%x\x02") };
+    assert_eq!(send(&fixture, &lite, b"x").0, response::MESSAGE_ILLEGAL);
+    assert_eq!(send(&fixture, &light, b"x").0, response::MESSAGE_ILLEGAL);
+    let mut body = Vec::new();
+    for properties in [&b"INNER_MULTI_DISPATCH\x01%LMQ%y\x02"[..], b"INNER_MULTI_QUEUE_OFFSET\x010\x02"] {
+        batch::append(&mut body, &batch::Entry { flag: 0, body: b"x", properties }).unwrap();
+    }
+    assert_eq!(send(&fixture, &header("C", b""), &body).0, response::MESSAGE_ILLEGAL);
+    assert_eq!(fixture.broker.tables.light.count(), 0);
+    let light = SendHeader { properties: b"KEYS\x01k\x02INNER_MULTI_DISPATCH\x01%LMQ%x\x02", ..light };
+    assert_eq!((send(&fixture, &light, b"x").0, fixture.broker.tables.light.count()), (0, 1));
+}
+
+#[test]
 fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_send() {
     let fixture = batched();
     for topic in ["B", "T", "%RETRY%g"] {

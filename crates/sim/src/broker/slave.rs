@@ -106,7 +106,7 @@ impl Broker {
 
     /// Appends a master's bytes, and waits for the disk with sync flush.
     pub(super) fn follow_bytes(&mut self, at: LogOffset, body: &[u8]) -> Result<(), store::FollowError> {
-        self.store.follow(at, body)?;
+        self.store.follow(at, body, &mut |_| {})?;
         if self.settings.is_sync_flush() {
             self.await_flush();
         }

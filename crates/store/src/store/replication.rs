@@ -42,12 +42,20 @@ impl Store {
     /// Appends bytes of the master's log unchanged. `offset` is their log position and must be [`Self::followed`]. An
     /// empty store begins wherever a commit log file can begin. The bytes may begin and end within a record and may
     /// reach into the next file. Every whole record is visible to readers when this returns. Blocks for a write to
-    /// the page cache. Returns the topics that the master deleted and made again: their queues begin at 0 again.
+    /// the page cache.
+    ///
+    /// Calls `restarted` for each topic that the master deleted and made again, before its queues begin at 0 again.
+    /// The call may fail after that, and a repeated call does not report the topic again.
     ///
     /// # Errors
     /// See [`FollowError`]; ask [`Self::followed`] afterwards where the master's bytes must go on.
-    pub fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<Vec<String>, FollowError> {
-        self.parts.follower().follow(offset, bytes)
+    pub fn follow(
+        &self,
+        offset: LogOffset,
+        bytes: &[u8],
+        restarted: &mut dyn FnMut(&str),
+    ) -> Result<(), FollowError> {
+        self.parts.follower().follow(offset, bytes, restarted)
     }
 
     /// Log position behind the last byte from the master. The slave reports it to the master. Equals

@@ -113,7 +113,7 @@ fn content(store: &Store) -> Content {
 fn content_up_to(master: &Store, end: u64) -> Content {
     let store = Store::open(config(FlushMode::Async), Arc::new(FakeDisk::new(512))).unwrap();
     store.start_following().unwrap();
-    store.follow(LogOffset::ZERO, &log_of(master, end)).unwrap();
+    store.follow(LogOffset::ZERO, &log_of(master, end), &mut |_| {}).unwrap();
     assert_eq!(store.appended().get(), end);
     content(&store)
 }
@@ -187,7 +187,7 @@ impl Slave {
         let at = self.store.followed();
         let from = usize::try_from(at.get()).unwrap();
         let bytes = &log[from..log.len().min(from + length)];
-        self.store.follow(at, bytes).unwrap();
+        self.store.follow(at, bytes, &mut |_| {}).unwrap();
         assert_eq!(self.store.followed(), at + bytes.len() as u64);
     }
 
@@ -232,7 +232,7 @@ impl Slave {
                 let end = self.store.appended();
                 // Within a record any bytes may come.
                 if self.store.followed() == end {
-                    let refused = self.store.follow(end, &vec![7; *length]);
+                    let refused = self.store.follow(end, &vec![7; *length], &mut |_| {});
                     assert!(matches!(refused, Err(FollowError::Record { .. })), "{refused:?}");
                     assert_eq!((self.store.appended(), self.store.followed()), (end, end));
                 }
@@ -342,9 +342,9 @@ fn a_store_that_follows_takes_no_messages_and_one_that_does_not_takes_no_bytes()
     let mut batch = slave.batch();
     batch.push(&slave.queue("A", 0).unwrap(), &message(b"m", b"")).unwrap();
     assert!(matches!(slave.append(&mut batch, 1), Err(AppendError::Following)));
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    slave.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     slave.stop_following().unwrap();
-    assert!(matches!(slave.follow(slave.followed(), &log), Err(FollowError::NotFollowing)));
+    assert!(matches!(slave.follow(slave.followed(), &log, &mut |_| {}), Err(FollowError::NotFollowing)));
     assert!(matches!(slave.truncate(LogOffset::ZERO), Err(FollowError::NotFollowing)));
     slave.append(&mut batch, 1).unwrap();
     assert_eq!(batch.placed(0).queue_offset, QueueOffset::new(1));
@@ -355,21 +355,21 @@ fn bytes_of_another_place_or_of_no_log_are_refused_and_the_end_stays_known() {
     let (master, bounds) = master(&[simple(0, 10), simple(0, 20)]);
     let log = log_of(&master, master.appended().get());
     let slave = Slave::new(FlushMode::Async).store;
-    let refused = slave.follow(LogOffset::new(8), &log).unwrap_err().to_string();
+    let refused = slave.follow(LogOffset::new(8), &log, &mut |_| {}).unwrap_err().to_string();
     assert!(refused.contains("begins at 8") && refused.contains("4096"), "{refused}");
-    slave.follow(LogOffset::ZERO, &log[..100]).unwrap();
-    let refused = slave.follow(LogOffset::new(99), &log[99..]).unwrap_err().to_string();
+    slave.follow(LogOffset::ZERO, &log[..100], &mut |_| {}).unwrap();
+    let refused = slave.follow(LogOffset::new(99), &log[99..], &mut |_| {}).unwrap_err().to_string();
     assert_eq!(refused, "bytes for log offset 99 came, expected 100");
     // The record breaks off with the wrong bytes: its beginning is sent again.
-    let refused = slave.follow(LogOffset::new(100), &log[101..]).unwrap_err().to_string();
+    let refused = slave.follow(LogOffset::new(100), &log[101..], &mut |_| {}).unwrap_err().to_string();
     assert!(refused.starts_with("no record of a master's log at log offset 0: "), "{refused}");
     assert_eq!(slave.followed(), LogOffset::ZERO);
     let mut flipped = log.clone();
     let body = usize::try_from(bounds[1]).unwrap() + 90;
     flipped[body] ^= 1;
-    assert!(matches!(slave.follow(LogOffset::ZERO, &flipped), Err(FollowError::Record { .. })));
+    assert!(matches!(slave.follow(LogOffset::ZERO, &flipped, &mut |_| {}), Err(FollowError::Record { .. })));
     assert_eq!((slave.appended(), slave.followed()), (LogOffset::ZERO, LogOffset::ZERO));
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    slave.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     assert_eq!(content(&slave), content(&master));
 }
 
@@ -380,7 +380,7 @@ fn a_slave_whose_log_files_are_larger_than_its_master_s_is_told_so() {
     let large = Config { segment_bytes: 8 * small_config().segment_bytes, ..config(FlushMode::Async) };
     let store = Store::open(large, Arc::new(FakeDisk::new(512))).unwrap();
     store.start_following().unwrap();
-    let refused = store.follow(LogOffset::ZERO, &log_of(&master, end)).unwrap_err().to_string();
+    let refused = store.follow(LogOffset::ZERO, &log_of(&master, end), &mut |_| {}).unwrap_err().to_string();
     assert!(refused.contains("mappedFileSizeCommitLog must be the master's"), "{refused}");
     assert_eq!(store.followed(), LogOffset::ZERO, "nothing of it counts");
 }
@@ -391,9 +391,9 @@ fn an_empty_slave_begins_with_any_file_of_the_master() {
     let (master, _) = master(&list);
     let log = log_of(&master, master.appended().get());
     let mut slave = Slave::new(FlushMode::Sync);
-    slave.store.follow(LogOffset::new(8192), &[]).unwrap();
+    slave.store.follow(LogOffset::new(8192), &[], &mut |_| {}).unwrap();
     assert_eq!(slave.store.followed(), LogOffset::ZERO, "a heartbeat begins nothing");
-    slave.store.follow(LogOffset::new(8192), &log[8192..9000]).unwrap();
+    slave.store.follow(LogOffset::new(8192), &log[8192..9000], &mut |_| {}).unwrap();
     assert_eq!((slave.store.min().get(), slave.store.followed().get()), (8192, 9000));
     for reopen in 0..3 {
         match reopen {
@@ -424,8 +424,9 @@ fn a_topic_that_the_master_deleted_and_made_again_begins_anew() {
     append(&master, &simple(0, 77), 3);
     append(&master, &simple(1, 78), 4);
     let log = log_of(&master, master.appended().get());
-    let slave = Slave::new(FlushMode::Async).store;
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    let (slave, mut restarted) = (Slave::new(FlushMode::Async).store, Vec::new());
+    slave.follow(LogOffset::ZERO, &log, &mut |topic| restarted.push(topic.to_owned())).unwrap();
+    assert_eq!(restarted, ["A"]);
     assert_eq!(slave.followed(), master.appended());
     assert_eq!(content(&slave).queues, content(&master).queues);
     assert_eq!(slave.queue("A", 0).unwrap().max(), QueueOffset::new(1));
@@ -436,7 +437,7 @@ fn a_truncation_is_refused_where_no_record_begins() {
     let (master, bounds) = master(&[simple(0, 10), simple(0, 20), simple(1, 3000), simple(1, 900)]);
     let log = log_of(&master, master.appended().get());
     let slave = Slave::new(FlushMode::Async).store;
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    slave.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     let before = content(&slave);
     for to in [bounds[1] - 1, bounds[2] + 9, 4090, log.len() as u64 + 1] {
         let refused = slave.truncate(LogOffset::new(to));
@@ -447,7 +448,7 @@ fn a_truncation_is_refused_where_no_record_begins() {
     for to in [log.len() as u64, 4096, bounds[3], 0] {
         slave.truncate(LogOffset::new(to)).unwrap();
         assert_eq!(slave.followed().get(), to);
-        slave.follow(LogOffset::new(to), &log[usize::try_from(to).unwrap()..]).unwrap();
+        slave.follow(LogOffset::new(to), &log[usize::try_from(to).unwrap()..], &mut |_| {}).unwrap();
         assert_eq!(content(&slave), before, "{to}");
     }
 }
@@ -459,7 +460,7 @@ fn after_a_truncation_no_message_counts_as_indexed_before_the_index_is_loaded_ag
     let (disk, start) = (FakeDisk::new(512), Instant::now());
     let slave = Store::open_without_threads(config(FlushMode::Sync), Arc::new(disk), start).unwrap();
     slave.start_following().unwrap();
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    slave.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     let mut now = start;
     while slave.indexed() < slave.appended() {
         now = slave.run_due(now).unwrap().max(now);
@@ -487,7 +488,7 @@ fn who_waits_for_what_was_truncated_is_told() {
     let (sender, appended) = std::sync::mpsc::channel();
     let done = Box::new(move |outcome| sender.send(outcome).unwrap());
     slave.when_appended(LogOffset::new(bounds[1]), Duration::from_secs(3_600), done);
-    slave.follow(LogOffset::ZERO, &log).unwrap();
+    slave.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     assert_eq!(appended.recv().unwrap(), WaitOutcome::Reached);
     let (first, second) = (waits(bounds[1]), waits(bounds[2]));
     assert_eq!(slave.visible(), LogOffset::ZERO);

@@ -12,7 +12,7 @@ use crate::names::{self, is_light};
 use crate::topics::{Queue, Topic};
 
 /// Most light queues without `enableLmqQuota`. Each takes about 1.5 KB of memory.
-const QUEUES_MAX: usize = if cfg!(test) { 2000 } else { 1_000_000 };
+const QUEUES_MAX: usize = 1_000_000;
 
 /// The bound of light queues: `maxLmqConsumeQueueNum`, and not less than [`QUEUES_MAX`] without `enableLmqQuota`.
 fn queues_max(config: &Config) -> usize {

@@ -31,7 +31,7 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
     let slave = Fixture::without_store_threads(|config| config.store.flush = FlushMode::Sync);
     let store = &slave.broker.store;
     let mut shell = shell(&slave);
-    store.follow(LogOffset::ZERO, &log).unwrap();
+    store.follow(LogOffset::ZERO, &log, &mut |_| {}).unwrap();
     assert_eq!(shell.settle(), ends[1], "nothing is on disk yet, so the slave waits");
     assert!(matches!(shell.cut(ends[0]), SlaveEvent::Cut(to) if to == ends[0]));
     shell.flushed.notified().await;
@@ -64,6 +64,34 @@ async fn groups_begin_a_topic_again_that_the_master_deleted_and_made_again() {
     offsets.commit("g", "T", 0, 1);
     shell.append(middle, &log[at..]).await;
     assert_eq!(offsets.committed("g", "T", 0), Some(0), "a new master would skip the message");
+}
+
+#[tokio::test]
+async fn a_topic_made_again_counts_although_the_bytes_behind_its_first_record_are_damaged() {
+    let master = Fixture::new();
+    master.put("T", 0, b"before", b"");
+    let middle = master.broker.store.appended();
+    assert_eq!(master.ask(wire::codes::request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
+    master.put("T", 0, b"after", b"");
+    master.put("T", 1, b"fragile", b"");
+    let (mut log, end) = (Vec::new(), usize::try_from(master.broker.store.appended().get()).unwrap());
+    master.broker.store.read_log_blocking(LogOffset::ZERO, end, &mut log).unwrap();
+    let mut damaged = log.clone();
+    let body = log.windows(7).position(|bytes| bytes == b"fragile").unwrap();
+    damaged[body] ^= 1;
+
+    let slave = Fixture::new();
+    let mut shell = shell(&slave);
+    let at = usize::try_from(middle.get()).unwrap();
+    shell.append(LogOffset::ZERO, &log[..at]).await;
+    let (offsets, upstream) = (&slave.broker.tables.offsets, &slave.broker.replication.replicas.upstream);
+    offsets.commit("g", "T", 0, 1);
+    let events = shell.append(middle, &damaged[at..]).await;
+    assert!(matches!(events[..], [SlaveEvent::Appended(to), SlaveEvent::LogFailed] if to == middle));
+    let events = shell.append(middle, &log[at..]).await;
+    assert!(matches!(events[..], [SlaveEvent::Appended(to)] if to == master.broker.store.appended()));
+    assert_eq!(offsets.committed("g", "T", 0), Some(0), "a new master would skip the message");
+    assert!(upstream.topics_restarted.load(Ordering::Acquire), "the master's offset is not requested");
 }
 
 #[tokio::test]

@@ -91,16 +91,30 @@ fn more_light_queues_than_allowed_are_refused_with_2017() {
 }
 
 #[test]
-fn light_queues_without_a_quota_have_a_bound() {
-    let fixture = fixture(None);
+fn light_queues_have_a_bound_with_and_without_a_quota() {
+    let mut config = Fixture::new().broker.runtime.config.clone();
+    for (quota, setting, bound) in [
+        (false, 20_000, 1_000_000),
+        (false, 2_000_000, 2_000_000),
+        (true, 5, 5),
+        (true, 2_000_000, 2_000_000),
+    ] {
+        (config.light.quota, config.light.queues_max) = (quota, setting);
+        assert_eq!(queues_max(&config), bound, "{quota} {setting}");
+    }
+}
+
+#[test]
+fn a_refused_light_queue_does_not_count() {
+    let fixture = fixture(Some(5));
     let admit = |number: usize| {
         let name = format!("%LMQ%{number}");
         fixture.broker.tables.admit_light_queue(&fixture.broker.runtime.config, &name)
     };
-    (0..QUEUES_MAX).for_each(|number| admit(number).unwrap());
-    assert_eq!(admit(QUEUES_MAX).unwrap_err().code, 2017);
+    (0..5).for_each(|number| admit(number).unwrap());
+    assert_eq!(admit(5).unwrap_err().code, 2017);
     admit(0).unwrap();
-    assert_eq!(fixture.broker.tables.light.count(), QUEUES_MAX);
+    assert_eq!(fixture.broker.tables.light.count(), 5);
 }
 
 #[test]
