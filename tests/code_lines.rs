@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_501),
+    ("admin", 15_506),
     ("auth", 2608),
     ("broker", 32_536),
     ("client", 4401),

@@ -21,10 +21,19 @@ const QUEUES_MAX: usize = 20_000;
 pub(super) struct Standstill {
     /// Offset of each queue by group, topic, broker set and queue.
     offsets: BTreeMap<(String, String, String, i32), TrackedOffset>,
-    /// Thread dumps by group and member, while the group does not move: the first, and the threads that stood there in the last.
-    dumps: BTreeMap<(String, String), (String, Option<Vec<Standing>>)>,
+    /// Thread dumps by group and member, while the group does not move.
+    dumps: BTreeMap<(String, String), Dumps>,
     /// Time of the look with the last dumps by group, while the group does not move.
     dumped_ms: BTreeMap<String, i64>,
+}
+
+/// Thread dumps of a member.
+#[derive(Debug)]
+struct Dumps {
+    /// Text of the dump with which later dumps are compared.
+    first: String,
+    /// Threads that stood at the same place in the first and the last dump.
+    standing: Option<Vec<Standing>>,
 }
 
 /// Offset of a group in a queue at the last look, and its changes between looks.
@@ -73,20 +82,20 @@ impl Standstill {
         for Dump { at, text, .. } in dumps {
             let group = &bundle.groups[at.0];
             let key = (group.name.clone(), group.members[at.1].client_id.clone());
-            let first = earlier.remove(&key).map(|(first, _)| first);
+            let first = earlier.remove(&key).map(|dumps| dumps.first);
             if let Some(first) = &first {
                 gather::note_standing(bundle, at, first, &text);
             }
             let standing = bundle.groups[at.0].members[at.1].standing.clone();
             let stands = standing.as_ref().is_some_and(|it| !it.is_empty());
-            self.dumps.insert(key, (first.filter(|_| stands).unwrap_or(text), standing));
+            self.dumps.insert(key, Dumps { first: first.filter(|_| stands).unwrap_or(text), standing });
         }
         for group in still.keys() {
             let group = &mut bundle.groups[*group];
             for member in &mut group.members {
                 // Without a dump at this look, a member stands where its last dump found it.
-                if let Some((_, standing)) = earlier.get(&(group.name.clone(), member.client_id.clone())) {
-                    member.standing.clone_from(standing);
+                if let Some(dumps) = earlier.get(&(group.name.clone(), member.client_id.clone())) {
+                    member.standing.clone_from(&dumps.standing);
                 }
             }
         }
