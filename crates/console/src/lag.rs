@@ -30,8 +30,8 @@ impl Lags {
     /// Takes over rows of groups or of their queues: name of the group, unconsumed messages, age of the first of them.
     /// Returns the lag of all groups that are known now.
     ///
-    /// With `is_whole` the rows contain every group that is behind, so a remembered group without a row is not behind.
-    /// Otherwise its lag is unknown and is not returned.
+    /// A remembered group without a row is not behind if the rows contain every group that is behind (`is_whole`). Otherwise the
+    /// lag of that group is unknown and is not returned.
     pub fn take<'a>(
         &self,
         now_ms: i64,

@@ -36,7 +36,7 @@ impl Checkpointer<'_> {
     }
 
     /// Invalidates the handles of a topic's queues, and returns their number. The next checkpoint removes the files.
-    /// With `end`, the topic stays unless the ends of its queues add up to `end`.
+    /// A topic stays if `end` is given and the ends of its queues do not add up to `end`.
     fn take_out(&self, topic: &str, end: Option<QueueOffset>) -> usize {
         let mut rounds = lock(&self.checkpoints.rounds);
         // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic
