@@ -46,13 +46,19 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
     assert!(told.is_ok(), "the master is never told of what came to the disk after the cut");
 }
 
-#[tokio::test]
-async fn groups_begin_a_topic_again_that_the_master_deleted_and_made_again() {
-    let master = Fixture::new();
+/// Stores a message in a topic, deletes the topic, and stores another message in it. Returns the end of the log before the deletion.
+fn make_topic_again(master: &Fixture) -> LogOffset {
     master.put("T", 0, b"before", b"");
     let middle = master.broker.store.appended();
     assert_eq!(master.ask(wire::codes::request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
     master.put("T", 0, b"after", b"");
+    middle
+}
+
+#[tokio::test]
+async fn groups_begin_a_topic_again_that_the_master_deleted_and_made_again() {
+    let master = Fixture::new();
+    let middle = make_topic_again(&master);
     let (mut log, end) = (Vec::new(), usize::try_from(master.broker.store.appended().get()).unwrap());
     master.broker.store.read_log_blocking(LogOffset::ZERO, end, &mut log).unwrap();
 
@@ -69,10 +75,7 @@ async fn groups_begin_a_topic_again_that_the_master_deleted_and_made_again() {
 #[tokio::test]
 async fn a_topic_made_again_counts_although_the_bytes_behind_its_first_record_are_damaged() {
     let master = Fixture::new();
-    master.put("T", 0, b"before", b"");
-    let middle = master.broker.store.appended();
-    assert_eq!(master.ask(wire::codes::request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
-    master.put("T", 0, b"after", b"");
+    let middle = make_topic_again(&master);
     master.put("T", 1, b"fragile", b"");
     let (mut log, end) = (Vec::new(), usize::try_from(master.broker.store.appended().get()).unwrap());
     master.broker.store.read_log_blocking(LogOffset::ZERO, end, &mut log).unwrap();
