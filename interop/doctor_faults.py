@@ -21,7 +21,7 @@ import time
 from urllib.request import urlopen
 
 from interop.auth import AUTH
-from interop.console_faults import SMALL, disk
+from interop.console_faults import SMALL, has_own_disk
 from interop.doctor import MEANT_SECONDS, SEND, admin, commit, send
 from tests.kit import ports
 from tests.kit.cases import side_by_side
@@ -291,10 +291,7 @@ def connected(servers, master):
 def full(table, directory, servers, running):
     """A disk that refuses messages."""
     store = directory / "full" / "store"
-    try:
-        running.enter_context(disk(directory, store))
-    except (OSError, subprocess.CalledProcessError) as reason:
-        table.case.report.skip("full disk", f"no file system of its own: {reason}")
+    if not has_own_disk(table, directory, store, running):
         return
     broker = other(directory, "full", {"brokerName": "broker-m"}, servers).launch()
     running.callback(broker.stop, clean=False)
