@@ -18,7 +18,7 @@ mod logging;
 mod node;
 mod otlp;
 #[cfg(test)]
-mod page;
+mod page_tests;
 mod parts;
 mod rocketmq_exporter;
 mod rpc;

@@ -24,7 +24,7 @@ mod pulls;
 mod relay;
 mod request_frame;
 #[cfg(test)]
-mod request_page;
+mod request_page_tests;
 mod request_table;
 mod route;
 mod sends;
