@@ -9,12 +9,10 @@
 //! | filter servers | `int length`, JSON array |
 //! | mappings, from version [`MAPPING_VERSION_MIN`] on | `int count`, then per topic `int length`, JSON |
 
-use std::collections::BTreeMap;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicQueueMapping};
+use super::{TopicConfig, TopicConfigSerializeWrapper, TopicQueueMapping};
 use crate::json::{self, JsonError};
 
 /// The first version (V5_0_0) whose packed body has static-topic mappings.
@@ -95,39 +93,6 @@ impl RegisterBrokerBody {
         }
         Ok(body)
     }
-
-    /// Writes the packed body for a request of `version`, not compressed yet.
-    ///
-    /// # Panics
-    /// Never: a part beyond 2 GiB does not fit a frame.
-    pub fn to_packed(&self, version: i32) -> Vec<u8> {
-        let wrapper = &self.topic_config_serialize_wrapper;
-        let mut packed = Vec::new();
-        put_part(&mut packed, &json::to_vec::<DataVersion>(&wrapper.data_version));
-        put_number(&mut packed, wrapper.topic_config_table.len());
-        for topic in wrapper.topic_config_table.values() {
-            put_part(&mut packed, topic.to_string().as_bytes());
-        }
-        put_part(&mut packed, &json::to_vec(self.filter_server_list.as_deref().unwrap_or_default()));
-        if version >= MAPPING_VERSION_MIN {
-            let mappings: &BTreeMap<String, TopicQueueMapping> = &wrapper.topic_queue_mapping_info_map;
-            put_number(&mut packed, mappings.len());
-            for mapping in mappings.values() {
-                put_part(&mut packed, &json::to_vec(mapping));
-            }
-        }
-        packed
-    }
-}
-
-fn put_number(packed: &mut Vec<u8>, number: usize) {
-    let number = u32::try_from(number).expect("a frame holds less than 2 GiB");
-    packed.extend_from_slice(&number.to_be_bytes());
-}
-
-fn put_part(packed: &mut Vec<u8>, part: &[u8]) {
-    put_number(packed, part.len());
-    packed.extend_from_slice(part);
 }
 
 struct Unpack<'a> {

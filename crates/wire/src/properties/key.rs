@@ -31,8 +31,6 @@ keys! {
     MAX_OFFSET = "MAX_OFFSET";
     /// Number of times the message was consumed, set when a consumer itself sends to its retry topic.
     RECONSUME_TIME = "RECONSUME_TIME";
-    /// Most times to consume the message, when a consumer itself sends to its retry topic.
-    MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES";
     /// Id of the original message of a retried one.
     ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID";
     /// Region of the broker, added by the broker.
@@ -41,10 +39,6 @@ keys! {
     TRACE_SWITCH = "TRACE_ON";
     /// Unique id of the message.
     UNIQ_KEY = "UNIQ_KEY";
-    /// Name that RocketMQ reserves; its open source neither sets nor reads the property.
-    EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO";
-    /// Time in ms when consumption started, added by clients.
-    CONSUME_START_TIME = "CONSUME_START_TIME";
     /// Number of messages in an inner batch.
     INNER_NUM = "INNER_NUM";
     /// First queue offset of an inner batch.
@@ -58,16 +52,12 @@ keys! {
     TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES";
     /// The transaction id, equal to the unique id.
     TRANSACTION_ID = "__transactionId__";
-    /// Namespace of the producer, added by clients with a namespace (`DefaultMQProducerImpl.sendKernelImpl`).
-    INSTANCE_ID = "INSTANCE_ID";
     /// Correlates a reply with its request.
     CORRELATION_ID = "CORRELATION_ID";
     /// Client that waits for the reply.
     REPLY_TO_CLIENT = "REPLY_TO_CLIENT";
     /// Time to live of a request, in ms.
     TTL = "TTL";
-    /// Time in ms when a reply arrived at the broker.
-    ARRIVE_TIME = "ARRIVE_TIME";
     /// Time in ms when a reply was pushed to the requester.
     PUSH_REPLY_TIME = "PUSH_REPLY_TIME";
     /// `"reply"` on reply messages.
@@ -76,18 +66,12 @@ keys! {
     CLUSTER = "CLUSTER";
     /// Receipt handle of a popped message.
     POP_CK = "POP_CK";
-    /// Name that RocketMQ reserves; its open source neither sets nor reads the property.
-    POP_CK_OFFSET = "POP_CK_OFFSET";
     /// Time in ms when the message was first popped.
     FIRST_POP_TIME = "1ST_POP_TIME";
     /// Message group of ordered messages.
     SHARDING_KEY = "__SHARDINGKEY";
     /// Priority of a message in a topic of kind PRIORITY; a larger number goes first.
     PRIORITY = "_SYS_MSG_PRIORITY_";
-    /// Queue id to which a proxy forwards the message.
-    FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID";
-    /// Name that RocketMQ defines; its open source neither sets nor reads the property.
-    REDIRECT = "REDIRECT";
     /// Lite topic of the message.
     LITE_TOPIC = "__LITE_TOPIC";
     /// Further queues that receive the message (multi-dispatch).

@@ -259,13 +259,30 @@ fn too_many_waiting_departures_are_refused() {
     assert_eq!(office.ask(104, broker.fields(), "").code, 0);
 }
 
+/// The packed body for a request of `version`, not compressed yet.
+fn packed(body: &RegisterBrokerBody, version: i32) -> Vec<u8> {
+    let wrapper = &body.topic_config_serialize_wrapper;
+    let count = |count: usize| u32::try_from(count).unwrap().to_be_bytes().to_vec();
+    let part = |part: &[u8]| [count(part.len()), part.to_vec()].concat();
+    let (topics, mappings) = (&wrapper.topic_config_table, &wrapper.topic_queue_mapping_info_map);
+    let mut packed = part(&wire::json::to_vec(&wrapper.data_version));
+    packed.extend(count(topics.len()));
+    packed.extend(topics.values().flat_map(|topic| part(topic.to_string().as_bytes())));
+    packed.extend(part(&wire::json::to_vec(body.filter_server_list.as_deref().unwrap_or_default())));
+    if version >= wire::body::MAPPING_VERSION_MIN {
+        packed.extend(count(mappings.len()));
+        packed.extend(mappings.values().flat_map(|mapping| part(&wire::json::to_vec(mapping))));
+    }
+    packed
+}
+
 #[test]
 fn compressed_bodies_are_read_whatever_the_header_says() {
     for (version, compressed) in [(353, "true"), (V5_3_3, "true"), (V5_3_3, "false")] {
         let office = Office::new();
         let broker = Broker { extra: json!({"compressed": compressed}), ..Broker::new(0, "a:1") };
         let body: RegisterBrokerBody = wire::json::from_str(&broker.body().to_string()).unwrap();
-        let body = zlib(&body.to_packed(version));
+        let body = zlib(&packed(&body, version));
         assert_eq!(office.ask_as(1, version, 103, broker.fields(), &body).code, 0);
         let queues = office.route("T1")["queueDatas"][0].clone();
         assert_eq!((&queues["readQueueNums"], &queues["writeQueueNums"]), (&json!(8), &json!(4)));
@@ -319,7 +336,7 @@ fn the_topics_of_a_broker_have_a_bound() {
         names("a", 100).iter().map(|name| format!(r#""{name}":{{}}"#)).collect::<Vec<_>>().join(",")
     );
     let body: RegisterBrokerBody = wire::json::from_str(&text).unwrap();
-    for body in [text.into_bytes(), zlib(&body.to_packed(V5_3_3))] {
+    for body in [text.into_bytes(), zlib(&packed(&body, V5_3_3))] {
         let answer = office.ask_as(1, V5_3_3, 103, topics(Vec::new()).fields(), &body);
         assert_eq!(answer.code, 1);
         assert!(
