@@ -16,7 +16,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("host", 250),
     ("lab", 20_459),
     ("namesrv", 2436),
-    ("net", 2786),
+    ("net", 2765),
     ("proxy", 6638),
     ("replica", 4116),
     ("sim", 3368),
