@@ -13,6 +13,7 @@
 pub(crate) mod controller;
 mod files;
 mod master;
+mod master_link;
 mod metadata;
 mod positions;
 mod roles;

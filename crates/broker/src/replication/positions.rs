@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{ConnectionHandle, Workers};
+use net::Workers;
 use serde::Deserialize;
 use store::timer::{TimerCheck, TimerConfig};
 use store::{FlushOutcome, WaitOutcome};
@@ -21,9 +21,8 @@ use wire::body::{DelayOffsetTable, KvTable};
 use wire::codes::{request, response};
 use wire::units::LogOffset;
 
-use super::metadata::{SyncError, ask, ask_bytes, note};
-use crate::parts::{Delivery, GroupParts, Replication, Runtime, Sessions, Tables};
-use crate::register::Silent;
+use super::master_link::{MasterLink, SyncError, note, run_rounds};
+use crate::parts::{Delivery, GroupParts, Runtime, Tables};
 use crate::state::DeliveryNote;
 
 /// Pause between two questions: messages that the master delivered in between are delivered again by a slave that replaces it.
@@ -56,128 +55,91 @@ struct Positions {
 
 /// Copies the positions of the master repeatedly until the workers stop.
 pub(super) async fn run(parts: Arc<GroupParts>, workers: Workers) {
-    let mut addresses = parts.replication.replicas.master();
-    let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
-    loop {
-        let address = addresses.borrow_and_update().broker.clone();
-        let Some(address) = address.filter(|address| *address != parts.identity.address()) else {
-            link = None;
-            let _ = addresses.changed().await;
-            continue;
+    run_rounds(parts, workers, <()>::default, async |connected| {
+        // The task that takes the tables logs a master that cannot be reached.
+        let taken = match connected {
+            Ok((link, ())) => link.take_positions().await,
+            Err(_) => Ok(()),
         };
-        link.take_if(|(of, peer)| *of != address || peer.is_closed());
-        if link.is_none() {
-            // The task that takes the tables logs a master that cannot be reached.
-            let dialed = workers.dial_name(&address, Arc::new(Silent)).await;
-            link = dialed.ok().map(|peer| (address.clone(), peer));
-        }
-        let round = async {
-            let taken = match &link {
-                Some((_, peer)) => {
-                    take(&parts.sessions, &parts.delivery, &parts.runtime, &address, peer).await
-                }
-                None => Ok(()),
-            };
-            let pause = if taken.is_ok() { INTERVAL } else { RETRY_PAUSE };
-            note("positions of delayed and timed messages", taken);
-            tokio::time::sleep(pause).await;
-        };
-        tokio::select! {
-            () = round => {}
-            _ = addresses.changed() => {}
-        }
-    }
+        let pause = if taken.is_ok() { INTERVAL } else { RETRY_PAUSE };
+        note("positions of delayed and timed messages", taken);
+        pause
+    })
+    .await;
 }
 
-/// Asks the master for its positions, and notes them once this broker has the copies before them.
-async fn take(
-    sessions: &Sessions,
-    delivery: &Delivery,
-    runtime: &Runtime,
-    address: &str,
-    peer: &ConnectionHandle,
-) -> Result<(), SyncError> {
-    // A log that is cut after it has reached the end may reach it again with something else.
-    let cuts = delivery.delivery_notes.lock().cuts();
-    let delays = ask(sessions, &delivery.replication, peer, request::GET_ALL_DELAY_OFFSET).await?;
-    let timers = timers(sessions, &delivery.replication, peer).await?;
-    match log_end(sessions, &delivery.replication, runtime, peer).await? {
-        Some(end) if has_copies(sessions, &delivery.replication, runtime, peer, end).await? => {
-            adopt(&delivery.tables, delivery, runtime, address, Positions { delays, timers, end, cuts })
+impl MasterLink {
+    /// Asks the master for its positions, and notes them once this broker has the copies before them.
+    async fn take_positions(&self) -> Result<(), SyncError> {
+        let GroupParts { tables, delivery, runtime, .. } = &*self.parts;
+        // A log that is cut after it has reached the end may reach it again with something else.
+        let cuts = delivery.delivery_notes.lock().cuts();
+        let delays = self.ask(request::GET_ALL_DELAY_OFFSET).await?;
+        let timers = self.timers().await?;
+        match self.log_end().await? {
+            Some(end) if self.has_copies(end).await? => {
+                adopt(tables, delivery, runtime, &self.address, Positions { delays, timers, end, cuts })
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     }
-}
 
-/// Whether this broker gets the log up to `end` from the master at the other end of the connection. A restarted
-/// master behind the same address may have lost bytes before `end`, and continue with other bytes. Only the master of
-/// the first request answers over this connection.
-async fn has_copies(
-    sessions: &Sessions,
-    replication: &Replication,
-    runtime: &Runtime,
-    peer: &ConnectionHandle,
-    end: LogOffset,
-) -> Result<bool, SyncError> {
-    let mut reached = pin!(reaches(&replication.store, end));
-    let has_end = loop {
-        tokio::select! {
-            has_end = &mut reached => break has_end,
-            () = tokio::time::sleep(PROBE_INTERVAL) => {
-                if log_end(sessions, replication, runtime, peer).await?.is_none() {
-                    return Ok(false);
+    /// Whether this broker gets the log up to `end` from the master at the other end of the connection. A restarted
+    /// master behind the same address may have lost bytes before `end`, and continue with other bytes. Only the
+    /// master of the first request answers over this connection.
+    async fn has_copies(&self, end: LogOffset) -> Result<bool, SyncError> {
+        let mut reached = pin!(reaches(&self.parts.replication.store, end));
+        let has_end = loop {
+            tokio::select! {
+                has_end = &mut reached => break has_end,
+                () = tokio::time::sleep(PROBE_INTERVAL) => {
+                    if self.log_end().await?.is_none() {
+                        return Ok(false);
+                    }
                 }
             }
+        };
+        Ok(has_end && self.log_end().await?.is_some())
+    }
+
+    async fn timers(&self) -> Result<Option<TimerCheck>, SyncError> {
+        match self.ask_bytes(request::GET_TIMER_CHECK_POINT).await {
+            Ok(body) if body.len() >= CHECKPOINT_BYTES => Ok(Some(TimerCheck::from_bytes(&body))),
+            Ok(_) | Err(SyncError::Refused(..)) => Ok(None),
+            Err(error) => Err(error),
         }
-    };
-    Ok(has_end && log_end(sessions, replication, runtime, peer).await?.is_some())
-}
-
-async fn timers(
-    sessions: &Sessions,
-    replication: &Replication,
-    peer: &ConnectionHandle,
-) -> Result<Option<TimerCheck>, SyncError> {
-    match ask_bytes(sessions, replication, peer, request::GET_TIMER_CHECK_POINT).await {
-        Ok(body) if body.len() >= CHECKPOINT_BYTES => Ok(Some(TimerCheck::from_bytes(&body))),
-        Ok(_) | Err(SyncError::Refused(..)) => Ok(None),
-        Err(error) => Err(error),
     }
-}
 
-/// Returns the end of the master's log, or `None` if the other broker is no longer master. Versions 4 of RocketMQ
-/// report it among their figures only.
-async fn log_end(
-    sessions: &Sessions,
-    replication: &Replication,
-    runtime: &Runtime,
-    peer: &ConnectionHandle,
-) -> Result<Option<LogOffset>, SyncError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Status {
-        master: bool,
-        master_commit_log_max_offset: i64,
-        /// Clock of the broker. Java's masters do not send it.
-        now_ms: Option<i64>,
-    }
-    const FIELD: &str = "commitLogMaxOffset";
-    let asked_ms = runtime.now_ms();
-    let end = match ask::<Status>(sessions, replication, peer, request::GET_BROKER_HA_STATUS).await {
-        Ok(status) if !status.master => return Ok(None),
-        Ok(status) => {
-            if let Some(master_ms) = status.now_ms {
-                replication.replicas.upstream.note_clock(master_ms, asked_ms, runtime.now_ms());
+    /// Returns the end of the master's log, or `None` if the other broker is no longer master. Versions 4 of RocketMQ
+    /// report it among their figures only.
+    async fn log_end(&self) -> Result<Option<LogOffset>, SyncError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Status {
+            master: bool,
+            master_commit_log_max_offset: i64,
+            /// Clock of the broker. Java's masters do not send it.
+            now_ms: Option<i64>,
+        }
+        const FIELD: &str = "commitLogMaxOffset";
+        let GroupParts { replication, runtime, .. } = &*self.parts;
+        let asked_ms = runtime.now_ms();
+        let end = match self.ask::<Status>(request::GET_BROKER_HA_STATUS).await {
+            Ok(status) if !status.master => return Ok(None),
+            Ok(status) => {
+                if let Some(master_ms) = status.now_ms {
+                    replication.replicas.upstream.note_clock(master_ms, asked_ms, runtime.now_ms());
+                }
+                Some(status.master_commit_log_max_offset)
             }
-            Some(status.master_commit_log_max_offset)
-        }
-        Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
-            let figures: KvTable = ask(sessions, replication, peer, request::GET_BROKER_RUNTIME_INFO).await?;
-            figures.table.get(FIELD).and_then(|text| text.parse().ok())
-        }
-        Err(error) => return Err(error),
-    };
-    end.and_then(LogOffset::from_i64).map(Some).ok_or(SyncError::Field(FIELD))
+            Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
+                let figures: KvTable = self.ask(request::GET_BROKER_RUNTIME_INFO).await?;
+                figures.table.get(FIELD).and_then(|text| text.parse().ok())
+            }
+            Err(error) => return Err(error),
+        };
+        end.and_then(LogOffset::from_i64).map(Some).ok_or(SyncError::Field(FIELD))
+    }
 }
 
 /// Whether the own log reaches this end in time, and has it on disk. A position that outlives the copies before it
@@ -249,6 +211,8 @@ fn timer_config(runtime: &Runtime) -> TimerConfig {
 
 #[cfg(test)]
 mod tests {
+    use net::ConnectionHandle;
+
     use super::*;
     use crate::config::Role;
     use crate::testing::Fixture;
@@ -294,16 +258,15 @@ mod tests {
     #[tokio::test]
     async fn positions_of_a_master_whose_connection_has_ended_are_not_noted() {
         let slave = slave();
-        let peer = ConnectionHandle::detached(1, "10.0.0.1:10911".parse().unwrap());
+        let peer = Arc::new(ConnectionHandle::detached(1, "10.0.0.1:10911".parse().unwrap()));
+        let parts = slave.broker.group_parts();
+        let link = MasterLink { parts, address: MASTER.to_owned(), peer };
         let end = slave.broker.store.appended();
         let ends = async {
             tokio::task::yield_now().await;
-            peer.abort();
+            link.peer.abort();
         };
-        let (noted, ()) = tokio::join!(
-            has_copies(&slave.broker.sessions, &slave.broker.replication, &slave.broker.runtime, &peer, end),
-            ends
-        );
+        let (noted, ()) = tokio::join!(link.has_copies(end), ends);
         assert!(matches!(noted, Err(SyncError::Call(_))), "another one may be there: {noted:?}");
     }
 
