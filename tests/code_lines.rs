@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_506),
     ("auth", 2608),
-    ("broker", 32_347),
+    ("broker", 32_337),
     ("client", 4401),
     ("console", 7903),
     ("controller", 1402),

@@ -1,34 +1,23 @@
 //! Requests of a broker to the controllers, and their answers (`BrokerOuterAPI`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use net::Reply;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::roster::{Answer, Content, Mastership, Request};
-use serde::{Deserialize, Serialize};
+use wire::body::SyncStateSet;
 use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::ha::{BrokerId, Epoch};
 use wire::json;
 use wire::units::LogOffset;
 
-/// The in-sync set as bodies hold it (`SyncStateSet`).
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SetBody {
-    #[serde(default)]
-    sync_state_set: BTreeSet<i64>,
-    #[serde(default)]
-    sync_state_set_epoch: i64,
-}
-
-impl SetBody {
-    fn committed(self, epoch: Option<i64>) -> CommittedSet {
-        let epoch = epoch.unwrap_or(self.sync_state_set_epoch);
-        CommittedSet {
-            members: self.sync_state_set.into_iter().filter_map(BrokerId::from_i64).collect(),
-            epoch: SetEpoch(u32::try_from(epoch).unwrap_or(0)),
-        }
+/// The set of a body, with the epoch of a header field if there is one.
+fn committed(set: SyncStateSet, epoch: Option<i64>) -> CommittedSet {
+    let epoch = epoch.unwrap_or(i64::from(set.sync_state_set_epoch));
+    CommittedSet {
+        members: set.sync_state_set.into_iter().filter_map(BrokerId::from_i64).collect(),
+        epoch: SetEpoch(u32::try_from(epoch).unwrap_or(0)),
     }
 }
 
@@ -77,9 +66,9 @@ pub(super) fn write(request: &Request, cluster: &str, now_ms: i64, writer: Frame
             .finish(b""),
         Request::ReplicaInfo(name) => writer.text("brokerName", name).finish(b""),
         Request::AlterSet(alter) => {
-            let body = SetBody {
+            let body = SyncStateSet {
                 sync_state_set: alter.members.iter().map(|member| member.to_i64()).collect(),
-                sync_state_set_epoch: i64::from(alter.epoch.0),
+                sync_state_set_epoch: alter.epoch.0.cast_signed(),
             };
             writer
                 .text("brokerName", &alter.name)
@@ -111,14 +100,14 @@ fn number(reply: &Reply, key: &str) -> Option<i64> {
 
 /// The set of an answer; none when there is none in it, which must not count as an empty set.
 fn set(reply: &Reply) -> Option<CommittedSet> {
-    let body: SetBody = json::from_slice(&reply.body).ok()?;
-    let set = body.committed(number(reply, "newSyncStateSetEpoch").filter(|epoch| *epoch > 0));
+    let body: SyncStateSet = json::from_slice(&reply.body).ok()?;
+    let set = committed(body, number(reply, "newSyncStateSetEpoch").filter(|epoch| *epoch > 0));
     (!set.members.is_empty()).then_some(set)
 }
 
 /// Returns the master from the fields and the body of a response.
 fn mastership(number: impl Fn(&str) -> Option<i64>, address: Option<&str>, body: &[u8]) -> Mastership {
-    let set: SetBody = json::from_slice(body).unwrap_or_default();
+    let set: SyncStateSet = json::from_slice(body).unwrap_or_default();
     let id = number("masterBrokerId").and_then(BrokerId::from_i64);
     let address = address.filter(|address| !address.is_empty()).map(str::to_owned);
     Mastership {
@@ -126,7 +115,7 @@ fn mastership(number: impl Fn(&str) -> Option<i64>, address: Option<&str>, body:
         epoch: number("masterEpoch")
             .and_then(|epoch| Epoch::from_i32(i32::try_from(epoch).ok()?))
             .unwrap_or(Epoch::ZERO),
-        in_sync: set.committed(number("syncStateSetEpoch")),
+        in_sync: committed(set, number("syncStateSetEpoch")),
         members: BTreeMap::new(),
     }
 }
