@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use auth::{Action, Actions, Auth, AuthConfig, Identity, Needed, PlainFiles, Request, Resource, Signed};
+use auth::{Action, Actions, Auth, AuthConfig, Identity, Need, PlainFiles, Request, Resource, Signed};
 use base64::Engine as _;
 use hmac::{Hmac, Mac as _};
 use sha1::Sha1;
@@ -110,13 +110,13 @@ fn decisions(auth: &Auth, entries: usize) {
             (0..entries.min(1000)).map(|at| format!("topic-{:06}{suffix}", at / 2 * 2 + odd)).collect();
         let cost = each(|at| {
             let resource = Resource::topic(&names[at % names.len()]);
-            let needed = Needed { resource, actions: Actions::of(&[Action::Pub]) };
+            let needed = Need::new(resource, Actions::of(&[Action::Pub]));
             let ruling = auth.decide(&user, Request::Code(310), caller, &[needed]);
             assert!(black_box(ruling).is_allowed());
         });
         println!("  decision by {what}: {cost:?}");
     }
-    let none = Needed { resource: Resource::topic("zzz"), actions: Actions::of(&[Action::Pub]) };
+    let none = Need::new(Resource::topic("zzz"), Actions::of(&[Action::Pub]));
     let cost = each(|_| {
         assert!(!black_box(auth.decide(&user, Request::Code(310), caller, &[none])).is_allowed());
     });

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::auth::{Identity, Ruling};
 use crate::config::Request;
 use crate::error::{AuthError, shown};
-use crate::resource::Needed;
+use crate::resource::Need;
 
 /// Origin of a request.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub fn authorization(
     identity: &Identity,
     origin: Origin,
     request: Request<'_>,
-    needed: &Needed<'_>,
+    needed: &Need<'_>,
     ruling: &Ruling,
 ) -> String {
     let word = if ruling.is_allowed() { "Allow" } else { "Deny" };

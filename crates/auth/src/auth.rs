@@ -15,7 +15,7 @@ use crate::failures::{AnswerTime, Failures, Mark};
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
-use crate::resource::Needed;
+use crate::resource::Need;
 use crate::seal::{Arrival, Seals};
 use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
@@ -295,14 +295,14 @@ impl Auth {
         self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
-    /// Decides whether a caller may send a request that needs all of `needed`. Changes since the caller was verified
+    /// Decides whether a caller may send a request that has all of `needs`. Changes since the caller was verified
     /// count: a user that was removed or disabled meanwhile is refused.
     pub fn decide(
         &self,
         identity: &Identity,
         request: Request<'_>,
         caller: IpAddr,
-        needed: &[Needed<'_>],
+        needs: &[Need<'_>],
     ) -> Ruling {
         match self.settings.authorization {
             Switch::Off => return Ruling::allow("authorization is off"),
@@ -310,7 +310,7 @@ impl Auth {
             Switch::On if self.settings.unchecked.contains(request) => {
                 return Ruling::allow("authorizationWhitelist");
             }
-            Switch::On if needed.is_empty() => return Ruling::allow("nothing needed"),
+            Switch::On if needs.is_empty() => return Ruling::allow("nothing needed"),
             Switch::On => {}
         }
         let Identity::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
@@ -322,8 +322,8 @@ impl Auth {
             return Ruling::allow("super user");
         }
         let mut ruling = Ruling::allow("nothing needed");
-        for (at, needed) in needed.iter().enumerate() {
-            ruling = Ruling { at, ..decide_one(&account, needed, caller) };
+        for (at, need) in needs.iter().enumerate() {
+            ruling = Ruling { at, ..decide_one(&account, need, caller) };
             if !ruling.is_allowed() {
                 break;
             }
@@ -374,7 +374,7 @@ fn create_missing(settings: &Settings, accounts: &mut Accounts) -> Result<(), Co
     Ok(())
 }
 
-fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ruling {
+fn decide_one(account: &Arc<Account>, needed: &Need<'_>, caller: IpAddr) -> Ruling {
     let rule = match account.policies.decide(needed, caller) {
         Some((policy, at)) => Rule::Entry(Deciding { account: account.clone(), policy, at }),
         None => Rule::NoEntry,

@@ -8,7 +8,7 @@ use crate::config::{Request, Settings, Switch};
 use crate::error::AuthError;
 use crate::names::PolicyType;
 use crate::policy::Policies;
-use crate::resource::Needed;
+use crate::resource::Need;
 
 /// Explanation of the decision about a request.
 pub struct Explanation {
@@ -27,7 +27,7 @@ impl Auth {
         user: &str,
         request: Request<'_>,
         caller: IpAddr,
-        needed: &[Needed<'_>],
+        needed: &[Need<'_>],
     ) -> Explanation {
         let account = self.enabled(user, AuthError::UnknownUser);
         let Settings { authentication, unsigned, .. } = self.settings();
@@ -50,9 +50,9 @@ impl Auth {
 }
 
 /// Examines the entries of a user for a need. Returns true if an entry decides.
-fn look_at(policies: &Policies, needed: &Needed<'_>, caller: IpAddr, looks: &mut String) -> bool {
+fn look_at(policies: &Policies, needed: &Need<'_>, caller: IpAddr, looks: &mut String) -> bool {
     for policy in [PolicyType::Custom, PolicyType::Default] {
-        for at in policies.of(policy).matching(needed.resource) {
+        for at in policies.of(policy).matching(&needed.resource) {
             let entry = &policies.of(policy).entries()[at];
             let decides = entry.covers(needed.actions, caller);
             let outcome = match entry.actions.cover(needed.actions) {

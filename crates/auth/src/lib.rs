@@ -4,7 +4,7 @@
 //! - [`AuthConfig`]: the settings.
 //! - [`Auth`]: users, acls and decisions, and the operations of requests 3001 to 3010.
 //! - [`Signed`], [`Metadata`]: the verified parts of a remoting request and of a gRPC request.
-//! - [`Needed`], [`Resource`], [`Actions`]: the permissions that a request needs.
+//! - [`Need`], [`Resource`], [`Actions`]: the permissions that a request needs.
 //! - [`PlainAcl`]: ACL 1.0 with the same two verbs, `verify` and `decide`.
 //! - [`Explanation`]: the rules that are examined for a request, for people.
 //! - [`Failures`]: slows down addresses from which many requests fail.
@@ -41,6 +41,6 @@ pub use names::{Action, Actions, ResourceType};
 pub use plain::{
     PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL_MS,
 };
-pub use resource::{Needed, Resource};
+pub use resource::{Need, Resource};
 pub use seal::Arrival;
 pub use signature::{ACCESS_KEY, Metadata, SECURITY_TOKEN, SIGNATURE, Signed};

@@ -19,7 +19,7 @@ use wire::body::PolicyEntryInfo;
 
 use crate::error::{AuthError, Result};
 use crate::names::{Action, Actions, Decision, PolicyType, ResourceType};
-use crate::resource::{Names, Needed, Pattern, Resource};
+use crate::resource::{Names, Need, Pattern, Resource};
 use crate::source::Source;
 
 /// Entry of a policy (`PolicyEntry`).
@@ -194,12 +194,12 @@ impl Policy {
     }
 
     /// Position in [`Policy::entries`] of the entry that decides about a request; `None` when no entry matches.
-    pub(crate) fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<usize> {
-        self.matching(needed.resource).find(|at| self.entries[*at].covers(needed.actions, caller))
+    pub(crate) fn decide(&self, needed: &Need<'_>, caller: IpAddr) -> Option<usize> {
+        self.matching(&needed.resource).find(|at| self.entries[*at].covers(needed.actions, caller))
     }
 
     /// Positions in [`Policy::entries`] of the entries that are about a resource, in the order in which they decide.
-    pub(crate) fn matching<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = usize> {
+    pub(crate) fn matching<'a>(&'a self, resource: &'a Resource<'a>) -> impl Iterator<Item = usize> {
         let named = move |names, text| (false, Some(resource.kind), names, text);
         let at_rank = |rank| once_with(move || self.part(|entry| entry.rank().cmp(&rank)));
         let of_all_kinds = once_with(|| self.part(|entry| entry.pattern.kind.is_none().cmp(&true)));
@@ -213,7 +213,7 @@ impl Policy {
 
     /// Returns the entries with a prefix of a resource's name, the longest prefix first. The last entry not behind
     /// the name has the longest prefix, or shows how much shorter that prefix must be.
-    fn prefixes<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = &'a [u32]> {
+    fn prefixes<'a>(&'a self, resource: &'a Resource<'a>) -> impl Iterator<Item = &'a [u32]> {
         let mut rest = Some(resource.name.as_bytes());
         std::iter::from_fn(move || {
             while let Some(key) = rest {
@@ -270,7 +270,7 @@ impl Policies {
     }
 
     /// The entry that decides about a request: its policy and its position there; `None` when no entry matches.
-    pub(crate) fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
+    pub(crate) fn decide(&self, needed: &Need<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
         let of = |kind: PolicyType| Some((kind, self.of(kind).decide(needed, caller)?));
         of(PolicyType::Custom).or_else(|| of(PolicyType::Default))
     }

@@ -1,5 +1,6 @@
 //! Resources: the needs of a request, and the patterns of policies that match them (`Resource`).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use wire::names::RETRY_PREFIX;
@@ -7,32 +8,38 @@ use wire::names::RETRY_PREFIX;
 use crate::names::{Actions, ResourceType};
 
 /// A resource that a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource<'a> {
     /// Kind of the resource.
     pub kind: ResourceType,
     /// Name of the resource, without the prefix of a retry topic.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
 }
 
 impl<'a> Resource<'a> {
     /// Makes the resource of a topic. The retry topic of a group counts as the group, because a member that may
     /// consume may send messages back.
     pub fn topic(name: &'a str) -> Self {
-        match name.strip_prefix(RETRY_PREFIX) {
-            Some(group) => Self { kind: ResourceType::Group, name: group },
-            None => Self { kind: ResourceType::Topic, name },
+        match name.starts_with(RETRY_PREFIX) {
+            true => Self::group(name),
+            false => Self { kind: ResourceType::Topic, name: Cow::Borrowed(name) },
         }
     }
 
     /// The consumer group with this name, which may be given as its retry topic.
     pub fn group(name: &'a str) -> Self {
-        Self { kind: ResourceType::Group, name: name.strip_prefix(RETRY_PREFIX).unwrap_or(name) }
+        let name = name.strip_prefix(RETRY_PREFIX).unwrap_or(name);
+        Self { kind: ResourceType::Group, name: Cow::Borrowed(name) }
     }
 
     /// The cluster with this name.
     pub const fn cluster(name: &'a str) -> Self {
-        Self { kind: ResourceType::Cluster, name }
+        Self { kind: ResourceType::Cluster, name: Cow::Borrowed(name) }
+    }
+
+    /// Copies the name, for resources that a body names.
+    pub fn into_owned(self) -> Resource<'static> {
+        Resource { kind: self.kind, name: Cow::Owned(self.name.into_owned()) }
     }
 }
 
@@ -43,12 +50,25 @@ impl fmt::Display for Resource<'_> {
 }
 
 /// Permission that a request needs: any of the actions on the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needed<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need<'a> {
     /// The resource that the request is about.
     pub resource: Resource<'a>,
     /// The actions of which one must be allowed.
     pub actions: Actions,
+}
+
+impl<'a> Need<'a> {
+    /// Makes the need of any of the actions on a resource.
+    pub const fn new(resource: Resource<'a>, actions: Actions) -> Self {
+        Self { resource, actions }
+    }
+}
+
+impl fmt::Display for Need<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.resource, self.actions)
+    }
 }
 
 /// Which names of a kind a pattern matches. The order is the order in which entries decide.

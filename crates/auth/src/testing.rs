@@ -12,7 +12,7 @@ use crate::auth::{Auth, Identity, StartError};
 use crate::config::{AuthConfig, Request};
 use crate::names::{Action, Actions};
 use crate::plain::PlainFiles;
-use crate::resource::{Needed, Resource};
+use crate::resource::{Need, Resource};
 use crate::signature::{SIGNATURE, Signed};
 
 thread_local! {
@@ -75,12 +75,12 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-pub(crate) fn topic<'a>(name: &'a str, actions: &[Action]) -> Needed<'a> {
-    Needed { resource: Resource::topic(name), actions: Actions::of(actions) }
+pub(crate) fn topic<'a>(name: &'a str, actions: &[Action]) -> Need<'a> {
+    Need::new(Resource::topic(name), Actions::of(actions))
 }
 
-pub(crate) fn group<'a>(name: &'a str, actions: &[Action]) -> Needed<'a> {
-    Needed { resource: Resource::group(name), actions: Actions::of(actions) }
+pub(crate) fn group<'a>(name: &'a str, actions: &[Action]) -> Need<'a> {
+    Need::new(Resource::group(name), Actions::of(actions))
 }
 
 pub(crate) fn user(password: &str, kind: &str) -> UserInfo {
@@ -111,7 +111,7 @@ pub(crate) fn acl(entries: &[&str]) -> AclInfo {
 }
 
 /// The refusal of a request, or `served by` and the rule.
-pub(crate) fn decide(auth: &Auth, name: &str, from: &str, needed: &[Needed<'_>]) -> String {
+pub(crate) fn decide(auth: &Auth, name: &str, from: &str, needed: &[Need<'_>]) -> String {
     let ruling = auth.decide(&Identity::User(name.into()), Request::Code(310), ip(from), needed);
     ruling.refusal.map_or_else(|| format!("served by {}", ruling.rule), |refusal| refusal.to_string())
 }

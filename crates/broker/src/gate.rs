@@ -5,13 +5,12 @@
 mod audit_log;
 mod delays;
 
-use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Actions, Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Needed, PlainAcl, PlainIdentity,
-    Request, Resource, ResourceType, Signed, StartError, Switch,
+    Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Need, PlainAcl, PlainIdentity, Request,
+    Signed, StartError, Switch,
 };
 use client::Credentials;
 use wire::codes::request;
@@ -53,38 +52,6 @@ const OF_CONTROLLERS: [i32; 8] = [
     request::CONTROLLER_ALTER_SYNC_STATE_SET,
     request::BROKER_HEARTBEAT,
 ];
-
-/// Permission that a request needs: a resource and actions. Resource names may come from a body, so they are not
-/// always parts of the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need<'a> {
-    kind: ResourceType,
-    name: Cow<'a, str>,
-    actions: Actions,
-}
-
-impl<'a> Need<'a> {
-    /// Makes a need of any of the actions on a resource.
-    pub fn new(resource: Resource<'a>, actions: Actions) -> Self {
-        Self { kind: resource.kind, name: Cow::Borrowed(resource.name), actions }
-    }
-
-    /// Copies the need, independent of the request.
-    pub fn owned(self) -> Need<'static> {
-        Need { kind: self.kind, name: Cow::Owned(self.name.into_owned()), actions: self.actions }
-    }
-
-    /// Converts the need for the crate `auth`.
-    pub fn needed(&self) -> Needed<'_> {
-        Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
-    }
-}
-
-impl std::fmt::Display for Need<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.needed().resource, self.actions)
-    }
-}
 
 /// Authenticated sender of a request, by the active ACL generation.
 pub(crate) enum Verified {
@@ -298,10 +265,9 @@ impl Gate {
         needs: &[Need<'_>],
     ) -> Result<(), AuthError> {
         let Some(plain) = &self.plain else { return Err(AuthError::NoSubject) };
-        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
         match demands_administrator {
             true => plain.check_administrator(account, code),
-            false => plain.decide(account, &needed),
+            false => plain.decide(account, needs),
         }
     }
 
@@ -313,16 +279,15 @@ impl Gate {
         origin: Origin,
         needs: &[Need<'_>],
     ) -> Result<Identity, Denied> {
-        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        let ruling = self.auth.decide(&user, request, origin.address, &needed);
+        let ruling = self.auth.decide(&user, request, origin.address, needs);
         let audited: &[_] = match ruling.is_allowed() {
-            true if AuditLog::is_detailed() => &needed,
+            true if AuditLog::is_detailed() => needs,
             true => &[],
             // The needs before the deciding need are allowed, and those behind it were not examined.
-            false => needed.get(ruling.at..=ruling.at).unwrap_or_default(),
+            false => needs.get(ruling.at..=ruling.at).unwrap_or_default(),
         };
-        for needed in audited {
-            self.log.write(now_ms, &audit::authorization(&user, origin, request, needed, &ruling));
+        for need in audited {
+            self.log.write(now_ms, &audit::authorization(&user, origin, request, need, &ruling));
         }
         match ruling.refusal {
             Some(error) => Err(error.into()),

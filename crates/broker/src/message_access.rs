@@ -6,14 +6,13 @@
 use std::borrow::Cow;
 
 use auth::audit::Origin;
-use auth::{Action, Actions, Request, Resource};
+use auth::{Action, Actions, Need, Request, Resource};
 use wire::codes::request;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
 use crate::caller::Caller;
-use crate::gate::Need;
 use crate::parts::{Runtime, Sessions};
 use crate::{Result, names};
 

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Needed, PlainFiles, Request, Resource,
-    Signed, StartError, Switch,
+    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Need, PlainFiles, Request, Resource, Signed,
+    StartError, Switch,
 };
 use wire::codes::request;
 use wire::frame::Command;
@@ -88,10 +88,9 @@ impl Gate {
             tracing::info!(target: "auth_audit", "{line}");
         })?;
         let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
-        let change = Needed { resource: cluster, actions: Actions::of(&[Action::Update]) };
-        let needed = [change];
-        let needed = if CHANGES.contains(&command.code) { &needed[..] } else { &[] };
-        let ruling = self.auth.decide(&identity, request, origin.address, needed);
+        let change = Need::new(cluster, Actions::of(&[Action::Update]));
+        let needs = if CHANGES.contains(&command.code) { std::slice::from_ref(&change) } else { &[] };
+        let ruling = self.auth.decide(&identity, request, origin.address, needs);
         match ruling.refusal {
             None => Ok(()),
             Some(ref error) => {

@@ -14,7 +14,7 @@ use super::files::{PlainAccount, PlainError, PlainVersion, items_of, permitted, 
 use super::yaml::Node;
 use crate::error::{AuthError, Result, shown};
 use crate::names::{Action, Actions, ResourceType};
-use crate::resource::{Needed, Resource};
+use crate::resource::{Need, Resource};
 use crate::signature::{ACCESS_KEY, Older, Signed, SigningKey};
 
 /// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
@@ -160,27 +160,27 @@ impl PlainAcl {
         Err(AuthError::Plain(text))
     }
 
-    /// Decides whether a caller may send a request that needs all of `needed`.
+    /// Decides whether a caller may send a request that has all of `needs`.
     ///
     /// # Errors
     /// [`AuthError::Plain`] with RocketMQ's text: a permission is missing.
-    pub fn decide(&self, identity: &PlainIdentity, needed: &[Needed<'_>]) -> Result<()> {
+    pub fn decide(&self, identity: &PlainIdentity, needs: &[Need<'_>]) -> Result<()> {
         let Some(account) = &identity.0 else { return Ok(()) };
-        let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
-        if needed.contains(&traces) {
+        let traces = Need::new(Resource::topic(TRACE_TOPIC), Actions::of(&[Action::Pub]));
+        if needs.contains(&traces) {
             return Ok(());
         }
         if account.is_admin() && account.topics.is_empty() && account.groups.is_empty() {
             return Ok(());
         }
-        for Needed { resource, actions } in needed {
+        for Need { resource, actions } in needs {
             let (list, default, word) = match resource.kind {
                 ResourceType::Group => (&account.groups, account.default_group, "group"),
                 _ => (&account.topics, account.default_topic, "topic"),
             };
-            let permission = list.get(resource.name).copied().unwrap_or(default);
+            let permission = list.get(&*resource.name).copied().unwrap_or(default);
             if !permission.cover(*actions) {
-                let text = format!("No default permission for {word}:{}", shown(resource.name));
+                let text = format!("No default permission for {word}:{}", shown(&resource.name));
                 return Err(AuthError::Plain(text));
             }
         }

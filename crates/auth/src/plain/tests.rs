@@ -2,7 +2,7 @@ use super::address::Addresses;
 use super::*;
 use crate::error::Result;
 use crate::names::{Action, Actions};
-use crate::resource::{Needed, Resource};
+use crate::resource::{Need, Resource};
 use crate::testing::{Fixture, VECTOR, group, ip, topic, with_request};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -76,7 +76,7 @@ fn shown(decided: Result<()>) -> String {
     decided.map_or_else(|error| error.to_string(), |()| "served".to_owned())
 }
 
-fn decide(acl: &PlainAcl, name: &str, needed: &[Needed<'_>]) -> String {
+fn decide(acl: &PlainAcl, name: &str, needed: &[Need<'_>]) -> String {
     shown(acl.decide(&PlainIdentity(acl.rules().accounts.get(name).cloned()), needed))
 }
 
@@ -84,7 +84,7 @@ fn decide(acl: &PlainAcl, name: &str, needed: &[Needed<'_>]) -> String {
 fn permissions_decide_as_in_4_9_8() {
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
-    let check = |needed: Needed<'_>, expected: &str| {
+    let check = |needed: Need<'_>, expected: &str| {
         assert_eq!(decide(&acl, "RocketMQ", &[needed]), expected, "{needed:?}");
     };
     let (publish, subscribe) = ([Action::Pub], [Action::Sub]);
@@ -432,7 +432,7 @@ proptest! {
 
 #[test]
 fn the_trace_topic_is_known_by_its_one_action() {
-    let needed = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
+    let needed = Need::new(Resource::topic(TRACE_TOPIC), Actions::of(&[Action::Pub]));
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
     // The whole check is skipped, as in 4.9.8, also for what else the request needs.

@@ -12,7 +12,7 @@ fn policies(entries: &[&str]) -> Policies {
 }
 
 /// The entry that decides, as text.
-fn decide(policies: &Policies, needed: &Needed<'_>, caller: &str) -> String {
+fn decide(policies: &Policies, needed: &Need<'_>, caller: &str) -> String {
     policies
         .decide(needed, ip(caller))
         .map_or_else(|| "none".to_owned(), |(kind, at)| policies.of(kind).entries()[at].to_string())
@@ -149,7 +149,7 @@ fn new_entries_replace_those_of_the_same_resource() {
 }
 
 /// The order of section 5 of the specification, entry by entry and without an index.
-fn naive<'a>(policies: &'a Policies, needed: &Needed<'_>, caller: IpAddr) -> Option<&'a Entry> {
+fn naive<'a>(policies: &'a Policies, needed: &Need<'_>, caller: IpAddr) -> Option<&'a Entry> {
     let matches = |entry: &&Entry| {
         let granted: Vec<_> = entry.actions.iter().collect();
         let Pattern { kind, names } = &entry.pattern;

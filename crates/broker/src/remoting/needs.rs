@@ -2,7 +2,7 @@
 //! (`DefaultAuthorizationContextBuilder`, and the annotations `@RocketMQAction` and `@RocketMQResource` of the
 //! request headers). In ACL 1.0 they follow from `PlainAccessResource.parse`.
 
-use auth::{Action, Actions, AuthError, Resource, ResourceType};
+use auth::{Action, Actions, AuthError, Need, Resource, ResourceType};
 use wire::body::{
     BatchAckBody, LiteSubscriptions, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig,
 };
@@ -13,7 +13,6 @@ use wire::names::RETRY_PREFIX;
 
 use super::incoming::ParsedHeartbeat;
 use super::{groups, topics};
-use crate::gate::Need;
 
 /// Context for the needs of a body, besides the resources that the body names.
 #[derive(Clone, Copy)]
@@ -236,7 +235,7 @@ fn owned<'a>(
     resources: impl IntoIterator<Item = Resource<'a>>,
     context: BodyContext<'_>,
 ) -> Result<Vec<Need<'static>>, JsonError> {
-    Ok(resources.into_iter().map(|resource| Need::new(resource, context.actions).owned()).collect())
+    Ok(resources.into_iter().map(|resource| Need::new(resource.into_owned(), context.actions)).collect())
 }
 
 /// Returns a group and its topics. The retry topic counts as the group itself.

@@ -3,8 +3,8 @@
 //! the request. Dispatch, the disk pool and `docs/requests.md` read this table.
 
 use auth::Action::{Create, Delete, Get, Pub, Sub, Update};
-use auth::AuthError;
 use auth::ResourceType::{self, Group, Topic};
+use auth::{AuthError, Need};
 use serde_json::json;
 use wire::codes::request as code;
 use wire::frame::Command;
@@ -20,7 +20,6 @@ use super::{
     settings, slave, topics, transactions, users,
 };
 use crate::broker::Broker;
-use crate::gate::Need;
 use crate::pop::revive_records::ReviveRecords;
 use crate::pull::PullScratch;
 use crate::{Refusal, Result, admin, assign, locks, progress};

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Needed, Request, Signed, StartError, Switch,
+    Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Need, Request, Signed, StartError, Switch,
 };
-use broker::api::{Need, Refused, needs_of_request};
+use broker::api::{Refused, needs_of_request};
 use client::AccessLists;
 use net::ConnectionHandle;
 use wire::frame::Command;
@@ -111,8 +111,7 @@ impl Users {
                 let line = audit::refusal(&identity, origin(remote), request, &error.to_string());
                 tracing::info!(target: "auth_audit", "{line}");
             })?;
-        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        Ok(self.decide((&identity, request), remote, &needed)?)
+        Ok(self.decide((&identity, request), remote, &needs)?)
     }
 
     /// Runs a verification under the limit of failures, and writes the audit line of a failure.
@@ -148,8 +147,7 @@ impl Users {
             let line = audit::refusal(user, origin(remote), request, &failure.message);
             tracing::info!(target: "auth_audit", "{line}");
         })?;
-        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        let decided = self.decide((user, request), remote, &needed);
+        let decided = self.decide((user, request), remote, &needs);
         decided.map_err(|error| Failure::unauthorized(error.into()))
     }
 
@@ -157,12 +155,12 @@ impl Users {
         &self,
         (user, request): (&Identity, Request<'_>),
         remote: SocketAddr,
-        needed: &[Needed<'_>],
+        needs: &[Need<'_>],
     ) -> Result<(), AuthError> {
         let origin = origin(remote);
-        let ruling = self.auth.decide(user, request, origin.address, needed);
-        if let Some(needed) = needed.get(ruling.at).filter(|_| !ruling.is_allowed()) {
-            let line = audit::authorization(user, origin, request, needed, &ruling);
+        let ruling = self.auth.decide(user, request, origin.address, needs);
+        if let Some(need) = needs.get(ruling.at).filter(|_| !ruling.is_allowed()) {
+            let line = audit::authorization(user, origin, request, need, &ruling);
             tracing::info!(target: "auth_audit", "{line}");
         }
         ruling.refusal.map_or(Ok(()), Err)

@@ -2,7 +2,7 @@ use crate::remoting::{Port, needs_of_request};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use auth::{Action, Actions};
+use auth::{Action, Actions, Need};
 use client::{Credentials, Signed};
 use net::Service;
 use store::RealDisk;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::disk_pool::Kind;
 use crate::engine::Next;
-use crate::gate::{Need, Verified};
+use crate::gate::Verified;
 use crate::testing::{ADDRESS, Fixture};
 
 const AUTH: &[(&str, &str)] = &[
