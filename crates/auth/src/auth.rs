@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
+use crate::admission::Log;
+use crate::audit::Origin;
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
 use crate::error::{AuthError, Result, shown};
 use crate::failures::{AnswerTime, Failures, Mark};
@@ -38,8 +40,8 @@ type Verdict = Result<Identity>;
 pub struct Attempt<'a> {
     /// The time in milliseconds.
     pub now_ms: i64,
-    /// Address of the client.
-    pub address: IpAddr,
+    /// Address and connection of the client.
+    pub origin: Origin,
     /// Code or message name of the request.
     pub request: Request<'a>,
     /// The user that the request names; empty for none.
@@ -76,6 +78,8 @@ pub struct Auth {
     decoy: SigningKey,
     failures: Failures,
     seals: Seals,
+    /// Destination of audit lines. `None` for the log of the process.
+    pub(crate) log: Option<Log>,
     /// Names states of the table: one number for this start, and one for each change.
     version: (u64, AtomicU64),
 }
@@ -160,6 +164,7 @@ impl Auth {
             decoy: SigningKey::new("no user has this secret"),
             failures: Failures::default(),
             seals: Seals::default(),
+            log: None,
             version: (RandomState::new().hash_one(()), AtomicU64::new(0)),
         }
     }
@@ -209,12 +214,12 @@ impl Auth {
     /// # Errors
     /// The errors of `verify`. [`AuthError::Slowed`] for a request that is right, or was not verified, because its
     /// turn comes later.
-    pub fn in_turn(
+    pub(crate) fn in_turn(
         &self,
         attempt: Attempt<'_>,
         verify: impl FnOnce() -> Result<Identity>,
     ) -> Result<Identity, Denied> {
-        let Attempt { now_ms, address, request, user, mark } = attempt;
+        let Attempt { now_ms, origin: Origin { address, .. }, request, user, mark } = attempt;
         let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
         let note = || self.failures.record_failure(now_ms, address, user, reserved);
         if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {

@@ -4,6 +4,7 @@
 //! - [`AuthConfig`]: the settings.
 //! - [`Auth`]: users, acls and decisions, and the operations of requests 3001 to 3010.
 //! - [`Signed`], [`Metadata`]: the verified parts of a remoting request and of a gRPC request.
+//! - [`Auth::authenticate`], [`Auth::authorize`]: admission of a request, with its audit lines.
 //! - [`Need`], [`Resource`], [`Actions`]: the permissions that a request needs.
 //! - [`PlainAcl`]: ACL 1.0 with the same two verbs, `verify` and `decide`.
 //! - [`Explanation`]: the rules that are examined for a request, for people.
@@ -13,6 +14,7 @@
 
 mod accounts;
 mod admin;
+mod admission;
 pub mod audit;
 mod auth;
 mod config;

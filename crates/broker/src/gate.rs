@@ -7,7 +7,7 @@ mod delays;
 
 use std::sync::atomic::AtomicU64;
 
-use auth::audit::{self, Origin};
+use auth::audit::Origin;
 use auth::{
     Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Need, PlainAcl, PlainIdentity, Request,
     Signed, StartError, Switch,
@@ -81,7 +81,6 @@ pub(crate) struct Gate {
     refusal_of_others: Option<&'static str>,
     /// Answers that wait because their address failed often.
     pub delays: Delays,
-    log: AuditLog,
     own: Option<Credentials>,
 }
 
@@ -92,7 +91,9 @@ impl Gate {
     /// Errors of [`Auth::open`] and [`PlainAcl::open`].
     pub fn open(config: &Config) -> Result<Self, StartError> {
         let (root, files) = (&config.store.root, config.plain_files());
+        let log = AuditLog::new(&root.join("logs"));
         let auth = Auth::open(&config.auth, &root.join("config"), &files)?;
+        let auth = auth.logging_to(move |now_ms, line| log.write(now_ms, line));
         let settings = auth.settings();
         let plain = settings.is_plain.then(|| PlainAcl::open(files)).transpose()?;
         let is_shut = plain.is_some() || settings.authentication != Switch::Off;
@@ -100,9 +101,8 @@ impl Gate {
         if is_shut && own.is_none() {
             tracing::warn!("innerClientAuthenticationCredentials is not set: {}", refused_calls(config));
         }
-        let log = AuditLog::new(&root.join("logs"));
         let refusal_of_others = config.refusal_of_others.filter(|_| !is_shut);
-        Ok(Self { auth, plain, is_shut, refusal_of_others, delays: Delays::default(), log, own })
+        Ok(Self { auth, plain, is_shut, refusal_of_others, delays: Delays::default(), own })
     }
 
     /// Whether clients of other machines are refused, because requests are not authenticated.
@@ -125,19 +125,14 @@ impl Gate {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with advice for the operator.
-    fn refuse_others(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
+    fn refuse_others(&self, attempt: Attempt<'_>) -> Result<(), Denied> {
         match self.refusal_of_others {
             None => Ok(()),
             Some(text) => {
                 let attempt = Attempt { user: "", ..attempt };
-                self.noted(attempt, connection, || Err(AuthError::Invalid(text))).map(drop)
+                self.auth.authenticate(attempt, || Err(AuthError::Invalid(text))).map(drop)
             }
         }
-    }
-
-    /// Whether requests need permissions, so that their needs must be determined.
-    pub fn is_authorizing(&self) -> bool {
-        self.auth.settings().authorization != Switch::Off
     }
 
     /// Users and acls.
@@ -173,19 +168,17 @@ impl Gate {
         mark: &AtomicU64,
     ) -> Result<Verified, Denied> {
         let user = signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
-        let (address, request) = (origin.address, Request::Code(signed.code));
-        let attempt = Attempt { now_ms, address, request, user, mark };
-        self.refuse_others(attempt, origin.connection)?;
+        let attempt = Attempt { now_ms, origin, request: Request::Code(signed.code), user, mark };
+        self.refuse_others(attempt)?;
         let Some(plain) = &self.plain else {
-            let verify = || self.auth.verify(signed);
-            return self.noted(attempt, origin.connection, verify).map(Verified::User);
+            return self.auth.authenticate(attempt, || self.auth.verify(signed)).map(Verified::User);
         };
         let mut account = None;
         let verify = || {
-            let found = plain.verify(signed, address)?;
+            let found = plain.verify(signed, origin.address)?;
             Ok(identity(account.insert(found)))
         };
-        self.noted(attempt, origin.connection, verify)?;
+        self.auth.authenticate(attempt, verify)?;
         account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
     }
 
@@ -203,7 +196,7 @@ impl Gate {
     ) -> Result<(), Denied> {
         let Verified::User(user) = verified else { return Ok(()) };
         self.auth.check_seal(user, signed, arrival).map_err(|error| {
-            self.log_refusal(arrival.now_ms, (user, Request::Code(signed.code)), origin, &error.to_string());
+            self.auth.log_refusal(arrival.now_ms, (user, Request::Code(signed.code)), origin, &error);
             error.into()
         })
     }
@@ -216,40 +209,13 @@ impl Gate {
         origin: Origin,
         mark: &AtomicU64,
     ) -> Result<Identity, Denied> {
-        let (address, request) = (origin.address, Request::Message(metadata.message));
-        let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
-        self.refuse_others(attempt, origin.connection)?;
+        let request = Request::Message(metadata.message);
+        let attempt = Attempt { now_ms, origin, request, user: metadata.user(), mark };
+        self.refuse_others(attempt)?;
         if self.plain.is_some() {
             return Err(AuthError::Plain("ACL 1.0 (aclEnable) does not serve gRPC".to_owned()).into());
         }
-        self.noted(attempt, origin.connection, || self.auth.verify_grpc(metadata))
-    }
-
-    /// Runs a verification under the limit of failures, and writes the audit line.
-    fn noted(
-        &self,
-        attempt: Attempt<'_>,
-        connection: u64,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, Denied> {
-        let result = self.auth.in_turn(attempt, verify);
-        if result.is_err() || AuditLog::is_detailed() {
-            let origin = Origin { address: attempt.address, connection };
-            let shown = result.as_ref().map_err(|denied| &denied.error);
-            self.log.write(attempt.now_ms, &audit::authentication(attempt.user, origin, shown));
-        }
-        result
-    }
-
-    /// Writes the audit line of a request that is refused without a decision about a resource.
-    pub fn log_refusal(
-        &self,
-        now_ms: i64,
-        (user, request): (&Identity, Request<'_>),
-        origin: Origin,
-        reason: &str,
-    ) {
-        self.log.write(now_ms, &audit::refusal(user, origin, request, reason));
+        self.auth.authenticate(attempt, || self.auth.verify_grpc(metadata))
     }
 
     /// Decides whether the request of an account of ACL 1.0 is served: the account is an administrator's, or has all
@@ -268,30 +234,6 @@ impl Gate {
         match demands_administrator {
             true => plain.check_administrator(account, code),
             false => plain.decide(account, needs),
-        }
-    }
-
-    /// Decides whether the request of a verified user is served, and returns the user.
-    pub fn authorize(
-        &self,
-        now_ms: i64,
-        (user, request): (Identity, Request<'_>),
-        origin: Origin,
-        needs: &[Need<'_>],
-    ) -> Result<Identity, Denied> {
-        let ruling = self.auth.decide(&user, request, origin.address, needs);
-        let audited: &[_] = match ruling.is_allowed() {
-            true if AuditLog::is_detailed() => needs,
-            true => &[],
-            // The needs before the deciding need are allowed, and those behind it were not examined.
-            false => needs.get(ruling.at..=ruling.at).unwrap_or_default(),
-        };
-        for need in audited {
-            self.log.write(now_ms, &audit::authorization(&user, origin, request, need, &ruling));
-        }
-        match ruling.refusal {
-            Some(error) => Err(error.into()),
-            None => Ok(user),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn authorize(
     }
     let Ok(record) = RecordView::parse(&bytes) else { return Ok(()) };
     let topic = topic_of(&record);
-    decide(sessions, runtime, (caller, request), &[Need::new(Resource::topic(&topic), actions)])
+    decide(sessions, runtime, (caller, request), vec![Need::new(Resource::topic(&topic), actions)])
 }
 
 /// Refuses a message if its sender may not send to a topic in its `INNER_MULTI_DISPATCH`.
@@ -56,24 +56,24 @@ pub(crate) fn publish<'a>(
         return Ok(());
     }
     let publishes = Actions::of(&[Action::Pub]);
-    let needs: Vec<_> = topics.map(|topic| Need::new(Resource::topic(topic), publishes)).collect();
-    decide(sessions, runtime, (caller, Request::Code(request::SEND_MESSAGE_V2)), &needs)
+    let needs = topics.map(|topic| Need::new(Resource::topic(topic), publishes)).collect();
+    decide(sessions, runtime, (caller, Request::Code(request::SEND_MESSAGE_V2)), needs)
 }
 
 fn is_strict(sessions: &Sessions) -> bool {
-    sessions.gate.is_authorizing() && sessions.gate.auth().settings().is_strict
+    let auth = sessions.gate.auth();
+    auth.is_authorizing() && auth.settings().is_strict
 }
 
 fn decide(
     sessions: &Sessions,
     runtime: &Runtime,
     (caller, request): (&Caller, Request<'_>),
-    needs: &[Need<'_>],
+    needs: Vec<Need<'_>>,
 ) -> Result<()> {
-    // The line of the audit log has no connection: the request may have been kept since it came.
-    let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = sessions.gate.authorize(runtime.now_ms(), (caller.user.clone(), request), origin, needs);
-    decided.map(drop).map_err(|denied| denied.error.into())
+    let origin = Origin::new(caller.remote, 0);
+    let auth = sessions.gate.auth();
+    Ok(auth.authorize(runtime.now_ms(), (&caller.user, request), origin, || Ok(needs))?)
 }
 
 /// The topic that a message was sent to. The broker's own topics hold messages that wait for their real topic.

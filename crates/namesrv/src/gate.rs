@@ -2,11 +2,10 @@
 //! settings, codes and texts of refusals are those of RocketMQ's broker. The gate has no sockets and no
 //! clock, like the request handler.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use auth::audit::{self, Origin};
+use auth::audit::Origin;
 use auth::{
     ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Need, PlainFiles, Request, Resource, Signed,
     StartError, Switch,
@@ -69,13 +68,11 @@ impl Gate {
         &self,
         (now_ms, wall_ms): (i64, i64),
         command: &Command<'_>,
-        (address, connection): (IpAddr, u64),
+        origin: Origin,
         mark: &AtomicU64,
     ) -> Result<(), Denied> {
-        let origin = Origin { address: address.to_canonical(), connection };
         let user = command.fields.text(ACCESS_KEY).unwrap_or_default();
         let request = Request::Code(command.code);
-        let attempt = Attempt { now_ms, address: origin.address, request, user, mark };
         let signed = Signed::from(command);
         // A name server does not know the addresses that its clients dial.
         let arrival = Arrival { now_ms: wall_ms, is_own: None, is_forwarded: false };
@@ -83,22 +80,13 @@ impl Gate {
             let identity = self.auth.verify(&signed)?;
             self.auth.check_seal(&identity, &signed, arrival).map(|()| identity)
         };
-        let identity = self.auth.in_turn(attempt, verify).inspect_err(|denied| {
-            let line = audit::authentication(user, origin, Err(&denied.error));
-            tracing::info!(target: "auth_audit", "{line}");
-        })?;
-        let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
-        let change = Need::new(cluster, Actions::of(&[Action::Update]));
-        let needs = if CHANGES.contains(&command.code) { std::slice::from_ref(&change) } else { &[] };
-        let ruling = self.auth.decide(&identity, request, origin.address, needs);
-        match ruling.refusal {
-            None => Ok(()),
-            Some(ref error) => {
-                let line = audit::authorization(&identity, origin, request, &change, &ruling);
-                tracing::info!(target: "auth_audit", "{line}");
-                Err(error.clone().into())
-            }
-        }
+        let sender = self.auth.authenticate(Attempt { now_ms, origin, request, user, mark }, verify)?;
+        let needs = || {
+            let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
+            let change = Need::new(cluster, Actions::of(&[Action::Update]));
+            Ok(CHANGES.contains(&command.code).then_some(change).into_iter().collect())
+        };
+        Ok(self.auth.authorize(now_ms, (&sender, request), origin, needs)?)
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use auth::audit::Origin;
 use auth::{AnswerTime, Denied};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
@@ -23,9 +23,6 @@ const WORKERS: usize = 2;
 
 /// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).
 const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
-
-/// Bytes that a waiting answer is charged to its connection beside its frame.
-const WAITING_BYTES: usize = 256;
 
 /// Interval of checks of the users' files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
@@ -170,11 +167,9 @@ impl NameServerService {
     fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let from = (peer.remote().ip(), peer.id());
-        let Err(Denied { error, answer, mark }) = gate.admit((now_ms, wall_ms()), command, from, peer.mark())
-        else {
-            return true;
-        };
+        let origin = Origin::new(peer.remote(), peer.id());
+        let admitted = gate.admit((now_ms, wall_ms()), command, origin, peer.mark());
+        let Err(Denied { error, answer, mark }) = admitted else { return true };
         let mut frame = Vec::new();
         if !command.is_one_way() {
             command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
@@ -183,16 +178,11 @@ impl NameServerService {
             AnswerTime::Now => out.append(&mut frame),
             AnswerTime::Never => peer.close(),
             AnswerTime::After(wait_ms) => {
-                let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
+                let send = peer.delayed(frame, mark);
                 // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
                 tokio::task::spawn_local(async move {
                     tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
-                    if mark != 0 {
-                        peer.mark().store(mark, Ordering::Relaxed);
-                    }
-                    // A client that has disconnected gets nothing.
-                    let _ = peer.push(|out| out.append(&mut frame));
-                    drop(charge);
+                    send();
                 });
             }
         }

@@ -32,6 +32,9 @@ pub enum CallError {
     TimedOut(SocketAddr, Duration),
 }
 
+/// Bytes that a delayed response is charged to its connection beside its frame.
+const WAITING_BYTES: usize = 256;
+
 /// An answer, copied out of the receive buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
@@ -238,6 +241,20 @@ impl ConnectionHandle {
     /// Charges the connection with `bytes` bytes of an unanswered request. It is not read while its charges are at the limit.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> MemoryCharge {
         MemoryCharge::new(self.clone(), bytes)
+    }
+
+    /// Charges the connection for a response that leaves later. The returned function sends the response, and sets the
+    /// mark of the connection unless `mark` is 0.
+    pub fn delayed(self: &Arc<Self>, frame: Vec<u8>, mark: u64) -> impl FnOnce() + Send + use<> {
+        let (peer, charge) = (self.clone(), self.charge(frame.len() + WAITING_BYTES));
+        move || {
+            if mark != 0 {
+                peer.mark.store(mark, Ordering::Relaxed);
+            }
+            // A client that has disconnected gets nothing.
+            let _ = peer.push(|out| out.extend_from_slice(&frame));
+            drop(charge);
+        }
     }
 
     /// Bytes charged for unanswered requests of the connection.

@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use auth::audit::Origin;
+use auth::{Denied, Request};
 use broker::api::{
-    Api, ClientLink, Decision, EndTransaction, Identity, InvisibleTimeChange, LitePopRequest, Metadata, Need,
-    PopRequest, PopStatus, Popped, RecallRequest, Refused, SendRequest, Sends, lite_queue,
+    Api, ClientLink, Decision, EndTransaction, Identity, InvisibleTimeChange, LitePopRequest, Metadata,
+    PopRequest, PopStatus, Popped, RecallRequest, SendRequest, Sends, lite_queue,
 };
 use wire::body::{HeartbeatData, LiteSubscription, LiteSubscriptions, SubscriptionGroupConfig};
 use wire::units::LogOffset;
@@ -15,6 +17,7 @@ use wire::units::LogOffset;
 use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::needs::Needs;
 use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
 use crate::registry::{Client, Stated};
 use crate::subscribed::Subscribed;
@@ -188,7 +191,7 @@ impl Brokers {
         metadata: &Metadata<'_>,
         remote: std::net::SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Refused> {
+    ) -> Result<Identity, Denied> {
         match self {
             Self::Local(Local { api, .. }) => api.authenticate(metadata, remote, mark),
             Self::Cluster(cluster) => match &cluster.users {
@@ -204,21 +207,16 @@ impl Brokers {
         &self,
         (user, message): (&Identity, &str),
         remote: std::net::SocketAddr,
-        needs: impl FnOnce() -> Result<Vec<Need<'n>>>,
+        needs: impl FnOnce() -> Needs<'n>,
     ) -> Result<()> {
-        match self {
-            Self::Local(Local { api, .. }) if api.is_authorizing() => {
-                let needs = needs().inspect_err(|failure| {
-                    api.log_refusal((user, message), remote, &failure.message);
-                })?;
-                api.authorize(user, message, remote, &needs).map_err(Failure::unauthorized)
-            }
-            Self::Cluster(cluster) => match &cluster.users {
-                Some(users) if users.is_authorizing() => users.authorize((user, message), remote, needs()),
-                _ => Ok(()),
-            },
-            Self::Local(_) => Ok(()),
-        }
+        let auth = match self {
+            Self::Local(Local { api, .. }) => Some(api.auth()),
+            Self::Cluster(cluster) => cluster.users.as_ref().map(Users::auth),
+        };
+        let (request, origin) = (Request::Message(message), Origin::new(remote, 0));
+        let Some(auth) = auth else { return Ok(()) };
+        let decided = auth.authorize(self.now_ms(), (user, request), origin, needs);
+        decided.map_err(|error| Failure::unauthorized(error.into()))
     }
 
     /// Makes the send queue of a worker thread, whose messages the broker of this process stores with one write. `None` in

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use auth::{AnswerTime, Denied};
 use broker::api::{Caller, Identity, Metadata, Sends};
 use grpc::ProstCodec;
 use grpc::messages::*;
@@ -124,10 +125,15 @@ impl Origin {
         let mut call = self.call(head);
         match self.proxy.brokers.authenticate(&signed, self.remote, &self.mark) {
             Ok(user) => call.caller.user = user,
-            Err(refused) => {
-                let failure = Failure::unauthorized(refused.refusal);
-                let mark = (refused.mark != 0).then(|| (self.mark.clone(), refused.mark));
-                return Err(Rejected { failure, wait: refused.wait, mark });
+            Err(Denied { error, answer, mark }) => {
+                let failure = Failure::unauthorized(error.into());
+                let wait = match answer {
+                    AnswerTime::Now => Some(Duration::ZERO),
+                    AnswerTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
+                    AnswerTime::Never => None,
+                };
+                let mark = (mark != 0).then(|| (self.mark.clone(), mark));
+                return Err(Rejected { failure, wait, mark });
             }
         }
         Ok(call)

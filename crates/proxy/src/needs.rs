@@ -1,16 +1,16 @@
 //! Permissions that calls need (`DefaultAuthorizationContextBuilder.build` for gRPC messages).
 
-use auth::{Action, Actions, Resource as Named};
-use broker::api::Need;
+use auth::{Action, Actions, AuthError, Need, Resource as Named};
 use grpc::messages::*;
 
-use crate::failure::{Failure, Result};
+type Result<T> = std::result::Result<T, AuthError>;
 
 const PUB: Actions = Actions::of(&[Action::Pub]);
 const SUB: Actions = Actions::of(&[Action::Sub]);
+const NO_TOPIC: AuthError = AuthError::Invalid("topic is null.");
 const ROUTE: Actions = Actions::of(&[Action::Pub, Action::Sub]);
 
-/// Permissions that a call needs, or the failure to determine them.
+/// Permissions that a call needs, or the error of determining them.
 pub type Needs<'a> = Result<Vec<Need<'a>>>;
 
 /// A message that begins a call.
@@ -21,17 +21,13 @@ pub trait Guarded {
     /// Returns the permissions that the call needs.
     ///
     /// # Errors
-    /// `UNAUTHORIZED` when the message lacks a required name.
+    /// [`AuthError::Invalid`] when the message lacks a required name.
     fn needs(&self) -> Needs<'_>;
-}
-
-fn null(what: &str) -> Failure {
-    Failure::new(Code::Unauthorized, format!("{what} is null."))
 }
 
 fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>> {
     match name(resource) {
-        blank if blank.trim().is_empty() => Err(null("topic")),
+        blank if blank.trim().is_empty() => Err(NO_TOPIC),
         // A retry topic counts as its group, to which every consumer of the group may send.
         topic => {
             let resource = Named::topic(topic);
@@ -43,7 +39,7 @@ fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>> {
 
 fn group(resource: &Option<Resource>) -> Result<Need<'_>> {
     match name(resource) {
-        blank if blank.trim().is_empty() => Err(null("group")),
+        blank if blank.trim().is_empty() => Err(AuthError::Invalid("group is null.")),
         group => Ok(Need::new(Named::group(group), SUB)),
     }
 }
@@ -64,7 +60,7 @@ macro_rules! guarded {
 guarded! {
     QueryRouteRequest = "QueryRouteRequest": |it| vec![topic(&it.topic, ROUTE)?];
     SendMessageRequest = "SendMessageRequest": |it| {
-        vec![topic(&it.messages.first().ok_or_else(|| null("message"))?.topic, PUB)?]
+        vec![topic(&it.messages.first().ok_or(AuthError::Invalid("message is null."))?.topic, PUB)?]
     };
     RecallMessageRequest = "RecallMessageRequest": |it| vec![topic(&it.topic, PUB)?];
     EndTransactionRequest = "EndTransactionRequest": |it| vec![topic(&it.topic, PUB)?];
@@ -73,7 +69,7 @@ guarded! {
         _ => vec![group(&it.group)?],
     };
     ReceiveMessageRequest = "ReceiveMessageRequest": |it| {
-        let queue = it.message_queue.as_ref().ok_or_else(|| null("messageQueue"))?;
+        let queue = it.message_queue.as_ref().ok_or(AuthError::Invalid("messageQueue is null."))?;
         vec![group(&it.group)?, topic(&queue.topic, SUB)?]
     };
     SyncLiteSubscriptionRequest = "SyncLiteSubscriptionRequest": |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
@@ -95,8 +91,7 @@ guarded! {
 fn stated(settings: &Settings) -> Needs<'_> {
     match &settings.pub_sub {
         Some(PubSub::Publishing(publishing)) => {
-            let blank = || null("topic");
-            let one = |named: &Resource| (!named.name.trim().is_empty()).then_some(()).ok_or_else(blank);
+            let one = |named: &Resource| (!named.name.trim().is_empty()).then_some(()).ok_or(NO_TOPIC);
             publishing.topics.iter().try_for_each(one)?;
             Ok(publishing.topics.iter().map(|named| Need::new(Named::topic(&named.name), PUB)).collect())
         }
@@ -104,10 +99,7 @@ fn stated(settings: &Settings) -> Needs<'_> {
             let topics = subscription.subscriptions.iter().map(|entry| topic(&entry.topic, SUB));
             std::iter::once(group(&subscription.group)).chain(topics).collect()
         }
-        None => {
-            let text = "settings command doesn't have publishing or subscription.";
-            Err(Failure::new(Code::Unauthorized, text))
-        }
+        None => Err(AuthError::Invalid("settings command doesn't have publishing or subscription.")),
     }
 }
 
@@ -118,7 +110,7 @@ mod tests {
     fn check(message: &impl Guarded, expected: &str) {
         let texts =
             message.needs().map(|needs| needs.iter().map(Need::to_string).collect::<Vec<_>>().join("; "));
-        assert_eq!(texts.unwrap_or_else(|failure| failure.message), expected);
+        assert_eq!(texts.unwrap_or_else(|error| error.to_string()), expected);
     }
 
     #[test]

@@ -25,11 +25,6 @@ impl AuditLog {
         Self { path: directory.join("auth_audit.log"), open: Mutex::default() }
     }
 
-    /// Whether served requests have a line, too.
-    pub fn is_detailed() -> bool {
-        tracing::enabled!(target: "auth_audit", tracing::Level::DEBUG)
-    }
-
     /// Writes a line. If that fails, the line and the reason are written to the broker's log, and the next
     /// line is tried again.
     pub fn write(&self, now_ms: i64, line: &str) {

@@ -2,7 +2,6 @@
 //! kept.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use auth::audit::Origin;
 use auth::{AnswerTime, Arrival, AuthError, Denied, Identity, Request, Signed};
@@ -18,9 +17,6 @@ use crate::gate::{Gate, Verified};
 
 /// Bytes of an access key above which its request ends the connection: no user has such a name ([`auth::USER_NAME_BYTES_MAX`]).
 const ACCESS_KEY_BYTES_MAX: usize = 4096;
-
-/// Bytes that a waiting answer is charged to its connection beside its frame.
-const WAITING_BYTES: usize = 256;
 
 impl Dispatcher {
     /// Authenticates and authorizes a request. Returns `None` for a refused request, whose response was written or
@@ -45,7 +41,7 @@ impl Dispatcher {
         }
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
         let now_ms = self.broker.runtime.now_ms();
-        let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
+        let origin = Origin::new(caller.remote, peer.id());
         match self.ask(gate, (now_ms, origin), peer, frame) {
             Ok(user) => {
                 if matches!(user, Identity::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
@@ -61,16 +57,7 @@ impl Dispatcher {
                     AnswerTime::After(wait_ms) => {
                         let mut answer = Vec::new();
                         self.refuse(frame, &refusal, &mut answer);
-                        let (peer, charge) = (peer.clone(), peer.charge(answer.len() + WAITING_BYTES));
-                        let send = move || {
-                            if mark != 0 {
-                                peer.mark().store(mark, Ordering::Relaxed);
-                            }
-                            // A client that has disconnected gets nothing.
-                            let _ = peer.push(|out| out.extend_from_slice(&answer));
-                            drop(charge);
-                        };
-                        gate.delays.add(now_ms + wait_ms, Box::new(send));
+                        gate.delays.add(now_ms + wait_ms, Box::new(peer.delayed(answer, mark)));
                     }
                     AnswerTime::Never => peer.close(),
                 }
@@ -95,7 +82,7 @@ impl Dispatcher {
         gate.check_seal(&verified, &signed, origin, arrival)?;
         let request = Request::Code(command.code);
         let log = |error: &AuthError| {
-            gate.log_refusal(now_ms, (&verified.identity(), request), origin, &error.to_string());
+            gate.auth().log_refusal(now_ms, (&verified.identity(), request), origin, error);
         };
         match &verified {
             Verified::Account(account) => {
@@ -107,15 +94,13 @@ impl Dispatcher {
                 Ok(verified.identity())
             }
             Verified::User(user) => {
-                let needs = if gate.is_authorizing() {
+                let needs = || {
                     let is_strict = gate.auth().settings().is_strict;
                     let cluster = &self.broker.runtime.config.broker_cluster_name;
                     of_caller(frame.route).of_request(command, &frame.heartbeat, cluster, is_strict)
-                } else {
-                    Ok(Vec::new())
                 };
-                let needs = needs.inspect_err(log)?;
-                gate.authorize(now_ms, (user.clone(), request), origin, &needs)
+                gate.auth().authorize(now_ms, (user, request), origin, needs)?;
+                Ok(user.clone())
             }
         }
     }

@@ -34,8 +34,8 @@ fn ask(gate: &Gate, code: i32, fields: &[(&str, &str)]) -> String {
     let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 7));
     fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
     let command = Command::decode(&mut frame).unwrap();
-    let from = (Ipv4Addr::LOCALHOST.into(), 1);
-    let admitted = gate.admit((0, 0), &command, from, &AtomicU64::new(0));
+    let origin = Origin { address: Ipv4Addr::LOCALHOST.into(), connection: 1 };
+    let admitted = gate.admit((0, 0), &command, origin, &AtomicU64::new(0));
     admitted
         .map_or_else(|denied| format!("{} {}", denied.error.code(), denied.error), |()| "served".to_owned())
 }

@@ -4,8 +4,8 @@
 mod forward;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use auth::AnswerTime;
 use broker::Refusal;
 use broker::api::{RouteForm, no_route, served_by_proxy};
 use net::{ConnectionHandle, Reply, Service};
@@ -41,11 +41,11 @@ impl Answers {
     /// a broker would answer late.
     fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), Refusal> {
         let Some(users) = &self.cluster.users else { return Ok(()) };
-        users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|refused| {
-            if refused.wait != Some(Duration::ZERO) {
+        users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|denied| {
+            if denied.answer != AnswerTime::Now {
                 connection.abort();
             }
-            refused.refusal
+            denied.error.into()
         })
     }
 

@@ -8,18 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use auth::audit::{self, Origin};
-use auth::{
-    Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Need, Request, Signed, StartError, Switch,
-};
-use broker::api::{Refused, needs_of_request};
+use auth::audit::Origin;
+use auth::{Attempt, Auth, AuthConfig, AuthError, Denied, Identity, Metadata, Request, Signed, StartError};
+use broker::api::needs_of_request;
 use client::AccessLists;
 use net::ConnectionHandle;
 use wire::frame::Command;
 
 use super::{Cluster, preferred};
-use crate::failure::{Failure, Result};
-use crate::needs::Needs;
 
 /// Interval at which the users of the brokers are read.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -83,9 +79,9 @@ impl Users {
         metadata: &Metadata<'_>,
         remote: SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Refused> {
-        let (address, request) = (origin(remote).address, Request::Message(metadata.message));
-        let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
+    ) -> Result<Identity, Denied> {
+        let (origin, request) = (Origin::new(remote, 0), Request::Message(metadata.message));
+        let attempt = Attempt { now_ms, origin, request, user: metadata.user(), mark };
         self.verified(attempt, || self.auth.verify_grpc(metadata))
     }
 
@@ -97,73 +93,30 @@ impl Users {
         command: &Command<'_>,
         connection: &ConnectionHandle,
         cluster: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Denied> {
         let user = command.fields.text(auth::ACCESS_KEY).unwrap_or_default();
-        let (remote, request) = (connection.remote(), Request::Code(command.code));
-        let address = origin(remote).address;
-        let attempt = Attempt { now_ms, address, request, user, mark: connection.mark() };
-        let identity = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
-        if !self.is_authorizing() {
-            return Ok(());
-        }
-        let needs =
-            needs_of_request(command, cluster, self.auth.settings().is_strict).inspect_err(|error| {
-                let line = audit::refusal(&identity, origin(remote), request, &error.to_string());
-                tracing::info!(target: "auth_audit", "{line}");
-            })?;
-        Ok(self.decide((&identity, request), remote, &needs)?)
+        let (origin, request) = (Origin::new(connection.remote(), 0), Request::Code(command.code));
+        let attempt = Attempt { now_ms, origin, request, user, mark: connection.mark() };
+        let sender = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
+        let needs = || needs_of_request(command, cluster, self.auth.settings().is_strict);
+        Ok(self.auth.authorize(now_ms, (&sender, request), origin, needs)?)
     }
 
-    /// Runs a verification under the limit of failures, and writes the audit line of a failure.
+    /// Runs a verification, unless the users are not known yet.
     fn verified(
         &self,
         attempt: Attempt<'_>,
         verify: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, Refused> {
+    ) -> Result<Identity, Denied> {
         if !self.are_known.load(Ordering::Acquire) {
             return Err(AuthError::Invalid("the proxy has not read the users of the brokers yet").into());
         }
-        let origin = Origin { address: attempt.address, connection: 0 };
-        Ok(self.auth.in_turn(attempt, verify).inspect_err(|denied| {
-            let line = audit::authentication(attempt.user, origin, Err(&denied.error));
-            tracing::info!(target: "auth_audit", "{line}");
-        })?)
+        self.auth.authenticate(attempt, verify)
     }
 
-    /// Whether users may not do everything.
-    pub(crate) fn is_authorizing(&self) -> bool {
-        self.auth.settings().authorization != Switch::Off
-    }
-
-    /// Checks that a user has the permissions `needs`. `message` is the full name of the gRPC request message.
-    pub(crate) fn authorize(
-        &self,
-        (user, message): (&Identity, &str),
-        remote: SocketAddr,
-        needs: Needs<'_>,
-    ) -> Result<()> {
-        let request = Request::Message(message);
-        let needs = needs.inspect_err(|failure| {
-            let line = audit::refusal(user, origin(remote), request, &failure.message);
-            tracing::info!(target: "auth_audit", "{line}");
-        })?;
-        let decided = self.decide((user, request), remote, &needs);
-        decided.map_err(|error| Failure::unauthorized(error.into()))
-    }
-
-    fn decide(
-        &self,
-        (user, request): (&Identity, Request<'_>),
-        remote: SocketAddr,
-        needs: &[Need<'_>],
-    ) -> Result<(), AuthError> {
-        let origin = origin(remote);
-        let ruling = self.auth.decide(user, request, origin.address, needs);
-        if let Some(need) = needs.get(ruling.at).filter(|_| !ruling.is_allowed()) {
-            let line = audit::authorization(user, origin, request, need, &ruling);
-            tracing::info!(target: "auth_audit", "{line}");
-        }
-        ruling.refusal.map_or(Ok(()), Err)
+    /// Users and acls, which decide about requests.
+    pub(crate) fn auth(&self) -> &Auth {
+        &self.auth
     }
 
     /// Takes the lists of a broker, unless they equal the last lists.
@@ -240,11 +193,6 @@ pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = (
             () = &mut stopping => return,
         }
     }
-}
-
-/// Makes the origin for audit lines. The connection number is 0, because gRPC connections have none.
-fn origin(remote: SocketAddr) -> Origin {
-    Origin { address: remote.ip().to_canonical(), connection: 0 }
 }
 
 #[cfg(test)]

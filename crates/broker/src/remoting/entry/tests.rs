@@ -721,15 +721,10 @@ fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
     let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
     let ask = |user: &str| {
-        let request = (Identity::User(user.into()), Request::Code(11));
-        let origin = Origin { address: ADDRESS.ip(), connection: 1 };
-        guarded
-            .fixture
-            .broker
-            .sessions
-            .gate
-            .authorize(0, request, origin, &["a", "b", "c"].map(sub))
-            .unwrap_err();
+        let request = (&Identity::User(user.into()), Request::Code(11));
+        let auth = guarded.fixture.broker.sessions.gate.auth();
+        let needs = || Ok(["a", "b", "c"].map(sub).to_vec());
+        auth.authorize(0, request, Origin::new(ADDRESS, 1), needs).unwrap_err();
         let path = guarded.fixture.config_path("../logs/auth_audit.log");
         let log = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, "").unwrap();
