@@ -181,19 +181,11 @@ impl Cluster {
     }
 
     async fn fetch_topic(self: Arc<Self>, name: String) -> Result<Option<Topic>> {
-        let (cluster, name) = (&self, &name);
         let Some(route) = self.clone().fetch_route(name.clone()).await? else { return Ok(None) };
         let addresses = route.broker_datas.iter().filter_map(|broker| preferred(broker));
-        let found = self
-            .first(addresses, |address| async move {
-                let write = |frame: FrameWriter<'_>| {
-                    frame.text("topic", name).flag("lo", true).finish(b"");
-                };
-                let code = request::GET_TOPIC_CONFIG;
-                let reply = cluster.client.call(address, code, TIMEOUT, write).await?;
-                Ok(json::from_slice::<TopicConfig>(&reply.body).map_err(|_| malformed("topic"))?)
-            })
-            .await?;
+        let write = |frame: FrameWriter<'_>| frame.text("topic", &name).flag("lo", true).finish(b"");
+        let read = |body: &[u8]| json::from_slice::<TopicConfig>(body).map_err(|_| malformed("topic"));
+        let found = self.first(addresses, request::GET_TOPIC_CONFIG, write, read).await?;
         // A topic of the name server's own settings has no configuration at a broker.
         let message_type = found.map_or_else(|| "UNSPECIFIED".to_owned(), |config| message_type(&config));
         Ok(Some(Topic { queues: queues(route), message_type }))
@@ -205,36 +197,35 @@ impl Cluster {
     }
 
     async fn fetch_group(self: Arc<Self>, name: String) -> Result<Option<SubscriptionGroupConfig>> {
-        let (cluster, name) = (&self, &name);
         let brokers = self.brokers().await?;
         let is_own = |broker: &&BrokerData| broker.cluster == self.name;
         let own: Vec<&BrokerData> = brokers.values().filter(is_own).collect();
         let asked = if own.is_empty() { brokers.values().collect() } else { own };
+        let write = |frame: FrameWriter<'_>| frame.text("group", &name).finish(b"");
+        let read = |body: &[u8]| json::from_slice(body).map_err(|_| malformed("group"));
         let addresses = asked.into_iter().filter_map(preferred);
-        self.first(addresses, |address| async move {
-            let write = |frame: FrameWriter<'_>| frame.text("group", name).finish(b"");
-            let code = request::GET_SUBSCRIPTIONGROUP_CONFIG;
-            let reply = cluster.client.call(address, code, TIMEOUT, write).await?;
-            Ok(json::from_slice(&reply.body).map_err(|_| malformed("group"))?)
-        })
-        .await
+        self.first(addresses, request::GET_SUBSCRIPTIONGROUP_CONFIG, write, read).await
     }
 
     /// Returns the first broker's response with a value, or `None` if no broker has one.
-    async fn first<'a, T, A>(
+    async fn first<'a, T>(
         &self,
         addresses: impl Iterator<Item = &'a str>,
-        ask: impl Fn(&'a str) -> A,
-    ) -> Result<Option<T>>
-    where
-        A: Future<Output = Result<T, Unknown>>,
-    {
+        code: i32,
+        write: impl Fn(FrameWriter<'_>),
+        read: impl Fn(&[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        const ABSENT: [i32; 2] = [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST];
         let mut failed = None;
         for address in addresses {
-            match ask(address).await {
+            let found = match self.client.call(address, code, TIMEOUT, &write).await {
+                Ok(reply) => read(&reply.body),
+                Err(error) if error.code().is_some_and(|code| ABSENT.contains(&code)) => continue,
+                Err(error) => Err(error.into()),
+            };
+            match found {
                 Ok(found) => return Ok(Some(found)),
-                Err(Unknown::Absent) => {}
-                Err(Unknown::Failed(failure)) => failed = Some(failure),
+                Err(failure) => failed = Some(failure),
             }
         }
         failed.map_or(Ok(None), Err)
@@ -317,28 +308,6 @@ fn accepted(reply: Reply) -> Result<Reply> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(broker::Refusal::new(code, reply.remark.unwrap_or_default()).into()),
-    }
-}
-
-/// Reasons why a broker has no answer to a query.
-enum Unknown {
-    /// The broker has no such topic or group.
-    Absent,
-    Failed(Failure),
-}
-
-impl From<Failure> for Unknown {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl From<client::Error> for Unknown {
-    fn from(error: client::Error) -> Self {
-        match error.code() {
-            Some(response::TOPIC_NOT_EXIST | response::SUBSCRIPTION_GROUP_NOT_EXIST) => Self::Absent,
-            _ => Self::Failed(error.into()),
-        }
     }
 }
 
