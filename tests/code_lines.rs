@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_506),
     ("auth", 2702),
-    ("broker", 32_203),
+    ("broker", 32_196),
     ("client", 4401),
     ("console", 7903),
     ("controller", 1402),
@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6560),
     ("replica", 4116),
     ("sim", 3368),
-    ("store", 16_934),
+    ("store", 16_923),
     ("vostok", 3391),
     ("wire", 5461),
 ];

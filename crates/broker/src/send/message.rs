@@ -22,6 +22,7 @@ pub(super) struct Target {
 }
 
 /// Meaning of a single send's properties for the broker.
+#[derive(Default)]
 pub(super) struct Properties {
     /// Whether the answer waits for the disk with sync flush (`WAIT`, default true).
     pub waits: bool,
@@ -116,15 +117,7 @@ impl Properties {
         out: &mut Vec<u8>,
         ids: &mut Vec<u8>,
     ) -> Result<Self> {
-        let mut found = Self {
-            waits: true,
-            delay_level: None,
-            is_half: false,
-            out_ms: None,
-            cancels: false,
-            has_sharding_key: false,
-            priority_queue: None,
-        };
+        let mut found = Self { waits: true, ..Self::default() };
         let mut delay = None;
         let mut priority = None;
         let mut asked = DeliveryTime::default();

@@ -100,6 +100,7 @@ struct Finished {
 }
 
 /// The files and how far they are filled. Only the holder of the lock may access them.
+#[derive(Default)]
 struct Filling {
     stage: Stage,
     /// Full files in ascending order, all before the current file.
@@ -121,8 +122,10 @@ struct Filling {
 }
 
 /// State of `Filling`.
+#[derive(Default)]
 enum Stage {
     /// The files will be loaded when they are needed.
+    #[default]
     Unloaded,
     Ready,
     /// State after an error of an index file: the thread pauses until this time and then loads the files again.
@@ -145,18 +148,7 @@ impl KeyIndex {
             directory,
             disk,
             pending: Mutex::default(),
-            filling: Mutex::new(Filling {
-                stage: Stage::Unloaded,
-                finished: Vec::new(),
-                current: None,
-                next: 0,
-                skip: 0,
-                unannounced: None,
-                stale_headers: Vec::new(),
-                damaged: None,
-                pause: PAUSE,
-                scratch: Vec::new(),
-            }),
+            filling: Mutex::new(Filling { pause: PAUSE, ..Filling::default() }),
             indexed: AtomicU64::new(0),
             after_crash: AtomicBool::new(true),
             settled: AtomicU64::new(0),

@@ -237,10 +237,7 @@ pub(super) fn adopt_snapshot(disk: &dyn Disk, path: &Path, slots: u64) -> io::Re
         disk.sync_dir(directory)?;
     }
     for (_, entry) in &snapshots {
-        match disk.remove(&directory.join(&entry.name)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        disk.remove(&directory.join(&entry.name))?;
     }
     disk.sync_dir(directory)
 }
