@@ -18,7 +18,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("namesrv", 2416),
     ("net", 2776),
     ("proxy", 6560),
-    ("replica", 4116),
+    ("replica", 4126),
     ("sim", 3368),
     ("store", 16_923),
     ("vostok", 3391),

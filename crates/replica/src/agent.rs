@@ -6,72 +6,22 @@
 //! (1008). The broker is fenced until it has a role. It keeps its role while no controller can be reached, because
 //! only newer epochs depose a broker.
 
+mod config;
+mod events;
 mod identity;
 mod resignation;
 
+pub use config::AgentConfig;
+pub use events::{AgentAction, AgentEvent, CallId};
 pub use identity::{Identity, IdentityError};
 
-use crate::in_sync::{CommittedSet, SetEpoch};
+use crate::in_sync::SetEpoch;
 use crate::roster::{AlterSet, Answer, Content, Election, Mastership, Registration, Request};
 use crate::timer::Timer;
 use resignation::Resignation;
 use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
-use wire::units::LogOffset;
-
-/// Identity of this broker, and its request intervals.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentConfig {
-    /// Cluster of this broker (`brokerClusterName`).
-    pub cluster: String,
-    /// Name of its broker set (`brokerName`).
-    pub name: String,
-    /// Address of this broker for others.
-    pub address: String,
-    /// Text with which this broker applies for an id: its address, a semicolon, the time of day in milliseconds.
-    pub check_code: String,
-    /// Addresses of all controllers (`controllerAddr`).
-    pub controllers: Vec<String>,
-    /// Last epoch of the log, or zero if the log has no epoch. The broker rejects a role with an older epoch.
-    pub log_epoch: Epoch,
-    /// End of the log at the start. The controllers compare it with the last heartbeat before the start.
-    pub log_end: Option<LogOffset>,
-    /// Whether the broker's last stop may have cost it the end of its log: a crash without sync flush.
-    pub may_have_lost: bool,
-    /// Pause between heartbeats, in milliseconds (`brokerHeartbeatInterval`).
-    pub heartbeat_interval_ms: u64,
-    /// Pause between polls of the role, in milliseconds (`syncBrokerMetadataPeriod`).
-    pub poll_interval_ms: u64,
-    /// Pause between requests for the leading controller, in milliseconds (`syncControllerMetadataPeriod`).
-    pub leader_interval_ms: u64,
-    /// Milliseconds that the disk may take for a write or flush before a master gives up its role (`diskStallTimeoutMillis`); zero
-    /// for no limit.
-    pub disk_stall_timeout_ms: u64,
-    /// Pause after a step of the start-up that failed, in milliseconds.
-    pub retry_interval_ms: u64,
-}
-
-/// RocketMQ's defaults for a broker without names.
-impl Default for AgentConfig {
-    fn default() -> Self {
-        Self {
-            cluster: String::new(),
-            name: String::new(),
-            address: String::new(),
-            check_code: String::new(),
-            controllers: Vec::new(),
-            log_epoch: Epoch::ZERO,
-            log_end: None,
-            may_have_lost: false,
-            heartbeat_interval_ms: 1_000,
-            poll_interval_ms: 5_000,
-            leader_interval_ms: 10_000,
-            disk_stall_timeout_ms: 3_000,
-            retry_interval_ms: 1_000,
-        }
-    }
-}
 
 /// Pause in milliseconds between registrations of a broker that has a role. Polls do not tell whether controllers
 /// still know the broker.
@@ -79,85 +29,6 @@ const REGISTER_INTERVAL_MS: u64 = 30_000;
 
 /// Pause in milliseconds between warnings that the controllers do not know this broker.
 const WARNING_INTERVAL_MS: u64 = 60_000;
-
-/// Names a call to a controller. The agent chooses the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct CallId(pub u64);
-
-/// Event of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AgentEvent {
-    /// The broker starts with the content of its identity file, or of the temporary identity file if there is no
-    /// other.
-    Start(Option<Identity>),
-    /// A controller named the leader. `None` if it did not respond or knows no leader.
-    Leader(CallId, Option<String>),
-    /// A controller answered; `None` when no answer came in time.
-    Answered(CallId, Option<Answer>),
-    /// The identity file is on disk.
-    Saved,
-    /// A notice of an election with this epoch arrived (request 1008). Any host that reaches the broker's port can
-    /// send it. So the broker asks the controllers at once, and trusts only their response.
-    Notified(Epoch),
-    /// The machine of the master proposes an in-sync set that replaces the set with this epoch.
-    ProposeSet(BTreeSet<BrokerId>, SetEpoch),
-    /// Milliseconds for which the disk has delayed answers of the master, and the slaves that may become master without loss, the
-    /// best first ([`Master::heirs`](crate::master::Master::heirs)).
-    DiskStalled(u64, Vec<BrokerId>),
-    /// The timer has fired.
-    Timer,
-}
-
-/// Action for the shell of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AgentAction {
-    /// Ask the controller at this address for the leader (request 1005).
-    AskLeader(CallId, String),
-    /// Send a request to the leader at this address.
-    Call(CallId, String, Request),
-    /// Send a heartbeat with the log's epoch and ends to every controller (request 904, one-way).
-    Heartbeat(BrokerId),
-    /// Write the identity to its file, sync, and report [`AgentEvent::Saved`]. An identity with a check code belongs
-    /// into the temporary file. An identity without a check code replaces both files.
-    Save(Identity),
-    /// Become master. Steps in this order:
-    /// - End the slave's machine and its connections.
-    /// - Cut an incomplete record.
-    /// - Begin the epoch ([`EpochList::begin`](crate::epochs::EpochList::begin)).
-    /// - Wait until the queues have caught up with the log.
-    /// - Make the master's machine with this set.
-    ///
-    /// A broker that was master of the same epoch before a lossless restart does not begin the epoch again, because
-    /// its slaves would cut their bytes of it.
-    Lead(Epoch, CommittedSet),
-    /// Stay master with a new epoch.
-    LeadOn(Epoch, CommittedSet),
-    /// Become slave of this broker at this address: end the master's machine, make the slave's. Its HA address comes from the
-    /// name server.
-    Follow(Epoch, BrokerId, String),
-    /// Stay slave of the same master, which has a new epoch.
-    FollowOn(Epoch),
-    /// Take messages and register at name servers from now on.
-    Unfence,
-    /// Tell the master's machine that this set is committed.
-    SetCommitted(CommittedSet),
-    /// Tell the master's machine that its proposal was refused.
-    SetRefused,
-    /// Inform the master's machine that the result of its proposal is unknown.
-    SetUnknown,
-    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master. `None` if no other
-    /// member has all messages reported as stored to senders.
-    Resign(Option<BrokerId>),
-    /// Log that the controllers do not know this broker: the controllers lost their disks, or an operator removed the broker.
-    Unknown,
-    /// Log that the controllers named this epoch, which is older than the log's. The controllers forgot this broker
-    /// set, or are new, and need an import of the former controllers' table.
-    StaleEpoch(Epoch),
-    /// Stop the broker: it must not run with this store.
-    Refuse(IdentityError),
-    /// Send [`AgentEvent::Timer`] at this time.
-    WakeAt(u64),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {

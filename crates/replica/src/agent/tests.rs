@@ -1,6 +1,8 @@
 use super::*;
+use crate::in_sync::CommittedSet;
 use crate::testing::{check, number};
 use std::collections::BTreeMap;
+use wire::units::LogOffset;
 
 fn small(word: &str) -> u32 {
     u32::try_from(number(word)).expect("small")
