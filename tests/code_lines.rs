@@ -17,7 +17,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("lab", 20_459),
     ("namesrv", 2416),
     ("net", 2776),
-    ("proxy", 6560),
+    ("proxy", 6566),
     ("replica", 4126),
     ("sim", 3368),
     ("store", 16_923),
