@@ -20,7 +20,7 @@ fn lines_have_javas_text_and_no_signature() {
     );
     let line = |name: &str, request: Request<'_>| {
         let needed = topic(name, &[Action::Pub, Action::Sub]);
-        let ruling = auth.decide(&alice, request, origin.address, &[needed]);
+        let ruling = auth.decide(&alice, request, origin.address, std::slice::from_ref(&needed));
         authorization(&alice, origin, request, &needed, &ruling)
     };
     assert_eq!(

@@ -90,9 +90,12 @@ fn all_that_is_needed_must_be_allowed() {
     auth.create_user(&root(), "alice", &user("secret", "")).unwrap();
     auth.change_acl("User:alice", &acl(&["Allow Sub Topic:t", "Allow Sub Group:g"])).unwrap();
     let (topic_t, group_g) = (topic("t", &[Action::Sub]), group("g", &[Action::Sub]));
-    assert_eq!(decide(&auth, "alice", "::1", &[topic_t, group_g]), "served by Custom Allow Sub on Group:g");
+    assert_eq!(
+        decide(&auth, "alice", "::1", &[topic_t.clone(), group_g]),
+        "served by Custom Allow Sub on Group:g"
+    );
     let refused = "User:alice has no permission to access Group:h from ::1, no matched policies.";
-    assert_eq!(decide(&auth, "alice", "::1", &[topic_t, group("h", &[Action::Sub])]), refused);
+    assert_eq!(decide(&auth, "alice", "::1", &[topic_t.clone(), group("h", &[Action::Sub])]), refused);
     assert_eq!(decide(&auth, "alice", "::1", &[group("h", &[Action::Sub]), topic_t]), refused);
     assert_eq!(decide(&auth, "alice", "::1", &[]), "served by nothing needed");
     assert_eq!(decide(&auth, "rocketmq2", "::1", &[group("h", &[Action::Sub])]), "served by super user");

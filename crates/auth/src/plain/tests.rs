@@ -85,7 +85,7 @@ fn permissions_decide_as_in_4_9_8() {
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
     let check = |needed: Need<'_>, expected: &str| {
-        assert_eq!(decide(&acl, "RocketMQ", &[needed]), expected, "{needed:?}");
+        assert_eq!(decide(&acl, "RocketMQ", std::slice::from_ref(&needed)), expected, "{needed:?}");
     };
     let (publish, subscribe) = ([Action::Pub], [Action::Sub]);
     check(topic("topicB", &publish), "served");
