@@ -139,7 +139,8 @@ impl Due {
             || self.is_urgent()
     }
 
-    /// Whether a checkpoint cannot wait: appends are refused when twice as many units wait.
+    /// Whether more than `units_max` units wait, so that a checkpoint is due at once. Appends are
+    /// refused when twice as many units wait as `units_max`.
     pub(super) fn is_urgent(&self) -> bool {
         self.units > self.units_max
     }

@@ -117,7 +117,7 @@ pub struct DueEntries {
     loading: usize,
     read_ms: i64,
     next_ms: i64,
-    /// Number of slots without units in a row before `next_ms`.
+    /// Number of consecutive slots without units directly before `next_ms`.
     empty: usize,
 }
 

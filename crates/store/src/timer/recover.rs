@@ -27,12 +27,13 @@ pub struct TimerRecovered {
     pub pending: i64,
 }
 
+/// Message of the timer queue at which the timer continues.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// The message at this queue offset.
     Number(i64),
-    /// Message behind the newest message with a unit, but not before `least`. `unknown` if the newest message's
-    /// offset is unreadable.
+    /// The message after the newest message with a unit, but at least queue offset `least`. Queue
+    /// offset `unknown` if the queue offset of the newest message cannot be read.
     Behind { least: i64, unknown: i64 },
 }
 
