@@ -106,7 +106,7 @@ pub enum Greeted {
     Frames(FrameStream),
 }
 
-/// A connection that speaks the remoting protocol, with its two ends.
+/// A connection that speaks the remoting protocol, with its remote and local address.
 pub struct FrameStream {
     pub(crate) stream: Stream,
     pub(crate) remote: SocketAddr,
