@@ -39,7 +39,8 @@ impl Checkpointer<'_> {
         if is_idle { Next::Woken } else { Next::At(self.state.clock.now() + interval) }
     }
 
-    /// Makes the units of all appended records durable in the unit journal.
+    /// Makes the units of all appended records durable in the unit journal. Does nothing if the
+    /// journal would be of no use: without a queue table, or if units before the entry are missing.
     pub(crate) fn journal_now(&self) -> Result<(), Interrupted> {
         let mut journal = lock(&self.checkpoints.journaling);
         if self.state.fence.is_up() {

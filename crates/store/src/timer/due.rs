@@ -307,7 +307,8 @@ impl DueEntries {
         }
     }
 
-    /// Takes up to `count` due entries, in order. Each must be returned with [`Self::done`] or [`Self::later`].
+    /// Moves due entries, in order, to `out` until `out` holds `count` entries. Each must be
+    /// returned with [`Self::done`] or [`Self::later`].
     pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<Entry>) {
         while out.len() < count {
             let near = self.near.first_key_value().map(|(key, _)| *key);

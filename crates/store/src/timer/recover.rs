@@ -17,7 +17,7 @@ const SLOTS_FREE: i64 = 60;
 pub struct TimerRecovered {
     /// Start of the first slot with undelivered messages, ms since the epoch.
     pub read_ms: i64,
-    /// Log position of the newest message that has a unit.
+    /// Log position of the newest message with a unit. `None` if recovery accepted or read no unit.
     pub newest: Option<LogOffset>,
     next: Next,
     /// Queue offset: earlier messages in slots before [`Self::read_ms`] were delivered, and are skipped if they are read
