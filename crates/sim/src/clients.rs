@@ -133,7 +133,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Clears a producer's offsets, because the operator reset the group.
+    /// Clears the last offset of every producer, and returns every reader to offset 0. A master
+    /// that lost messages gives their queue offsets to other messages.
     pub fn forget_places(&mut self) {
         self.producers.iter_mut().for_each(|producer| producer.last = None);
         self.readers.iter_mut().for_each(|reader| reader.next = Default::default());

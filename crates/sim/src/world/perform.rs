@@ -194,7 +194,9 @@ impl World {
         own.is_some() && has_another && is_first
     }
 
-    /// Ends a broker's process, and the machine with it.
+    /// Ends a broker's process, and starts the broker again after `down_ms`. A power cut costs a
+    /// part of the unsynced data if [`Self::may_lose`] allows that, or if the store is fenced.
+    /// Otherwise a power cut has the effect of a kill.
     pub(super) fn crash(&mut self, node: NodeId, crash: Crash, down_ms: u64) {
         let loses =
             crash == Crash::PowerCut && (self.may_lose(node) || self.nodes[node.0].fenced_ms.is_some());
