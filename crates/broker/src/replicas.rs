@@ -79,7 +79,7 @@ impl SlaveProgress {
         self.trouble.lock().clone()
     }
 
-    /// Whether the peer has sent a slave's report.
+    /// Whether the peer has sent a slave's report, or a handshake with the id of a broker.
     pub(crate) fn is_slave(&self) -> bool {
         self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
     }

@@ -42,8 +42,8 @@ impl ShareRequest<'_> {
     }
 
     /// Returns the queues that the client pops: the client's own share, and the shares of the next
-    /// `share` clients. If `share` is at most 0 or includes all other clients, all queues are
-    /// returned with the id -1, which stands for all queues of a broker. With fewer queues than
+    /// `share` clients. If `share` is at most 0 or includes all other clients, every queue is
+    /// returned with the id -1. This id stands for all queues of a broker. With fewer queues than
     /// clients, the client pops a single queue. `None` without clients, or without queues to
     /// divide.
     pub(super) fn pop(mut self, share: i32) -> Option<Vec<MessageQueue>> {
