@@ -68,7 +68,7 @@ fn shown() -> Vec<Column> {
 }
 
 /// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are
-/// left out, unless the earlier reports have them ([`Column::always`]).
+/// left out, unless the earlier reports have them (`Column::always`).
 pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
     shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
 }
