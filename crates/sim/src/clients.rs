@@ -65,7 +65,7 @@ impl Clients {
         }
     }
 
-    /// Returns the calls of clients at `now_ms`. Nothing is sent if `may_send` is false.
+    /// Returns the calls of clients at `now_ms`. If `may_send` is false, only readers call.
     pub fn round(&mut self, now_ms: u64, may_send: bool) -> Vec<(NodeId, u64, Call)> {
         let mut calls = Vec::new();
         for index in 0..if may_send { PRODUCERS } else { 0 } {

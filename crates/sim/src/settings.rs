@@ -56,7 +56,8 @@ pub enum Mode {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
     },
-    /// A group of controllers elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
+    /// A group of controllers elects (`minInSyncReplicas=2`). `allAckInSyncStateSet` is true,
+    /// except in [`Faults::Resignations`].
     Controller,
 }
 

@@ -135,8 +135,9 @@ impl World {
         self.nodes[node.0].disk = disk;
     }
 
-    /// Connects to a broker's HA port without being a slave: sends a handshake of the broker `b` if expected, and a
-    /// report. Also sends the broker a notice of a false election.
+    /// Connects to a broker's HA port without being a slave, and sends a report. In controller mode
+    /// it first sends a handshake with a broker id that no broker has, and a notice of a false
+    /// election.
     fn stranger(&mut self, node: NodeId, offset: u64) {
         if !self.is_up(node) {
             return;
