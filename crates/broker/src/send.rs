@@ -207,6 +207,9 @@ fn stage_single<T>(
         illegal(&parts.runtime)
     })?;
     staged.cancels |= properties.out_ms.is_some() && properties.cancels;
+    if real.dead {
+        staged.dead_letters.push(header.topic.into());
+    }
     let handle_start = staged.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
         let key = staged.ids[id.clone()].to_vec();
