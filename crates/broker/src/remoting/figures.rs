@@ -67,7 +67,7 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer> {
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
-pub(super) fn replication(r: &Request<'_>) -> Result<Answer> {
+pub(super) fn ha_status(r: &Request<'_>) -> Result<Answer> {
     let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
     let (end, now_ms, upstream) =
         (broker.store.appended().get(), broker.runtime.now_ms(), &replicas.upstream);

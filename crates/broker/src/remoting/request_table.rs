@@ -333,7 +333,7 @@ pub(super) static ROUTES: [Route; 110] = [
     answer(code::GET_ALL_MESSAGE_REQUEST_MODE, |r| Ok(Answer::success().body(r.broker.tables.modes.text())), Needs::cluster(Get).only_if_strict()),
     answer(code::NOTIFY_MIN_BROKER_ID_CHANGE, group::smallest_id_changed, Needs::cluster(Update).only_if_strict()),
     answer(code::EXCHANGE_BROKER_HA_INFO, group::exchange_ha, Needs::cluster(Update)),
-    answer(code::GET_BROKER_HA_STATUS, figures::replication, Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_BROKER_HA_STATUS, figures::ha_status, Needs::cluster(Get).only_if_strict()),
     answer(code::RESET_MASTER_FLUSH_OFFSET, settings::reset_master_flush, Needs::cluster(Update)),
     answer(code::GET_BROKER_EPOCH_CACHE, settings::epochs, Needs::cluster(Get).only_if_strict()),
     answer(code::NOTIFY_BROKER_ROLE_CHANGED, settings::role_changed, Needs::cluster(Update).only_if_strict()),
