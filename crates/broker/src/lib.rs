@@ -32,6 +32,7 @@ mod message_access;
 mod metadata_writer;
 mod metrics;
 mod names;
+mod offset_reset;
 mod offsets;
 mod ordered_table;
 mod pages;
