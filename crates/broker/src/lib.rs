@@ -44,7 +44,7 @@ mod progress;
 mod pull;
 mod reachable;
 mod refusal;
-mod refused;
+mod refusal_counts;
 mod register;
 mod remoting;
 mod replicas;

@@ -9,7 +9,7 @@ use super::staged::{Pending, StagedSends, StoredSend};
 use super::{not_stored, recall};
 use crate::durability::Outcome;
 use crate::parts::{Delivery, Figures, SendParts};
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 use crate::slow::WaitCause;
 use crate::state::Name;
 use crate::topics::Queue;
