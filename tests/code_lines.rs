@@ -22,7 +22,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("sim", 3368),
     ("store", 16_934),
     ("vostok", 3392),
-    ("wire", 5496),
+    ("wire", 5534),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.
