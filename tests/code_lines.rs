@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_506),
-    ("auth", 2608),
-    ("broker", 32_536),
-    ("client", 4401),
+    ("auth", 2618),
+    ("broker", 32_550),
+    ("client", 4403),
     ("console", 7903),
-    ("controller", 1402),
+    ("controller", 1405),
     ("grpc", 974),
     ("host", 250),
-    ("lab", 20_459),
-    ("namesrv", 2436),
-    ("net", 2786),
-    ("proxy", 6638),
+    ("lab", 20_461),
+    ("namesrv", 2444),
+    ("net", 2794),
+    ("proxy", 6640),
     ("replica", 4116),
-    ("sim", 3368),
-    ("store", 16_934),
+    ("sim", 3372),
+    ("store", 16_987),
     ("vostok", 3392),
-    ("wire", 5496),
+    ("wire", 5498),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.

@@ -12,7 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use store::{Damage, Numbered, Read, ReadError};
+use store::{CqUnit, Damage, Read, ReadError};
 use wire::codes::response;
 use wire::header::{PullHeader, PullReply, pull_flag};
 
@@ -31,7 +31,7 @@ pub(crate) use suspend::{arrived, expire};
 /// Buffers that the pulls of a read batch share.
 #[derive(Default)]
 pub(crate) struct PullScratch {
-    units: Vec<Numbered>,
+    units: Vec<CqUnit>,
 }
 
 /// A pull as a front decoded it.
@@ -148,7 +148,7 @@ pub(crate) fn answer(
     parts: &PullParts,
     pull: &Pull,
     scan: &Scan,
-    units: &[Numbered],
+    units: &[CqUnit],
     source: Source,
     out: &mut dyn PullWriter,
 ) -> bool {
@@ -208,7 +208,7 @@ pub(crate) fn answer(
 }
 
 /// Returns the undamaged messages. The store has reported the damaged messages, and consumers skip them.
-pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
+pub(crate) fn without(messages: &[CqUnit], damaged: &[Damage]) -> Vec<CqUnit> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::Workers;
 use replica::agent::Identity;
 use store::timer::TimerFiles;
-use store::{Disk, FoundSize, OpenError, RealDisk, Store};
+use store::{Disk, OpenError, RealDisk, SizeMismatch, Store};
 
 use crate::assign;
 use crate::broker::{Broker, LoadError, Loaded};
@@ -244,7 +244,7 @@ fn take_file_sizes(config: &mut Config, disk: &dyn Disk) -> Result<(), OpenError
     let mut timers = config.timers.files(&config.store, config.retention.reserved_ms);
     found.extend(timers.take_file_size(disk)?);
     config.timers.log_file_bytes = timers.log_file_bytes;
-    for FoundSize { setting, configured, found } in found {
+    for SizeMismatch { setting, configured, found } in found {
         tracing::warn!(
             setting,
             configured,

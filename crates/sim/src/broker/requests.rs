@@ -67,7 +67,7 @@ impl Broker {
         self.note(Note::Appended(sending.number));
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        let place = (sending.queue, batch.placed(0).queue_offset.get());
+        let place = (sending.queue, batch.append_result(0).queue_offset.get());
         let end = batch.end();
         let waiting = Waiting { call, number: sending.number, end, place, flushed: None, replicated: None };
         self.waiting.insert(ticket, waiting);

@@ -1,6 +1,6 @@
 //! Reading the messages a pop returns, in the form pop clients expect.
 
-use store::{Numbered, Read, ReadError};
+use store::{CqUnit, Read, ReadError};
 use wire::codes::response;
 use wire::pop::{Handle, Kind};
 use wire::properties::{self, key};
@@ -70,7 +70,7 @@ impl Picking<'_> {
 }
 
 /// Which of `units` can still be returned when reading them failed with `error`.
-fn readable(units: &[Numbered], error: &ReadError) -> Vec<Numbered> {
+fn readable(units: &[CqUnit], error: &ReadError) -> Vec<CqUnit> {
     match error {
         ReadError::Damaged(damaged) => without(units, damaged),
         // The log was deleted while it was read, or the disk cannot read that range.
