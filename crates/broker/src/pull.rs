@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use store::{CqUnit, Damage, Read, ReadError};
 use wire::codes::response;
-use wire::header::{PullHeader, PullReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, pull_flag};
 
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
@@ -245,14 +245,14 @@ fn write_empty(tables: &Tables, runtime: &Runtime, pull: &Pull, scan: &Scan, out
 }
 
 impl Scan {
-    fn header(&self, runtime: &Runtime, pull: &Pull) -> PullReply {
+    fn header(&self, runtime: &Runtime, pull: &Pull) -> PullResponseHeader {
         let (usual, slow) = pull.ask.read_from;
         let suggest_broker_id = match (runtime.config.slave_read_enable, self.is_far_behind) {
             (false, _) => 0,
             (true, false) => usual,
             (true, true) => slow,
         };
-        PullReply {
+        PullResponseHeader {
             suggest_broker_id,
             next_offset: self.next,
             min_offset: self.min,

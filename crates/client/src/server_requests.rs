@@ -220,7 +220,7 @@ impl ServerRequests {
             Ok(message) => message,
             Err(why) => {
                 tracing::warn!(%why, "a reply cannot be read");
-                let head = command.reply(response::SYSTEM_ERROR);
+                let head = command.response(response::SYSTEM_ERROR);
                 return head.remark("process reply message fail").write(out, b"");
             }
         };
@@ -230,7 +230,7 @@ impl ServerRequests {
             Some(sender) => drop(sender.send(message)),
             None => tracing::debug!(correlation, "a reply nobody waits for"),
         }
-        command.reply(response::SUCCESS).write(out, b"");
+        command.response(response::SUCCESS).write(out, b"");
     }
 }
 
@@ -258,7 +258,7 @@ impl Service for ServerRequests {
             request::PUSH_REPLY_MESSAGE_TO_CLIENT => self.reply(&command, out),
             code if !command.is_one_way() => {
                 let remark = format!(" request type {code} not supported");
-                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+                command.response(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
             }
             _ => {}
         }

@@ -90,7 +90,7 @@ impl Service for ControllerService {
         let start = out.len();
         if let Err(Refusal { code, remark }) = self.serve(peer, &command, out) {
             out.truncate(start);
-            command.reply(code).remark(&remark).write(out, &[]);
+            command.response(code).remark(&remark).write(out, &[]);
         }
         if command.is_one_way() {
             out.truncate(start);
@@ -128,7 +128,7 @@ impl ControllerService {
             }
             Wanted::Heartbeat(heartbeat) => {
                 self.pass(Input::Heartbeat(heartbeat))?;
-                command.reply(response::SUCCESS).remark("Heart beat success").write(out, &[]);
+                command.response(response::SUCCESS).remark("Heart beat success").write(out, &[]);
                 Ok(())
             }
             Wanted::Peer(from, message) => self.pass(Input::Message(from, message)),
@@ -137,12 +137,12 @@ impl ControllerService {
                 Ok(())
             }
             Wanted::Config => {
-                command.reply(response::SUCCESS).write(out, self.shared.config.lock().text().as_bytes());
+                command.response(response::SUCCESS).write(out, self.shared.config.lock().text().as_bytes());
                 Ok(())
             }
             Wanted::Configure => {
                 self.pass(Input::Configured(self.shared.configure(command.body)?))?;
-                command.reply(response::SUCCESS).write(out, &[]);
+                command.response(response::SUCCESS).write(out, &[]);
                 Ok(())
             }
         }
@@ -168,7 +168,7 @@ impl Shared {
         let leader_address = leader.map(address);
         let peers: String =
             group.peers.iter().map(|peer| format!("{}:{};", peer.name, address(peer))).collect();
-        FrameWriter::begin(out, command.reply(response::SUCCESS))
+        FrameWriter::begin(out, command.response(response::SUCCESS))
             .text("group", &group.name)
             .maybe("controllerLeaderId", leader.map(|leader| leader.name.as_str()))
             .maybe("controllerLeaderAddress", leader_address.as_deref())

@@ -74,7 +74,7 @@ struct Errand<'a, 'b> {
 impl Errand<'_, '_> {
     /// Starts a successful answer.
     fn reply(&mut self) -> FrameWriter<'_> {
-        FrameWriter::begin(self.out, self.command.reply(response::SUCCESS))
+        FrameWriter::begin(self.out, self.command.response(response::SUCCESS))
     }
 
     /// Writes a successful answer without header fields.
@@ -129,7 +129,7 @@ impl RequestHandler {
             let mut out = Vec::new();
             if !command.is_one_way() {
                 let refusal = outcome.err();
-                let mut head = command.reply(refusal.as_ref().map_or(response::SUCCESS, |it| it.code));
+                let mut head = command.response(refusal.as_ref().map_or(response::SUCCESS, |it| it.code));
                 head.remark = refusal.as_ref().and_then(|refusal| refusal.remark.as_deref());
                 head.write(&mut out, &[]);
             }
@@ -143,7 +143,7 @@ impl RequestHandler {
         let start = out.len();
         if let Err(Refusal { code, remark }) = self.dispatch(Errand { command, connection, now, out }) {
             out.truncate(start);
-            let mut head = command.reply(code);
+            let mut head = command.response(code);
             head.remark = remark.as_deref();
             head.write(out, &[]);
         }
@@ -154,7 +154,7 @@ impl RequestHandler {
             let remark = format!(
                 "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for the topics of one cluster, or a broker for its topics in pages"
             );
-            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
+            command.response(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
         }
         if command.is_one_way() {
             out.truncate(start);

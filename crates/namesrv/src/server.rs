@@ -177,7 +177,7 @@ impl NameServerService {
         };
         let mut frame = Vec::new();
         if !command.is_one_way() {
-            command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
+            command.response(error.code()).remark(&error.to_string()).write(&mut frame, b"");
         }
         match answer {
             AnswerTime::Now => out.append(&mut frame),
@@ -217,7 +217,7 @@ impl Service for NameServerService {
         }
         if let Some(text) = self.refusal_of_others.filter(|_| !peer.is_local()) {
             if !command.is_one_way() {
-                command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
+                command.response(response::NO_PERMISSION).remark(text).write(out, b"");
             }
             return;
         }

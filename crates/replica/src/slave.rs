@@ -307,7 +307,7 @@ impl Slave {
     fn frame(&mut self, now_ms: u64, frame: MasterFrame, out: &mut Vec<SlaveAction>) {
         self.last_read_ms = now_ms;
         let head = match frame {
-            MasterFrame::Reply(reply) => return self.reply(now_ms, reply, out),
+            MasterFrame::Handshake(reply) => return self.reply(now_ms, reply, out),
             MasterFrame::Transfer(head) => head,
         };
         let (at, bytes) = head.piece();

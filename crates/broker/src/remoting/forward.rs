@@ -334,7 +334,7 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 /// Passes the master's answer to the client.
 fn answer(held: HeldRequest, reply: &Reply) {
     let mut frame = Vec::new();
-    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
+    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().response(reply.code) };
     let writer = FrameWriter::begin(&mut frame, head);
     let fields = reply.fields.iter();
     fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::{PullHeader, PullReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, pull_flag};
 use wire::record::RecordView;
 
 /// Longest time that a broker may suspend a pull request (long polling), milliseconds.
@@ -390,7 +390,7 @@ impl Service for Reader {
                 | response::PULL_RETRY_IMMEDIATELY
                 | response::PULL_OFFSET_MOVED
         );
-        let reply = PullReply::decode(&command.fields);
+        let reply = PullResponseHeader::decode(&command.fields);
         let (true, Ok(reply)) = (goes_on, reply) else {
             // The next pull request is sent by the timer, not at once: the broker has a problem, and its largest offset
             // is unknown.

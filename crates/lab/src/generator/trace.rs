@@ -8,7 +8,7 @@ use crate::load::{Clock, Message};
 use client::{Published, Tracer};
 use std::collections::BTreeMap;
 use wire::frame::Command;
-use wire::header::SendReply;
+use wire::header::SendResponseHeader;
 use wire::id::OffsetId;
 use wire::properties::key;
 
@@ -40,7 +40,7 @@ impl Traced {
         if command.fields.text("TRACE_ON") == Some("false") {
             return None;
         }
-        let reply = SendReply::decode(&command.fields).ok()?;
+        let reply = SendResponseHeader::decode(&command.fields).ok()?;
         let now_ms = self.clock.epoch_ms(self.clock.now_ns());
         let message_id = reply.transaction_id?;
         let sent_ms = sent_ms(message_id, now_ms)?;

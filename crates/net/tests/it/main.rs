@@ -53,7 +53,7 @@ impl Service for Probe {
         self.frames.fetch_add(1, Ordering::SeqCst);
         match command.code {
             ECHO => {
-                FrameWriter::begin(out, command.reply(0)).text("k", "v").finish(command.body);
+                FrameWriter::begin(out, command.response(0)).text("k", "v").finish(command.body);
                 for (peer, opaque) in self.held.lock().unwrap().drain(..) {
                     let _ = peer.push(|out| Head::response(Encoding::Json, 7, opaque).write(out, b"late"));
                 }

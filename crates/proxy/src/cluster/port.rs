@@ -114,7 +114,7 @@ impl Answers {
         }
         let form = RouteForm::new(command, self.route_address.as_deref(), connection.local());
         let (cluster, connection, head) =
-            (self.cluster.clone(), connection.clone(), command.reply(response::SUCCESS));
+            (self.cluster.clone(), connection.clone(), command.response(response::SUCCESS));
         let charge = connection.charge(topic.len() + WAITING_BYTES);
         spawn_local(async move {
             let found = cluster.route(&topic).await.map_err(refusal);
@@ -180,9 +180,9 @@ impl Service for Answers {
             return;
         }
         match answer {
-            Ok(Some(body)) => command.reply(response::SUCCESS).write(out, &body),
+            Ok(Some(body)) => command.response(response::SUCCESS).write(out, &body),
             Ok(None) => {}
-            Err(refused) => command.reply(refused.code).remark(&refused.remark).write(out, b""),
+            Err(refused) => command.response(refused.code).remark(&refused.remark).write(out, b""),
         }
     }
 

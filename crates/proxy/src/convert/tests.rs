@@ -1,7 +1,7 @@
 use broker::api::Caller;
 use bytes::Bytes;
 use grpc::messages::{Code, Duration, Encoding, Message, Resource, SystemProperties, Timestamp};
-use wire::record::{Fields, RecordView, encode, sys_flag};
+use wire::record::{RecordFields, RecordView, encode, sys_flag};
 
 use super::*;
 use crate::config::Config;
@@ -33,7 +33,7 @@ fn back(message: &Message) -> Message {
 /// Returns the message as it returns from the log with this `sysFlag`.
 fn stored(message: &Message, sys_flag: i32) -> Message {
     let outgoing = outgoing(message, &caller(), NOW);
-    let fields = Fields {
+    let fields = RecordFields {
         topic: "T",
         queue_id: 3,
         flag: 0,

@@ -6,7 +6,7 @@ use crate::in_sync::{Ack, CommittedSet, InSync, InSyncConfig, LogState};
 use crate::transfer::LogRange;
 use std::collections::BTreeSet;
 use wire::ha::classic::Header;
-use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeResponse, TransferHeader};
 use wire::ha::{BrokerId, EpochStart, FrameHead};
 use wire::units::LogOffset;
 
@@ -92,11 +92,11 @@ impl Elected {
     }
 
     /// Returns the reply to the handshake of a new slave.
-    pub(super) fn greet(&mut self, now_ms: u64, handshake: Handshake, end: LogOffset) -> HandshakeReply {
+    pub(super) fn greet(&mut self, now_ms: u64, handshake: Handshake, end: LogOffset) -> HandshakeResponse {
         self.in_sync.connect(now_ms, handshake.broker_id, handshake.is_learner);
         let entries = self.epochs.entries();
         let epochs = entries[entries.len().saturating_sub(EPOCH_ENTRIES_MAX)..].to_vec();
-        HandshakeReply { end, epochs }
+        HandshakeResponse { end, epochs }
     }
 
     /// Takes a slave's report about a log that ends at `end`.

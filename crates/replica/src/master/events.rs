@@ -7,7 +7,7 @@ use crate::epochs::EpochList;
 use crate::in_sync::{CommittedSet, SetEpoch};
 use crate::transfer::{LogRange, PeerId, Warning};
 use std::collections::BTreeSet;
-use wire::ha::switch::{Handshake, HandshakeReply, SlaveFrame};
+use wire::ha::switch::{Handshake, HandshakeResponse, SlaveFrame};
 use wire::ha::{BrokerId, Epoch, FrameError, FrameHead};
 use wire::units::LogOffset;
 
@@ -63,7 +63,7 @@ impl MasterEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
     /// Write the reply to the connection, in one write.
-    Reply(PeerId, HandshakeReply),
+    Reply(PeerId, HandshakeResponse),
     /// Write this head and its piece of the log to the connection. Report [`MasterEvent::Sent`] when the connection
     /// took it. A piece without bytes is a heartbeat.
     Send(PeerId, FrameHead),

@@ -8,7 +8,7 @@ use crate::testing::{check, number, offset};
 use crate::transfer::{LogRange, PeerId, TransferConfig};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{Handshake, HandshakeResponse, TransferHeader};
 use wire::ha::{BrokerId, Epoch, EpochStart, FrameError, FrameHead, MasterFrame};
 use wire::units::LogOffset;
 
@@ -249,8 +249,8 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "closed" => SlaveEvent::Closed(attempt(1)),
         "part" => SlaveEvent::Part(attempt(1)),
         "reply" => {
-            let reply = HandshakeReply { end: offset(words[2]), epochs: entries(words[3]) };
-            SlaveEvent::Frame(attempt(1), MasterFrame::Reply(reply))
+            let reply = HandshakeResponse { end: offset(words[2]), epochs: entries(words[3]) };
+            SlaveEvent::Frame(attempt(1), MasterFrame::Handshake(reply))
         }
         "transfer" => {
             let header = TransferHeader {
@@ -326,8 +326,8 @@ fn any_frame() -> impl Strategy<Value = SlaveEvent> {
         entries.into_iter().map(entry).for_each(|entry| {
             epochs.append(entry);
         });
-        let reply = HandshakeReply { end, epochs: epochs.entries().to_vec() };
-        SlaveEvent::Frame(attempt, MasterFrame::Reply(reply))
+        let reply = HandshakeResponse { end, epochs: epochs.entries().to_vec() };
+        SlaveEvent::Frame(attempt, MasterFrame::Handshake(reply))
     });
     let epoch =
         (0..6_u32, any_offset()).prop_map(|(epoch, start)| EpochStart { epoch: Epoch::new(epoch), start });

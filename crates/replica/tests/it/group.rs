@@ -430,7 +430,7 @@ impl Group {
             match action {
                 MasterAction::Flush => is_flushed = true,
                 MasterAction::Reply(peer, reply) => {
-                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Reply(reply), Vec::new()));
+                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Handshake(reply), Vec::new()));
                 }
                 MasterAction::Send(peer, head) => {
                     let (from, bytes) = head.piece();

@@ -16,7 +16,7 @@ use multi::MultiDispatch;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::record::{self, CRC_PROPERTY_BYTES, Fields, sys_flag};
+use wire::record::{self, CRC_PROPERTY_BYTES, RecordFields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// [`Batch::clear`] frees a buffer that grew beyond this size in bytes.
@@ -184,7 +184,7 @@ impl Batch {
     }
 
     fn push_record(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
-        let fields = Fields {
+        let fields = RecordFields {
             topic: queue.topic(),
             queue_id: queue.queue_id(),
             flag: message.flag,

@@ -25,7 +25,7 @@ use crate::recover::FILLER_TOPIC;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
+use wire::record::{self, Placement, RECORD_BYTES_MIN, RecordFields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Largest filler record in bytes. RocketMQ's recovery reads a record as a whole, so a filler must not be huge.
@@ -311,7 +311,7 @@ fn filler(from: u64, end: u64) -> Vec<u8> {
         // A damaged record may have been too short for this topic.
         let topic = if size < shortest { "" } else { FILLER_TOPIC };
         let body = vec![0; usize::try_from(size).unwrap_or(0).saturating_sub(RECORD_BYTES_MIN + topic.len())];
-        let fields = Fields {
+        let fields = RecordFields {
             topic,
             queue_id: 0,
             flag: 0,

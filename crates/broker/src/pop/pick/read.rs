@@ -4,7 +4,7 @@ use store::{CqUnit, Read, ReadError};
 use wire::codes::response;
 use wire::pop::{Handle, Kind};
 use wire::properties::{self, key};
-use wire::record::{self, Fields, Placement, RecordView};
+use wire::record::{self, Placement, RecordFields, RecordView};
 
 use super::Picking;
 use crate::pull::{Pull, Scan, Source, without};
@@ -88,7 +88,7 @@ fn append_recoded(out: &mut Vec<u8>, record: &RecordView<'_>, topic: &str, handl
         &[],
         &[(key::POP_CK, known.unwrap_or(handle.as_bytes()))],
     );
-    let fields = Fields {
+    let fields = RecordFields {
         topic,
         queue_id: record.queue_id(),
         flag: record.flag(),

@@ -89,7 +89,7 @@ fn message() -> Vec<u8> {
     ];
     given.iter().for_each(|(name, value)| properties::append(&mut stored, name, value.as_bytes()));
     let host = "127.0.0.1:1".parse().unwrap();
-    let fields = record::Fields {
+    let fields = record::RecordFields {
         topic: "T",
         queue_id: 1,
         flag: 0,
@@ -126,7 +126,7 @@ impl Service for Servers {
         command: wire::frame::Command<'_>,
         out: &mut Vec<u8>,
     ) {
-        let done = command.reply(response::SUCCESS);
+        let done = command.response(response::SUCCESS);
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
         let asked = |names: &[&str]| {
             let fields = names.iter().map(|name| format!(" {name}={}", text(name))).collect::<String>();
@@ -156,7 +156,7 @@ impl Service for Servers {
                 done.write(out, &json::to_vec(&config));
             }
             request::LITE_SUBSCRIPTION_CTL if !self.serves_lite => {
-                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).write(out, b"");
+                command.response(response::REQUEST_CODE_NOT_SUPPORTED).write(out, b"");
             }
             request::LITE_SUBSCRIPTION_CTL => {
                 let body: LiteSubscriptions = json::from_slice(command.body).unwrap();

@@ -167,7 +167,7 @@ impl Forward {
             target: target(command)?,
             timeout: timeout(command),
             frame: copy(command, replaced.as_ref().map_or(&[], |fields| fields))?,
-            head: (!command.is_one_way()).then(|| command.reply(response::SUCCESS)),
+            head: (!command.is_one_way()).then(|| command.response(response::SUCCESS)),
         })
     }
 
