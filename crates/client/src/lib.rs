@@ -47,7 +47,7 @@ pub use compress::{Compression, compress, decompress, decompress_up_to};
 pub use config::Config;
 pub use error::Error;
 pub use message::{Message, Properties, Received};
-pub use net::Reply;
+pub use net::Response;
 pub use net::tls::{TlsSources, certificate_ends_ms};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};

@@ -129,7 +129,7 @@ impl Client {
     }
 }
 
-fn read(address: &str, pull: &PullRequest<'_>, reply: net::Reply) -> Result<Pulled, Error> {
+fn read(address: &str, pull: &PullRequest<'_>, reply: net::Response) -> Result<Pulled, Error> {
     let status = match reply.code {
         response::SUCCESS => PullStatus::Found,
         response::PULL_NOT_FOUND => PullStatus::NothingNew,

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::server_requests::ServerRequests;
 use crate::{Credentials, Error, Signed};
-use net::{CallError, ConnectionHandle, Limits, Reply, Workers};
+use net::{CallError, ConnectionHandle, Limits, Response, Workers};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -192,7 +192,7 @@ impl Remote {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
@@ -204,7 +204,7 @@ impl Remote {
         timeout: Duration,
         bytes: usize,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         let begin = Instant::now();
         let link = self.link(address);
         let (peer, _room) = self.ready(address, &link, bytes, timeout).await?;
@@ -239,7 +239,7 @@ impl Remote {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         let timeout = timeout.max(self.api_timeout_min);
         accept(address, self.ask(address, code, timeout, write).await?)
     }
@@ -253,13 +253,13 @@ impl Remote {
         bytes: usize,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<(), Error> {
-        let gone = |gone: net::Gone| Error::Call(CallError::Closed(gone.0));
+        let gone = |gone: net::ConnectionClosed| Error::Call(CallError::Closed(gone.0));
         let link = self.link(address);
         let (peer, room) = self.ready(address, &link, bytes, ONE_WAY_TIMEOUT).await?;
         push_one_way(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
         if bytes > 0 {
             // The closure runs when the connection has taken the request and has few unsent bytes, or has ended.
-            let _ = peer.put_back(Box::new(move |_, _| drop(room)));
+            let _ = peer.enqueue(Box::new(move |_, _| drop(room)));
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Remote {
         &self,
         code: i32,
         write: impl Fn(FrameWriter<'_>),
-    ) -> Result<(Reply, &str), Error> {
+    ) -> Result<(Response, &str), Error> {
         let mut failure = Error::NoNameServer;
         let timeout = Duration::from_secs(3).max(self.api_timeout_min);
         for _ in 0..self.name_servers.len() {
@@ -295,7 +295,7 @@ pub(crate) fn push_one_way(
     credentials: Option<&Credentials>,
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),
-) -> Result<(), net::Gone> {
+) -> Result<(), net::ConnectionClosed> {
     let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
     peer.push(|out| {
         let frame = FrameWriter::begin(out, head);
@@ -309,7 +309,7 @@ pub(crate) fn push_one_way(
 }
 
 /// Turns every response with another code than success into an [`Error::Refused`].
-pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
+pub(crate) fn accept(address: &str, reply: Response) -> Result<Response, Error> {
     if reply.code == response::SUCCESS {
         return Ok(reply);
     }

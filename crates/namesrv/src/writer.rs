@@ -199,7 +199,7 @@ fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
     };
     let charge = (charge, peer.charge(answer.len()));
     // A client whose connection has ended needs no answer.
-    let _ = peer.put_back(Box::new(move |_, out| {
+    let _ = peer.enqueue(Box::new(move |_, out| {
         out.extend_from_slice(&answer);
         drop(charge);
     }));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::Signed;
-use net::{CallError, ConnectionHandle, Gone, Reply};
+use net::{CallError, ConnectionClosed, ConnectionHandle, Response};
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use crate::clients::Clients;
@@ -30,7 +30,7 @@ impl Sessions {
         code: i32,
         patience: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, CallError> {
+    ) -> Result<Response, CallError> {
         let Some(credentials) = self.gate.own_credentials() else {
             return peer.call(Encoding::Json, code, patience, write).await;
         };
@@ -44,7 +44,7 @@ impl Sessions {
         peer: &ConnectionHandle,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ConnectionClosed> {
         let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
         peer.push(|out| {
             let writer = FrameWriter::begin(out, head);

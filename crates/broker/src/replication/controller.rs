@@ -391,7 +391,7 @@ impl Controllers {
         (workers, address): (&Workers, &str),
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<net::Reply, ControllerError> {
+    ) -> Result<net::Response, ControllerError> {
         let peer = self.peer(workers, address).await?;
         let reply = sessions.call(&peer, code, CALL_TIMEOUT, write).await;
         if reply.is_err() {

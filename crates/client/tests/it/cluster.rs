@@ -1,7 +1,7 @@
 //! A name server and a broker in one, with minimal functions. Topics have four queues, groups have members and
 //! offsets, pulls are held, and the next sends can be made to fail.
 
-use net::{ConnectionHandle, Limits, Reply, Service, Workers};
+use net::{ConnectionHandle, Limits, Response, Service, Workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -109,7 +109,7 @@ impl Cluster {
         code: i32,
         body: Vec<u8>,
         fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
-    ) -> Reply {
+    ) -> Response {
         let member = self.member(group);
         let write = |frame: FrameWriter<'_>| fields(frame).finish(&body);
         member.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
@@ -141,7 +141,12 @@ impl Cluster {
     }
 
     /// Asks a producer of a group; `write` finishes the frame.
-    pub async fn ask_producer(&self, group: &str, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Reply {
+    pub async fn ask_producer(
+        &self,
+        group: &str,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Response {
         let producer = self.state().producers[group].clone();
         producer.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use broker::Refusal;
 use broker::api::{RouteForm, no_route, served_by_proxy};
-use net::{ConnectionHandle, Reply, Service};
+use net::{ConnectionHandle, Response, Service};
 use tokio::task::spawn_local;
 use wire::body::{ConsumerListByGroup, HeartbeatData};
 use wire::codes::{request, response};
@@ -119,9 +119,9 @@ impl Answers {
         spawn_local(async move {
             let found = cluster.route(&topic).await.map_err(refusal);
             let reply = match found.and_then(|route| route.ok_or_else(|| no_route(&topic))) {
-                Ok(route) => Reply { body: form.body(route.as_ref().clone()), ..Reply::default() },
+                Ok(route) => Response { body: form.body(route.as_ref().clone()), ..Response::default() },
                 Err(Refusal { code, remark, .. }) => {
-                    Reply { code, remark: Some(remark.into_owned()), ..Reply::default() }
+                    Response { code, remark: Some(remark.into_owned()), ..Response::default() }
                 }
             };
             give(&connection, head, reply);
