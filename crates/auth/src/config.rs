@@ -105,8 +105,10 @@ impl AuthConfig {
         if authorization && !authentication {
             return Err(ConfigError(UNAUTHENTICATED.to_owned()));
         }
-        let (authentication, keeps_users) = self.part("authentication", "Authentication", authentication)?;
-        let (authorization, keeps_acls) = self.part("authorization", "Authorization", authorization)?;
+        let (authentication, keeps_users) =
+            self.read_switch("authentication", "Authentication", authentication)?;
+        let (authorization, keeps_acls) =
+            self.read_switch("authorization", "Authorization", authorization)?;
         Ok(Settings {
             authentication,
             authorization,
@@ -131,7 +133,7 @@ impl AuthConfig {
     /// Checks the classes of authentication or authorization. All classes of RocketMQ that settings may name are
     /// built in here. Returns whether requests are checked, and whether users or acls are stored. As in RocketMQ,
     /// they may be stored while the check is off.
-    fn part(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
+    fn read_switch(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
         let package = format!("org.apache.rocketmq.auth.{topic}");
         let metadata = format!("{topic}MetadataProvider");
         let local = format!("{package}.provider.Local{word}MetadataProvider");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{AnswerTime, Denied};
+use auth::{Denial, ResponseTime};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
 use parking_lot::Mutex;
@@ -171,7 +171,8 @@ impl NameServerService {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let from = (peer.remote().ip(), peer.id());
-        let Err(Denied { error, answer, mark }) = gate.admit((now_ms, wall_ms()), command, from, peer.mark())
+        let Err(Denial { error, response_time, mark }) =
+            gate.admit((now_ms, wall_ms()), command, from, peer.mark())
         else {
             return true;
         };
@@ -179,10 +180,10 @@ impl NameServerService {
         if !command.is_one_way() {
             command.response(error.code()).remark(&error.to_string()).write(&mut frame, b"");
         }
-        match answer {
-            AnswerTime::Now => out.append(&mut frame),
-            AnswerTime::Never => peer.close(),
-            AnswerTime::After(wait_ms) => {
+        match response_time {
+            ResponseTime::Now => out.append(&mut frame),
+            ResponseTime::Never => peer.close(),
+            ResponseTime::After(wait_ms) => {
                 let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
                 // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
                 tokio::task::spawn_local(async move {

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use broker::RunningBroker;
-use broker::api::Identity;
+use broker::api::Subject;
 use bytes::Bytes;
 use grpc::messages::*;
 use net::{Limits, Workers};
@@ -87,7 +87,7 @@ impl Fixture {
             caller: Caller {
                 remote: "127.0.0.1:5".parse().unwrap(),
                 version: 0,
-                user: broker::api::Identity::Off,
+                user: broker::api::Subject::Off,
             },
             left_ms: Some(25_000),
             sends: self.sends.clone(),
@@ -533,14 +533,14 @@ fn a_broken_filter_is_refused_when_messages_are_received() {
 #[test]
 fn a_client_id_belongs_to_the_user_who_took_it() {
     let fixture = Fixture::new();
-    let call = |user: Identity| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
-    let alice = || call(Identity::User("alice".into()));
+    let call = |user: Subject| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
+    let alice = || call(Subject::User("alice".into()));
     fixture.enter(&alice(), consumer());
     let leave = |call: Call, group: &str| {
         let request = NotifyClientTerminationRequest { group: Some(Resource::named(group)) };
         fixture.run(terminate(call, request)).map(drop).map_err(|failure| failure.code)
     };
-    for other in [Identity::User("bob".into()), Identity::Anonymous] {
+    for other in [Subject::User("bob".into()), Subject::Anonymous] {
         let beat = HeartbeatRequest { group: group(), ..Default::default() };
         let failure = fixture.run(heartbeat(call(other.clone()), beat)).unwrap_err();
         let text = "expected a client id of the user's own, found c, which is another user's";
@@ -550,7 +550,7 @@ fn a_client_id_belongs_to_the_user_who_took_it() {
         assert_eq!(leave(call(other), "g"), Err(Code::Unauthorized));
     }
     assert_eq!(leave(alice(), "g"), Ok(()));
-    fixture.enter(&call(Identity::User("bob".into())), consumer());
+    fixture.enter(&call(Subject::User("bob".into())), consumer());
 }
 
 #[test]
@@ -811,7 +811,7 @@ fn calls_of_nobody_are_unauthorized() {
     };
     let right = "c6fc09021280e20533c17364f135c0e3217d83e9";
     let refused = |text: &str| Err((Code::Unauthorized, text.to_owned()));
-    assert_eq!(ask("root", right), Ok(broker::api::Identity::User("root".into())));
+    assert_eq!(ask("root", right), Ok(broker::api::Subject::User("root".into())));
     assert_eq!(ask("root", &right.replace('c', "d")), refused("check signature failed."));
     assert_eq!(ask("nobody", right), refused("User:nobody is not found."));
     assert_eq!(ask("", ""), refused("username cannot be null."));

@@ -9,7 +9,7 @@ use crate::config::Config;
 const NOW: i64 = 1_700_000_000_000;
 
 fn caller() -> Caller {
-    Caller { remote: "10.0.0.1:5".parse().unwrap(), version: 0, user: broker::api::Identity::Off }
+    Caller { remote: "10.0.0.1:5".parse().unwrap(), version: 0, user: broker::api::Subject::Off }
 }
 
 fn sent(change: impl FnOnce(&mut Message, &mut SystemProperties)) -> Message {

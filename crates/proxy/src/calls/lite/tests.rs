@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 use grpc::messages::*;
 use net::{ConnectionHandle, Limits, Service, Workers};
 use tokio_stream::StreamExt;
@@ -252,7 +252,7 @@ impl Fixture {
             client_id: "c".to_owned(),
             language: None,
             version: "5.2.0".to_owned(),
-            caller: Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Identity::Off },
+            caller: Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Subject::Off },
             left_ms: Some(25_000),
             sends: None,
             authority: None,
