@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use net::Workers;
-use replica::agent::Identity;
+use replica::agent::BrokerIdentity;
 use store::timer::TimerFiles;
 use store::{Disk, OpenError, RealDisk, SizeMismatch, Store};
 
@@ -313,7 +313,7 @@ pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.
-fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
+fn load_controlled(broker: &Broker) -> Result<Option<BrokerIdentity>, StartError> {
     if !broker.runtime.config.is_controlled() {
         return Ok(None);
     }

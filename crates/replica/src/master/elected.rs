@@ -27,7 +27,7 @@ pub struct MasterStart {
 
 /// State of an election: epochs of the log, and the in-sync set.
 #[derive(Clone, Debug)]
-pub struct Elected {
+pub struct ElectionState {
     pub(super) own: BrokerId,
     epochs: EpochList,
     pub(super) in_sync: InSync,
@@ -37,7 +37,7 @@ pub struct Elected {
     pub(super) heirs: BTreeSet<BrokerId>,
 }
 
-impl Elected {
+impl ElectionState {
     pub(super) fn new(now_ms: u64, config: InSyncConfig, start: MasterStart) -> Self {
         assert!(start.confirm <= start.log.end, "what is confirmed is in the log");
         assert!(start.epochs.last().is_some(), "a master has begun its epoch");

@@ -31,7 +31,7 @@ pub struct SlaveStart {
 
 /// Epochs and confirm offsets of a slave of an elected master.
 #[derive(Clone, Debug)]
-pub(super) struct OfElected {
+pub(super) struct EpochState {
     pub(super) handshake: Handshake,
     pub(super) epochs: EpochList,
     /// The master's epochs, from its reply.
@@ -41,7 +41,7 @@ pub(super) struct OfElected {
     master_confirm: LogOffset,
 }
 
-impl OfElected {
+impl EpochState {
     pub(super) fn new(start: SlaveStart) -> Self {
         Self {
             handshake: start.handshake,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use net::Response;
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::roster::{Answer, Content, Mastership, Request};
+use replica::roster::{Content, ControllerResponse, Mastership, Request};
 use serde::{Deserialize, Serialize};
 use wire::codes::request;
 use wire::frame::FrameWriter;
@@ -93,7 +93,7 @@ pub(super) fn write(request: &Request, cluster: &str, now_ms: i64, writer: Frame
 }
 
 /// Reads the response to a request. A rejection may name the master (`CONTROLLER_MASTER_STILL_EXIST`).
-pub(super) fn answer(request: &Request, reply: &Response) -> Answer {
+pub(super) fn answer(request: &Request, reply: &Response) -> ControllerResponse {
     let content = match request {
         Request::NextId(_) => number(reply, "nextBrokerId").and_then(BrokerId::from_i64).map(Content::NextId),
         Request::AlterSet(_) => set(reply).map(Content::Set),
@@ -102,7 +102,11 @@ pub(super) fn answer(request: &Request, reply: &Response) -> Answer {
         )),
         Request::ApplyId { .. } | Request::SyncState(_) | Request::Clean(_) | Request::Import(..) => None,
     };
-    Answer { code: reply.code, remark: reply.remark.clone(), content: content.unwrap_or(Content::None) }
+    ControllerResponse {
+        code: reply.code,
+        remark: reply.remark.clone(),
+        content: content.unwrap_or(Content::None),
+    }
 }
 
 fn number(reply: &Response, key: &str) -> Option<i64> {
