@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::Signed;
+use client::SignedRequest;
 use net::{CallError, ConnectionClosed, ConnectionHandle, Response};
 use wire::frame::{Encoding, FrameWriter, Head};
 
@@ -34,7 +34,7 @@ impl Sessions {
         let Some(credentials) = self.gate.own_credentials() else {
             return peer.call(Encoding::Json, code, patience, write).await;
         };
-        let signed = Signed::sealed(credentials, code, &peer.remote().to_string(), write);
+        let signed = SignedRequest::sealed(credentials, code, &peer.remote().to_string(), write);
         peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
     }
 
@@ -51,7 +51,7 @@ impl Sessions {
             match self.gate.own_credentials() {
                 None => write(writer),
                 Some(credentials) => {
-                    Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
+                    SignedRequest::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
                 }
             }
         })

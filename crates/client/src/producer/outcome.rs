@@ -1,6 +1,6 @@
 //! The result of a send.
 
-use super::prepare::Prepared;
+use super::prepare::SendDraft;
 use crate::Error;
 use crate::remote::accept;
 use net::Response;
@@ -43,7 +43,7 @@ impl SendOutcome {
     pub(super) fn read(
         address: &str,
         queue: &MessageQueue,
-        prepared: &Prepared,
+        prepared: &SendDraft,
         reply: Response,
     ) -> Result<Self, Error> {
         let (status, code) = match reply.code {

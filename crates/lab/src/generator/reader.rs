@@ -10,7 +10,7 @@ use super::workload::Workload;
 use crate::Error;
 use crate::load::Latency;
 use crate::load::{Clock, Destination, Target};
-use client::{Client, Credentials, MessageQueue, Signed};
+use client::{Client, Credentials, MessageQueue, SignedRequest};
 use net::{ConnectionHandle, Service, Workers};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -252,7 +252,7 @@ impl Reader {
         let frame = FrameWriter::begin(out, head);
         match &self.credentials {
             None => write(frame),
-            Some(credentials) => Signed::new(credentials, write).write(frame),
+            Some(credentials) => SignedRequest::new(credentials, write).write(frame),
         }
         queue.asked_ns = Some(now_ns);
     }

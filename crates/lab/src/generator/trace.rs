@@ -5,7 +5,7 @@
 //! follow from these, so nothing is kept per request in flight.
 
 use crate::load::{Clock, Message};
-use client::{Published, Tracer};
+use client::{SendTrace, Tracer};
 use std::collections::BTreeMap;
 use wire::frame::Command;
 use wire::header::SendResponseHeader;
@@ -45,7 +45,7 @@ impl Traced {
         let message_id = reply.transaction_id?;
         let sent_ms = sent_ms(message_id, now_ms)?;
         let store_host = OffsetId::parse(reply.message_id)?.store_host.to_string();
-        self.tracer.published(&Published {
+        self.tracer.published(&SendTrace {
             topic: &self.message.topic,
             properties: &properties(&self.message, sent_ms),
             region: command.fields.text("MSG_REGION").unwrap_or("null"),

@@ -1,7 +1,7 @@
 //! The second phase of a transaction: heartbeats, by which brokers know where to send checks, and the request that ends
 //! the transaction.
 
-use client::{Credentials, Signed};
+use client::{Credentials, SignedRequest};
 use net::ConnectionHandle;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::body::{HeartbeatData, ProducerData};
@@ -111,7 +111,7 @@ impl Ending {
         let frame = FrameWriter::begin(out, head);
         match &self.credentials {
             None => write(frame),
-            Some(credentials) => Signed::new(credentials, write).write(frame),
+            Some(credentials) => SignedRequest::new(credentials, write).write(frame),
         }
     }
 }
