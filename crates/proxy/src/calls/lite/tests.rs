@@ -330,7 +330,7 @@ fn lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
     let answers: Vec<_> =
         fixture.run(async { receive(fixture.call(), received.clone()).await.collect().await });
     let found = answers.into_iter().find_map(|answer| match answer.unwrap().content {
-        Some(Received::Message(message)) => message.system_properties,
+        Some(ReceiveContent::Message(message)) => message.system_properties,
         _ => None,
     });
     let found = found.unwrap();
@@ -342,7 +342,9 @@ fn lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
     // The client has one message that it did not acknowledge, and may have none.
     assert_eq!(fixture.proxy.renewals.unacked(&client), 1);
     let answers: Vec<_> = fixture.run(async { receive(fixture.call(), received).await.collect().await });
-    let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else { panic!("{answers:?}") };
+    let Some(ReceiveContent::Status(status)) = &answers[0].as_ref().unwrap().content else {
+        panic!("{answers:?}")
+    };
     let text = "The client [c] has too many unacked messages. Unacked count: 1";
     assert_eq!(*status, failure(Code::Forbidden, text).status());
 
@@ -428,7 +430,7 @@ fn what_is_popped_for_a_receive_that_ended_with_the_server_is_given_back() {
         }
         fixture.proxy.stop.send_replace(true);
         let answers: Vec<_> = receiving.await.collect().await;
-        let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else {
+        let Some(ReceiveContent::Status(status)) = &answers[0].as_ref().unwrap().content else {
             panic!("{answers:?}")
         };
         assert_eq!(*status, failure(Code::MessageNotFound, "no new message").status());
