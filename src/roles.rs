@@ -301,8 +301,9 @@ fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Optio
     with_controller(&text, has_controller).map_err(|error| Error::new("the configuration file", error))
 }
 
-/// Splits a text into the settings of other roles and of a controller in the same process, if `has_controller`, which
-/// is told whether the text has enableControllerInNamesrv.
+/// Splits the text of a configuration file if the process has a controller. Returns the text for
+/// the other roles and the text for the controller. `has_controller` returns whether the process
+/// has a controller, and gets whether the text switches `enableControllerInNamesrv` on.
 pub(crate) fn with_controller(
     text: &[u8],
     has_controller: impl Fn(bool) -> bool,

@@ -153,7 +153,7 @@ fn survey(place: &StoreLocation, disk: Arc<dyn Disk>) -> Result<Survey, String> 
     Ok(survey.with_index(place.index_slots, place.index_items))
 }
 
-/// A store in use is read all the same, and said to be.
+/// Prints a warning if a process uses the store. The command reads the store all the same.
 fn warn_if_used(place: &StoreLocation) {
     if let Some(holder) = store::lock_holder(&place.root) {
         crate::complain(&format!(

@@ -32,8 +32,8 @@ use crate::parts::{GroupParts, Identity, Replication, Runtime, Tables};
 use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
-/// Most topics in a registration unless `enableSplitRegistration` sets a smaller number, and number of topics
-/// registered again each period. About a megabyte.
+/// Most topics in a registration unless `enableSplitRegistration` sets another number, and number
+/// of topics registered again each period. About a megabyte.
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
 /// Timeout of a name server's response (`registerBrokerTimeoutMills` in Java).
@@ -248,7 +248,8 @@ impl Reminder {
     }
 }
 
-/// Registers the next topics again with a name server that has `version` of the table.
+/// Registers the next topics again with a name server that has `version` of the table. Does nothing
+/// without `forceRegister`, or if the table has another version by now.
 async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
     let parts = link.parts;
     let (now, topics) = reminder.take(&parts.tables.topics);

@@ -68,8 +68,8 @@ pub(crate) use {detached::postpone, sink::Call};
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     pub port: Port,
-    /// Passes requests that need the master on while this broker is none. `None` where the operator names the master, and no slave
-    /// acts for it.
+    /// Queue of the requests that need the master, for the task that forwards them. `None` for the
+    /// port of a proxy, and in a group without controllers and acting masters.
     forwards: Option<Forwards>,
 }
 

@@ -347,7 +347,8 @@ fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.threads().start(post, broker.tables.lite.wakeup(), move || Ok(engine))
 }
 
-/// Starts the task that passes requests to the master while this broker is none.
+/// Starts the task that forwards requests to the master while this broker is not the master.
+/// Returns the queue of the task.
 fn start_forwarding(shell: &Shell, broker: &Broker) -> Result<Forwards, StartError> {
     let (forwards, taken) = Forwards::new(remoting::answer_timeout(&broker.runtime.config));
     let tasks = shell.tasks().clone();

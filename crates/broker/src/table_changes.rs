@@ -75,12 +75,13 @@ pub(crate) fn versions(tables: &Tables) -> TableVersions {
     }
 }
 
-/// Passes `then` the present versions and the changes after a slave's versions, as soon as a change exists. The
-/// request proves that the slave has its versions.
+/// Passes `then` the present versions and the changes after a slave's versions, as soon as a change
+/// exists. The request proves that the slave has its versions. After [`HELD`] without a change,
+/// `then` gets the slave's versions and no changes.
 ///
 /// # Errors
-/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when no part ends at
-/// the requested position. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
+/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when
+/// the requested position is malformed. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
 pub(crate) fn changes_for(
     parts: &Arc<MetadataParts>,
     question: Question,
@@ -254,8 +255,8 @@ pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
     TableVersions { offsets: generation, ..TableVersions::default() }
 }
 
-/// Whether every slave that may be elected next has these versions. False on a broker that is no longer master.
-/// [`wait`] explains the reason.
+/// Whether every slave that may be elected next has these versions. True without controllers. False
+/// on a broker that is no longer master. [`wait`] explains the reason.
 pub(crate) fn are_copied(replication: &Replication, runtime: &Runtime, wanted: &TableVersions) -> bool {
     if !runtime.config.is_controlled() {
         return true;

@@ -102,7 +102,7 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
     answer(app, (&who, address, is_api), reply, cookies)
 }
 
-/// The place that was asked for.
+/// Path and query of a request.
 #[derive(Clone, Copy)]
 struct Address<'a> {
     path: &'a str,

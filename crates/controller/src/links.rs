@@ -1,4 +1,5 @@
-//! Connections to the other controllers of the group, opened for the first message, and notices to brokers.
+//! Connections to the other controllers of the group, opened at the start and after a failure, and
+//! notices to brokers.
 
 use std::collections::BTreeMap;
 use std::io;

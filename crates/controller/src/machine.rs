@@ -218,7 +218,7 @@ impl Machine {
     }
 }
 
-/// Logs elections, changed in-sync sets and lost members, at the level for alerts to operators.
+/// Logs a change of the table. A loss of brokers, of messages or of a master is a warning.
 fn log_change(change: &Change) {
     match change {
         Change::Elected { name, master: Some(master) } => {

@@ -19,9 +19,10 @@ pub struct Mount {
     pub file_system: String,
     /// Mount options, separated by commas.
     pub options: String,
-    /// The scheduler of the device; `None` for file systems without a block device.
+    /// The active scheduler of the device. `None` for file systems without a block device, and if
+    /// the kernel does not tell.
     pub scheduler: Option<String>,
-    /// Whether the device is a rotating disk, if it tells.
+    /// Whether the device is a rotating disk. `None` if the kernel does not tell.
     pub is_rotational: Option<bool>,
 }
 
@@ -45,8 +46,9 @@ impl Mount {
     }
 }
 
-/// Returns the name of a block device below `/sys/class/block`: `Some(None)` for a source that is no block device,
-/// `None` if the link of a mapped device (`/dev/mapper/NAME`) cannot be read.
+/// Returns the name of the directory of a block device in `/sys/class/block`. `Some(None)` for a
+/// source that is no block device. `None` if the link of a mapped device (`/dev/mapper/NAME`)
+/// cannot be read.
 fn queue_directory(device: &str) -> Option<Option<String>> {
     let Some(name) = device.strip_prefix("/dev/") else { return Some(None) };
     let name = match name.starts_with("mapper/") {

@@ -48,8 +48,8 @@ pub struct Budget {
     closing: AtomicUsize,
     /// Number of connections that hold more than [`SMALL_BYTES`].
     holders: AtomicUsize,
-    /// Whether some connection is not read. A connection sets it before it checks the sum again; it is read after the sum was
-    /// lowered.
+    /// Whether some connection is not read. A connection sets the flag and then checks the sum
+    /// again. Code that frees memory lowers the sum and then loads the flag.
     waiting: AtomicBool,
     connections: Mutex<HashMap<u64, Weak<ConnectionHandle>>>,
     /// Limits of accepted connections.

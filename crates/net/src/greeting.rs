@@ -108,7 +108,7 @@ pub enum ProtocolStream {
     Frames(FrameStream),
 }
 
-/// A connection that speaks the remoting protocol, with its two ends.
+/// A connection that speaks the remoting protocol, with its remote and local address.
 pub struct FrameStream {
     pub(crate) stream: Stream,
     pub(crate) remote: SocketAddr,

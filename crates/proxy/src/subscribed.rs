@@ -19,7 +19,7 @@ pub struct Subscribed {
 struct State {
     /// All lite topics of the client; `None` until the client has sent them in one request.
     all: Option<LiteSubscription>,
-    /// Connection over which each broker got them, by the broker's name.
+    /// Id of the connection over which a broker got the lite topics, by the name of the broker.
     sent: HashMap<String, u64>,
 }
 

@@ -58,7 +58,7 @@ impl Default for AckConfig {
 pub struct Replicas {
     /// Replicas that the name servers know. `totalReplicas` before the first answer of a name server.
     pub alive: u32,
-    /// Replicas in sync, as the master's machine counts them.
+    /// Replicas in sync, as [`Master::in_sync`](crate::master::Master::in_sync) counts them.
     pub in_sync: u32,
 }
 

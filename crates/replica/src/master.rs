@@ -20,11 +20,11 @@ use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, FrameHead, Protocol};
 use wire::units::LogOffset;
 
-/// Id of the machine that a slave's connection comes from. Several slaves may run on a machine.
+/// Id of the host that a slave's connection comes from. Several slaves may run on a host.
 ///
-/// A slave that lost its connection reconnects before the master notices. So from a connection's first report on,
-/// acknowledgements of older connections from the machine count only after their next report. A Java master counts
-/// such a slave twice.
+/// A slave that lost its connection reconnects before the master notices. So from a connection's
+/// first report on, acknowledgements of older connections from the host count only after their next
+/// report. A Java master counts such a slave twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(pub u128);
 

@@ -56,7 +56,8 @@ pub enum Mode {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
     },
-    /// A group of controllers elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
+    /// A group of controllers elects (`minInSyncReplicas=2`). `allAckInSyncStateSet` is true,
+    /// except in [`Faults::Resignations`].
     Controller,
 }
 
@@ -231,7 +232,8 @@ pub struct Settings {
     pub batch_bytes: u32,
     /// Time without a heartbeat in milliseconds after which controllers count a broker as gone.
     pub heartbeat_timeout_ms: u64,
-    /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
+    /// Range of body sizes in bytes: smallest size, and end of the range, which is excluded. Each
+    /// message has a random size of the range.
     pub body_bytes: (u64, u64),
 }
 
@@ -273,7 +275,8 @@ impl Settings {
         self.faults != Faults::Resignations
     }
 
-    /// Number of copies that a message needs in classic mode. One without a wait for replicas.
+    /// Number of brokers that must have a message before a classic master acknowledges the message.
+    /// 1 if sends do not wait for replicas, and in controller mode.
     pub fn copies(&self) -> u32 {
         match self.mode {
             Mode::Classic { in_sync_replicas } => in_sync_replicas,

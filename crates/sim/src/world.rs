@@ -106,11 +106,11 @@ struct Node {
     fenced_ms: Option<u64>,
     /// Duration in ms of a round of flushes on the broker's disk, since the process started.
     slow: Option<u64>,
-    /// The furthest end that the broker's log has had.
+    /// Largest end of the broker's log since the last start of the broker.
     end_max: u64,
-    /// Log position at which a master that lost the end of its log began again while this broker was down.
-    /// Readers may see this broker's log behind that position until the log is emptied, although no other
-    /// broker will have it.
+    /// Smallest end of the classic master's log at a restart of the master while this broker was
+    /// down. Records after this position may exist on this broker alone, so reads from this broker
+    /// are not checked. `None` once its log is emptied, or ends at or before the position.
     lost_from: Option<u64>,
     /// Id of the broker at the controllers.
     id: Option<BrokerId>,

@@ -25,7 +25,7 @@ pub(crate) struct Appender {
     /// Log position of the newest record.
     pub(crate) last_record: u64,
     pub(crate) closed: bool,
-    /// Digests of the records since the last checkpoint.
+    /// Digests of the records since the last checkpoint or entry of the unit journal.
     pub(crate) fresh: NewDigests,
     /// Set while the store takes the log of a master instead of appends.
     pub(crate) following: Option<FollowState>,
@@ -303,7 +303,8 @@ impl AppenderParts<'_> {
         self.state.note_unwritten(count);
     }
 
-    /// Wakes the threads that have work after an append.
+    /// Wakes the threads that have work after an append, and answers callers that wait for
+    /// `appended`.
     pub(crate) fn after_append(&self, start: u64, end: u64) {
         let passed = |step: u64| start / step != end / step;
         if self.state.signals.flush_idle.load(Ordering::SeqCst)

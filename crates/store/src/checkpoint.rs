@@ -72,7 +72,7 @@ pub(crate) struct CheckpointState {
     stage: LastRound,
     /// Queues whose tails were written last. Their readers can use the tail in memory for another interval.
     settled: Vec<Arc<Queue>>,
-    /// When the last checkpoint began.
+    /// When the last checkpoint began, or when the checkpointer last stopped being idle.
     last: Instant,
     /// Shortest time from the start of a checkpoint to the next.
     pause: Duration,

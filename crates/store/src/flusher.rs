@@ -98,7 +98,8 @@ impl Flusher<'_> {
         }
     }
 
-    /// Makes the log durable if a caller waits for that or the flush interval is over. Returns the time of the next
+    /// Makes the log durable if a caller waits, the flush interval is over, or the store closes.
+    /// With synchronous flush the log is made durable in every round. Returns the time of the next
     /// round.
     pub(crate) fn flush_round(&self, state: &mut FlushState, now: Instant) -> Next {
         let stopping = self.state.signals.flusher_stops.load(Ordering::Acquire);

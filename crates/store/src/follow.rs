@@ -336,15 +336,15 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Drops an unfinished record at the end. The store keeps following.
+    /// Drops an unfinished record at the end, and returns the log's end. The store keeps following.
     pub(crate) fn drop_unfinished(&self) -> LogOffset {
         let mut appender = lock(self.appending.appender);
         appender.keep_unfinished(Vec::new());
         LogOffset::new(self.state.appended.get())
     }
 
-    /// Takes appends again. All records that readers could see are durable when this returns. An unfinished record
-    /// is dropped.
+    /// Takes appends again, and returns the log's end. All records that readers could see are
+    /// durable when this returns. An unfinished record is dropped.
     pub(crate) fn stop_following(&self) -> Result<LogOffset, AppendError> {
         loop {
             let end = {

@@ -60,7 +60,7 @@ pub struct EpochStart {
 /// Errors of a replication frame. The receiver closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A field that is never negative is.
+    /// A field is negative that must be zero or more.
     #[error("{field} is {found}, expected zero or more")]
     Negative {
         /// Name of the field.

@@ -7,8 +7,9 @@ use serde::Serialize;
 use std::time::Duration;
 use wire::codes::request;
 
-/// Time between two looks at a log that is to be cleaned, and looks at most. A round of retention begins at once.
+/// Time between two looks at a log that is to be cleaned. A broker begins to clean at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Most looks at a log that is to be cleaned.
 const LOOKS_MAX: usize = 10;
 
 /// Brokers that cleaned up.
@@ -60,7 +61,8 @@ pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Resul
     Ok(Cleaned { brokers, logs })
 }
 
-/// Asks for the log until its smallest offset differs from `min`.
+/// Looks at a broker's log until the smallest offset is greater than `min`, at most [`LOOKS_MAX`]
+/// times.
 async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<CleanedLog> {
     let min = min?;
     let mut log_now = log(session, broker).await?;

@@ -30,7 +30,7 @@ pub(super) struct SlaveStatus {
     transfer_from_where: i64,
 }
 
-/// A slave's own account.
+/// State of replication that a slave reports about itself.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct OwnStatus {
@@ -60,7 +60,7 @@ pub struct ReplicaStatus {
     pub in_sync: Option<bool>,
     /// Bytes that the slave gets per second.
     pub bytes_per_second: i64,
-    /// The slave's end of its connection, by the account of a slave of Vostok.
+    /// Local address of the slave's connection to its master; only slaves of Vostok report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
 }

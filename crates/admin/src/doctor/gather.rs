@@ -51,7 +51,8 @@ pub(super) struct Scope {
     pub topic: Option<String>,
     /// Only this group; all without it.
     pub group: Option<String>,
-    /// No group, and [`BRIEF_TOPICS`] topics: all servers of a cluster with very many names.
+    /// Whether groups are left out, and all topics except [`BRIEF_TOPICS`]. A look at the servers
+    /// of a cluster with very many topics and groups is brief.
     pub is_brief: bool,
 }
 
@@ -177,7 +178,7 @@ async fn table(session: &Session, address: &str) -> Result<Table, Error> {
     Ok((info.broker_addr_table.into_values().map(set).collect(), replaced, departed))
 }
 
-/// The queues of topics by a name server's account.
+/// The queues of topics, as a name server reports them.
 async fn routes(session: &Session, address: &str, topics: &[String]) -> BTreeMap<String, Vec<Route>> {
     let routes = for_each(topics, async |topic| {
         let ask = Request::new(request::GET_ROUTEINFO_BY_TOPIC).with("topic", topic);
@@ -276,7 +277,8 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     broker
 }
 
-/// Replaces the ends of connections to masters by the addresses of the slaves, as far as the slaves are known.
+/// Replaces the addresses from which slaves connected to their masters by the addresses of the
+/// slaves, as far as the slaves are known.
 fn name_slaves(bundle: &mut Bundle) {
     let brokers = bundle.brokers.clone();
     for master in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER) {
@@ -318,7 +320,7 @@ pub(super) fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
     bundle.brokers.iter().filter(|broker| broker.id == MASTER && broker.error.is_none())
 }
 
-/// The range of each queue of the topics, by the masters' account.
+/// The offset range of each queue of the topics, as the masters report it.
 async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
     let topics = for_each(names, async |name| {
         let has = |broker: &&Broker| {

@@ -18,7 +18,8 @@ pub struct Refused {
     pub refusal: Refusal,
     /// Delay of the response. `None` if too many responses of the address wait, so that the request gets no response.
     pub wait: Option<Duration>,
-    /// Mark of the connection when the response leaves. 0 leaves the mark unchanged.
+    /// New mark of the connection, to be set when the response leaves: the id of the first verified
+    /// user of the connection ([`Mark`]). 0 leaves the mark unchanged.
     pub mark: Mark,
 }
 

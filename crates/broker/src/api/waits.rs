@@ -48,7 +48,10 @@ impl Api {
         served
     }
 
-    /// Waits until the change that a refusal asks for is on disk.
+    /// Waits until the metadata change in [`Refusal::later`] is on disk.
+    ///
+    /// # Errors
+    /// `refusal` itself if it contains no change, or the refusal of the change.
     pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<()> {
         let Some(later) = refusal.later.take() else { return Err(refusal) };
         let (sender, receiver) = oneshot::channel();

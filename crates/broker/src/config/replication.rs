@@ -61,8 +61,9 @@ wire::settings! {
 }
 
 impl Replication {
-    /// Whether responses wait for slaves for the broker's whole life. With RocketMQ 5 a SYNC_MASTER with
-    /// `inSyncReplicas=1` waits for no slave. In controller mode that depends on the master.
+    /// Whether responses wait for slaves from start to stop, by the settings alone. With RocketMQ 5
+    /// a SYNC_MASTER with `inSyncReplicas=1` waits for no slave. False in controller mode, where
+    /// responses begin to wait when an elected master requires that.
     pub fn waits_for_slaves(&self) -> bool {
         self.role == Role::SyncMaster && self.in_sync_replicas > 1 && !self.controller.is_enabled
     }

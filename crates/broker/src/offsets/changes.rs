@@ -18,7 +18,7 @@ const REMOVALS_KEPT: usize = 4096;
 /// Bytes that a queue and its offset take in a body.
 const QUEUE_BYTES: usize = 28;
 
-/// Number of searches for changes so far. Zero is before the first change.
+/// Number that grows with each search for changes. Zero is before the first change.
 pub(crate) type Generation = u64;
 
 /// Current generation, and the waiters for changes.
@@ -173,8 +173,8 @@ impl Offsets {
         self.counter.raise(generation);
     }
 
-    /// Applies the changes at the master. For a whole table, offsets that the master does not have are removed unless
-    /// `stays` returns true for their topic and group.
+    /// Applies changes that the master has made. For a whole table, offsets that the master does
+    /// not have are removed unless `stays` returns true for their topic and group.
     pub(crate) fn take_changes(
         &self,
         changed: TableDelta<ConsumerOffsetTable>,

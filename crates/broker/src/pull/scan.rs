@@ -268,7 +268,8 @@ impl<'a> Collector<'a> {
         Walked { next, is_far_behind: self.is_far_behind, record_bytes: self.record_bytes }
     }
 
-    /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
+    /// Collects the unit at a queue offset if the unit matches. `alike` is the number of units of
+    /// the same record. The record counts as this number of messages.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
         let limits = &self.runtime.config.transfer;
         let ask = &self.pull.ask;

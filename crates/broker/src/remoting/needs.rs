@@ -15,7 +15,8 @@ use super::incoming::ParsedHeartbeat;
 use super::{groups, topics};
 use crate::gate::Need;
 
-/// Context for the needs of a body, besides the resources that the body names.
+/// Parameters for the needs of a request body: the parsed heartbeat of the request, the actions of
+/// which the caller must be permitted one, and whether the broker is strict.
 #[derive(Clone, Copy)]
 pub(super) struct BodyContext<'a> {
     heartbeat: &'a ParsedHeartbeat,

@@ -106,7 +106,8 @@ pub(super) fn refuse(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
     region(broker, FrameWriter::begin(out, head)).finish(b"");
 }
 
-/// Writes the two fields that every answer of a send contains; clients read them without a null check.
+/// Writes the fields `MSG_REGION` and `TRACE_ON`, which every answer of a send contains. Clients
+/// read the fields without a null check.
 fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     writer
         .text("MSG_REGION", &broker.runtime.config.region_id)

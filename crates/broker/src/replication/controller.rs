@@ -306,8 +306,9 @@ fn stalled_ms(replication: &Replication, runtime: &Runtime) -> u64 {
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the slaves that have all messages that may be answered as stored. If there are any, messages of later
-/// answers wait for slaves from now on, and from the naming on for the named slave ([`Elected::named_heirs`]).
+/// Returns the slaves whose logs contain all messages that responses may have confirmed. If there
+/// is such a slave, later responses wait for slaves. As soon as the agent has named an heir,
+/// responses wait for this heir ([`Elected::named_heirs`]).
 pub(super) fn heirs(elected: &mut Elected, durability: &Durability) -> Vec<BrokerId> {
     let waits = durability.waits_for_slaves();
     if !elected.heirs.is_empty() && !waits {

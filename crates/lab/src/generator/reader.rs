@@ -344,8 +344,9 @@ impl Reader {
 }
 
 impl Queue {
-    /// Whether a message came after one that was sent when this one was settled already. Also takes over the floor of
-    /// its own mark.
+    /// Whether a message arrived out of order: an earlier arrival has a floor above the number of
+    /// this message ([`Mark::floor`]). Also raises the floor of the connection to the floor in
+    /// `mark`.
     fn is_late(&mut self, mark: Mark) -> bool {
         let connection = mark.connection as usize;
         if self.floors.len() <= connection {

@@ -16,7 +16,8 @@ struct Column {
     name: &'static str,
     /// Heading of the column.
     title: Text,
-    /// Whether the column is shown even when nothing was measured, as in the tables of the seeds.
+    /// Whether the column is shown even if no cell has a value, because the earlier reports 003 and
+    /// 000 have the column.
     always: bool,
     /// Whether its numbers are written with a thousands separator.
     has_separators: bool,
@@ -66,8 +67,8 @@ fn shown() -> Vec<Column> {
     ]
 }
 
-/// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are left out, unless a
-/// seed has them.
+/// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are
+/// left out, unless the earlier reports have them (`Column::always`).
 pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
     shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
 }

@@ -138,7 +138,8 @@ async fn perform(
     Ok(())
 }
 
-/// Converts the result of consuming an operator's message.
+/// Converts the status of a client that consumed a message at an operator's request
+/// (`consumeMessageDirectly`).
 fn verified(status: Option<Status>) -> broker::api::ClientAnswer {
     let code = status.as_ref().and_then(|status| Code::try_from(status.code).ok());
     let result = match code {

@@ -172,7 +172,8 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Asks for a value again at the next use, which waits for it, unless the value is younger than a second.
+    /// Makes the next use of a value fetch the value again and wait for it. A value younger than a
+    /// second is used until it is a second old.
     pub fn forget(&self, name: &str) {
         if let Some(entry) = self.entries.lock().get_mut(name) {
             entry.refresh_ms = entry.refresh_ms.min(entry.fetched_ms + MISSING_MS);

@@ -239,7 +239,8 @@ impl Batch {
         Ok(self.items.len() - 1)
     }
 
-    /// Computes the hashes of the keys and the tags code in one pass over the properties.
+    /// Computes the tags code. If the message is indexed by key, also adds the hashes of its keys,
+    /// in the same pass over the properties.
     fn look_at_keys(&mut self, queue: &Queue, message: &Message<'_>) -> Tags {
         if !self.key_index || !is_keyed(message.sys_flag) {
             return Tags::of(queue.is_schedule(), message.properties, &self.delays);

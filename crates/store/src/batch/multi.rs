@@ -58,8 +58,14 @@ impl MultiDispatch {
         key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
     }
 
-    /// Reserves space for the queue offsets and returns its size in bytes. Rejects a record whose offsets might not
-    /// fit.
+    /// Returns the size in bytes of the space to reserve for the queue offsets. `found` is the size
+    /// of the record without that space, `limit` the largest size of a record, and `properties` the
+    /// length of the record's properties.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError::Encode`] if the properties might become too long, [`PushError::TooLarge`] if
+    /// the record might become too large.
     pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
         let bytes = self.text_bytes_max();
         if properties + bytes > PROPERTIES_BYTES_MAX {

@@ -207,7 +207,9 @@ impl Checkpointer<'_> {
         Ok(Mark { generation: rounds.generation, committed, openings: rounds.openings, running: true })
     }
 
-    /// Commits in the `checkpoint` file everything announced, and the log up to `end`.
+    /// Commits in the `checkpoint` file the announced queues and the durable log. `newest` has the
+    /// log position up to which the log is durable, and the newest record's store time in ms and
+    /// log position.
     pub(crate) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interruption> {
         let (end, store_timestamp, last_record) = newest;
         let before = *lock(&self.state.page);

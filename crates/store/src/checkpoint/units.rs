@@ -39,7 +39,8 @@ impl Checkpointer<'_> {
         if is_idle { Next::Woken } else { Next::At(self.state.clock.now() + interval) }
     }
 
-    /// Makes the units of all appended records durable in the unit journal.
+    /// Makes the units of all appended records durable in the unit journal. Does nothing if the
+    /// journal would be of no use: without a queue table, or if units before the entry are missing.
     pub(crate) fn journal_now(&self) -> Result<(), Interruption> {
         let mut journal = lock(&self.checkpoints.journaling);
         if self.state.fence.is_up() {
@@ -144,7 +145,8 @@ impl CheckpointBacklog {
             || self.is_urgent()
     }
 
-    /// Whether a checkpoint cannot wait: appends are refused when twice as many units wait.
+    /// Whether more than `units_max` units wait, so that a checkpoint is due at once. Appends are
+    /// refused when twice as many units wait as `units_max`.
     pub(super) fn is_urgent(&self) -> bool {
         self.units > self.units_max
     }

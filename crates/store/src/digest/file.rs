@@ -25,7 +25,8 @@ pub(crate) struct Digests {
     /// Number of blocks per digest file, by the log position at which the log file starts.
     pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
     pub(super) pieces: PieceCache,
-    /// Log position behind the newest entry; the highest position until the files were examined.
+    /// Log position of the newest entry's record, plus one; 0 without entries. Until the files are
+    /// examined, `i64::MAX`, so that no position lies behind the newest entry.
     pub(super) end: AtomicU64,
 }
 
@@ -68,7 +69,7 @@ impl Digests {
         self.end.load(Ordering::Acquire).checked_sub(1).map(LogOffset::new)
     }
 
-    /// Publishes the log position of the newest entry.
+    /// Sets [`Self::end`] by the newest entry of the writer's last block.
     pub(super) fn publish(&self, writer: &DigestWriter) {
         let newest = writer.last.last().map(|(position, _)| writer.base + u64::from(position));
         self.end.store(newest.map_or(0, |newest| newest + 1), Ordering::Release);

@@ -27,7 +27,8 @@ enum FileState {
     Finished(FullFile),
     /// Full file with an outdated header.
     Completed(FullFile),
-    /// Last usable file, which is not full. Files behind it are empty, or of messages that were lost.
+    /// Last usable file, to which items are added. Later files are removed, and the keys of their
+    /// messages are read from the log again.
     Current(Current),
     Unusable(&'static str),
 }

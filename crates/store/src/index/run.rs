@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Time for which the thread lets keys accumulate while more keys arrive.
 const GATHER: Duration = Duration::from_millis(20);
-/// Longest wait for a durable log before the checkpoint learns the index's progress.
+/// Pause before the next attempt to record the index's progress in the checkpoint, while the log is
+/// not durable as far.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 /// Entries added between two writes.
 const PUT_ENTRIES: usize = 1 << 14;

@@ -218,7 +218,9 @@ impl QueueFiles {
         self.open.healer.wake();
     }
 
-    /// The queue offset of the first wrong unit, found by checking each file's size and its first and last unit.
+    /// Finds the first bad file and returns its first queue offset in `extent`. A file is bad if it
+    /// is missing or of a wrong size, or if its first or last unit is wrong. `None` if no file is
+    /// bad.
     pub(crate) fn first_bad(&self, extent: Extent) -> io::Result<Option<u64>> {
         let Extent { min, max, last } = extent;
         let mut end = LogOffset::ZERO;

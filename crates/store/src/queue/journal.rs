@@ -306,7 +306,8 @@ impl PreviousJournal {
         self.files.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Passes all groups in order to the callback until it returns false. Returns `false` if the callback did.
+    /// Passes all groups in order to the callback until it returns false. Returns `false` if the
+    /// callback did, or if a record is damaged.
     pub(crate) fn each_group(
         &self,
         disk: &dyn Disk,

@@ -5,12 +5,14 @@ use crate::wake::lock;
 use std::io;
 
 impl Queue {
-    /// Queue offset of the first wrong unit, from the queue's minimum offset on, found by checking both ends of each file.
+    /// First queue offset of the first bad file, not below the queue's minimum offset. Checks only
+    /// the size, the first unit and the last unit of each file. `None` if no file is bad.
     pub(crate) fn first_bad(&self) -> io::Result<Option<u64>> {
         self.files.first_bad(self.in_files())
     }
 
-    /// Like [`Self::first_bad`], but checks every unit.
+    /// Like [`Self::first_bad`], but checks every unit. The result may lie a few thousand units
+    /// before the first wrong unit.
     pub(crate) fn first_bad_of_all(&self) -> io::Result<Option<u64>> {
         let extent = self.in_files();
         let bad = self.files.first_bad(extent)?;

@@ -319,7 +319,8 @@ impl Queue {
     }
 
     /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The
-    /// caller holds the appender's lock, or is recovery. Adds the queue to the list of queues with unwritten units.
+    /// caller holds the appender's lock, or is recovery. Adds the queue to three lists: queues with
+    /// unwritten units, queues with unjournaled units, and grown queues.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
@@ -346,8 +347,8 @@ impl Queue {
         self.max.store(max, Ordering::Release);
     }
 
-    /// Removes the queue from the list of grown queues. Returns its growth since the last removal. The next append
-    /// adds the queue to the list again.
+    /// Marks that the caller took the queue from the list of grown queues, so that the next append
+    /// adds the queue again. Returns the number of messages since the last call.
     pub(crate) fn take_growth(&self) -> u64 {
         let mut tail = lock(&self.tail);
         tail.grown = false;

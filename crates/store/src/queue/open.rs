@@ -74,11 +74,12 @@ impl OpenFiles {
     }
 }
 
-/// Number of touched files above which a sync of the whole file system is cheaper than a sync per file.
+/// Number of touched files and directories above which a sync of the whole file system is cheaper
+/// than a sync of each.
 const TOUCHED_MAX: usize = 64;
 
-/// Files written since the last sync, and directories whose entries changed. Above [`TOUCHED_MAX`] files,
-/// `everything` replaces the list, and a sync covers the whole file system.
+/// Files written since the last sync, and directories whose entries changed. Above [`TOUCHED_MAX`]
+/// of both, `everything` replaces the list, and a sync covers the whole file system.
 #[derive(Default)]
 pub(crate) struct SyncList {
     pub(super) files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,

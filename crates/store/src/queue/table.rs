@@ -19,12 +19,13 @@
 //! | 8, 8 | minimum and maximum queue offset |
 //! | 8 | log position of the last unit's record; all ones when there is none |
 //!
-//! All numbers are big-endian. The first record is the *base*: every queue. Each later record belongs to a checkpoint
-//! and holds the queues that the checkpoint changes. Such a record becomes durable *before* its units are written to
-//! the queue files, and is valid only after the `checkpoint` file says so. So after a crash, the records behind the
-//! committed position name all queues whose files may hold invalid units. The first checkpoint wipes these units.
-//! When a file is full, a file of the next generation begins with a new base, and the old file is removed after the
-//! `checkpoint` file names the new one.
+//! All numbers are big-endian. The first record is the *base*: all queues with messages, and all
+//! removed topics. Each later record belongs to a checkpoint and holds the queues that the
+//! checkpoint changes. Such a record becomes durable *before* its units are written to the queue
+//! files, and is valid only after the `checkpoint` file says so. So after a crash, the records
+//! behind the committed position name all queues whose files may hold invalid units. The first
+//! checkpoint wipes these units. When a file is full, a file of the next generation begins with a
+//! new base. The old file is removed after the `checkpoint` file names the new one.
 //!
 //! A table is not used if it is damaged, or if the `checkpoint` file does not refer to it. The queues are then loaded
 //! from their files.

@@ -1,11 +1,12 @@
 //! The healer: a thread of low priority that rebuilds queue files that differ from the queue table.
 //!
-//! Opening a store trusts the queue table. Afterwards this thread checks the files of each queue: the files exist,
-//! have their full size, and their first and last units are valid. Readers report invalid units in between. A bad
-//! queue is *lost* from its first bad unit up to the newest written unit. That range is wiped, and reads of it return
-//! [`crate::ReadError::Rebuilding`]. A pass over the commit log then writes the range again for all lost queues.
-//! Appends and all other reads continue. A crash in between leaves the wiped range empty, and the next check or read
-//! finds it.
+//! Opening a store trusts the queue table. Afterwards this thread checks the files of each queue:
+//! the files exist, have their full size, and their first and last units are valid. Readers report
+//! invalid units in between. A bad queue is *lost* from the start of its first bad file up to the
+//! newest written unit. After a report of a reader, the units before that file are checked as well.
+//! That range is wiped, and reads of it return [`crate::ReadError::Rebuilding`]. A pass over the
+//! commit log then writes the range again for all lost queues. Appends and all other reads
+//! continue. A crash in between leaves the wiped range empty, and the next check or read finds it.
 //!
 //! The healer skips a part of the log that the disk cannot read, like a damaged record, but only if the preceding
 //! attempt failed for the same cause.
@@ -134,7 +135,8 @@ impl Healer<'_> {
         waits_until.map_or(Next::Woken, Next::At)
     }
 
-    /// Checks a queue's files with `look` and marks the queue as lost from the first bad unit on.
+    /// Checks a queue's files with `look` and marks the queue as lost from the queue offset that
+    /// `look` returns.
     fn look_at(&self, queue: &Arc<Queue>, look: impl Fn(&Queue) -> io::Result<Option<u64>>) {
         let mut seen = look(queue);
         let _without_truncations;

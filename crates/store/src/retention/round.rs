@@ -57,7 +57,7 @@ pub struct SpaceView {
 }
 
 impl SpaceView {
-    /// Used percentage of the log's disk. With several disks, the percentage of the disk with the most space.
+    /// Percentage in use of the log's disk. With several disks, the smallest of their percentages.
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
     }

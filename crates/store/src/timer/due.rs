@@ -117,7 +117,7 @@ pub struct DueEntries {
     loading: usize,
     read_ms: i64,
     next_ms: i64,
-    /// Number of slots without units in a row before `next_ms`.
+    /// Number of consecutive slots without units directly before `next_ms`.
     empty: usize,
 }
 
@@ -307,7 +307,8 @@ impl DueEntries {
         }
     }
 
-    /// Takes up to `count` due entries, in order. Each must be returned with [`Self::done`] or [`Self::later`].
+    /// Moves due entries, in order, to `out` until `out` holds `count` entries. Each must be
+    /// returned with [`Self::done`] or [`Self::later`].
     pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<DueEntry>) {
         while out.len() < count {
             let near = self.near.first_key_value().map(|(key, _)| *key);

@@ -17,7 +17,7 @@ const SLOTS_FREE: i64 = 60;
 pub struct TimerRecovery {
     /// Start of the first slot with undelivered messages, ms since the epoch.
     pub read_ms: i64,
-    /// Log position of the newest message that has a unit.
+    /// Log position of the newest message with a unit. `None` if recovery accepted or read no unit.
     pub newest: Option<LogOffset>,
     next: ResumePoint,
     /// Queue offset: earlier messages in slots before [`Self::read_ms`] were delivered, and are skipped if they are read
@@ -27,12 +27,13 @@ pub struct TimerRecovery {
     pub pending: i64,
 }
 
+/// Message of the timer queue at which the timer continues.
 #[derive(Clone, Copy, Debug)]
 enum ResumePoint {
     /// The message at this queue offset.
     Number(i64),
-    /// Message behind the newest message with a unit, but not before `least`. `unknown` if the newest message's
-    /// offset is unreadable.
+    /// The message after the newest message with a unit, but at least queue offset `least`. Queue
+    /// offset `unknown` if the queue offset of the newest message cannot be read.
     Behind { least: i64, unknown: i64 },
 }
 

@@ -254,7 +254,8 @@ fn members_beyond_queues(bundle: &Bundle) -> Look {
     })
 }
 
-/// Messages that wait in a queue of a group, by the broker's account; 0 when the group went on between two looks.
+/// Number of waiting messages in a queue of a group, as the broker reports it; 0 if the group
+/// consumed messages between two looks.
 fn lag(group: &Group, owned: &Owned) -> i64 {
     let same =
         |row: &&Progress| row.topic == owned.topic && row.broker == owned.broker && row.queue == owned.queue;

@@ -227,7 +227,8 @@ fn level_behind(bundle: &Bundle) -> Look {
     })
 }
 
-/// Topic of half messages that brokers gave up (`TransactionalMessageCheckService`).
+/// Broker sets with half messages that brokers gave up (`TransactionalMessageCheckService`). Such
+/// messages are in `TRANS_CHECK_MAX_TIME_TOPIC`.
 fn halves_given_up(bundle: &Bundle) -> Look {
     let topics = bundle.topics.iter().filter(|topic| topic.name == "TRANS_CHECK_MAX_TIME_TOPIC");
     Look::each(topics.flat_map(|topic| &topic.queues), |queue| {

@@ -74,8 +74,10 @@ impl Shell {
         }
     }
 
-    /// Makes a wait of the machine for all responses. Responses wait for the store's watermark, not for the machine,
-    /// so the machine would not see which slave delays them.
+    /// Returns an event that makes the machine wait until enough replicas have the present log. The
+    /// wait stands for the waits of all responses. Responses wait for the store's watermark and not
+    /// for the machine, which otherwise could not tell which slave delays them. `None` if there is
+    /// such a wait already, or no response has to wait.
     pub(super) fn probe(&mut self) -> Option<MasterEvent> {
         let need = self.need()?.ok().filter(|need| *need != AckRequirement::Master)?;
         let end = self.machine.log_end();
