@@ -3,7 +3,7 @@
 use crate::tool::{flush, message, small_config};
 use std::path::Path;
 use std::sync::Arc;
-use store::inspect::{DumpPart, Repair, Selection, Survey, Verified, verify};
+use store::inspect::{DumpPart, Repair, Selection, Survey, VerifyResult, verify};
 use store::{
     Boundary, Config, CqUnit, Disk, FakeDisk, PushError, Queue, ReadError, RetentionRound, RetentionSettings,
     Store, Unit,
@@ -125,7 +125,7 @@ fn short(units: &[(u64, u64, u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     units.iter().map(|unit| (unit.2, unit.3, unit.4)).collect()
 }
 
-fn verified(disk: &FakeDisk) -> Verified {
+fn verified(disk: &FakeDisk) -> VerifyResult {
     verify(&survey(disk), 2, &|_| {}).unwrap()
 }
 

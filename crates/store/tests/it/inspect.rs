@@ -5,14 +5,14 @@ use crate::tool::{append, bodies, small_config};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::inspect::{DumpPart, Repair, Selection, Step, Survey, Verified, verify};
+use store::inspect::{DumpPart, Repair, Selection, Step, Survey, VerifyResult, verify};
 use store::{Disk, FakeDisk, Store};
 
 fn survey(disk: &FakeDisk) -> Survey {
     Survey::of(Arc::new(disk.clone()), Path::new("/store"), &[]).unwrap()
 }
 
-fn verified(disk: &FakeDisk) -> Verified {
+fn verified(disk: &FakeDisk) -> VerifyResult {
     verify(&survey(disk), 2, &|_| {}).unwrap()
 }
 
