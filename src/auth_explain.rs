@@ -6,7 +6,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use auth::{Auth, AuthConfig, Needed, PlainFiles, Request};
+use auth::{Auth, AuthConfig, Permission, PlainFiles, Request};
 use broker::{Named, needs_of_code};
 use clap::Args;
 use wire::body::parse_key_values;
@@ -93,7 +93,7 @@ impl Explain {
         let named = Named { topic: self.topic.as_deref(), group: self.group.as_deref(), cluster: &cluster };
         let needs = needs_of_code(self.request, named, auth.settings().is_strict);
         self.check_is_named(named, auth.settings().is_strict, needs.len())?;
-        let needed: Vec<Needed<'_>> = needs.iter().map(|need| need.needed()).collect();
+        let needed: Vec<Permission<'_>> = needs.iter().map(|need| need.needed()).collect();
         let code = Request::Code(self.request);
         let explanation = auth.explain(&self.user, code, self.from, &needed);
         let mut text = String::new();

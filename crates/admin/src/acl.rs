@@ -6,7 +6,7 @@ use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::text::Table;
 use crate::{Argument, Arguments, Error, Session};
-use client::Reply;
+use client::Response;
 use serde::Serialize;
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
 use wire::codes::request;
@@ -141,7 +141,7 @@ async fn entries_of(
     session: &Session,
     arguments: &Arguments,
     ask: &Request,
-    read: fn(&str, &Reply) -> Result<Vec<AclInfo>, Error>,
+    read: fn(&str, &Response) -> Result<Vec<AclInfo>, Error>,
 ) -> Result<AclEntries, Error> {
     let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {

@@ -26,7 +26,7 @@ pub use crate::reply_sink::PopStatus;
 pub use crate::reply_sink::Popped;
 pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
-pub use auth::{Identity, Metadata};
+pub use auth::{Metadata, Subject};
 pub use entry::Refused;
 pub use lite::{LitePopRequest, lite_queue};
 pub use pops::Held;

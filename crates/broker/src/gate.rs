@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Actions, Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Needed, PlainAcl, PlainIdentity,
-    Request, Resource, ResourceType, Signed, StartError, Switch,
+    Actions, Arrival, Attempt, Auth, AuthError, Denial, Metadata, Permission, PlainAcl, PlainSubject,
+    Request, Resource, ResourceType, Signable, StartError, Subject, Switch,
 };
 use client::Credentials;
 use wire::codes::request;
@@ -75,8 +75,8 @@ impl<'a> Need<'a> {
     }
 
     /// Converts the need for the crate `auth`.
-    pub fn needed(&self) -> Needed<'_> {
-        Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
+    pub fn needed(&self) -> Permission<'_> {
+        Permission { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
     }
 }
 
@@ -89,13 +89,13 @@ impl std::fmt::Display for Need<'_> {
 /// Authenticated sender of a request, by the active ACL generation.
 pub(crate) enum Verified {
     /// Auth 2.0.
-    User(Identity),
+    User(Subject),
     /// ACL 1.0.
-    Account(PlainIdentity),
+    Account(PlainSubject),
 }
 
 impl Verified {
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> Subject {
         match self {
             Self::User(user) => user.clone(),
             Self::Account(account) => identity(account),
@@ -158,7 +158,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with advice for the operator.
-    fn refuse_others(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
+    fn refuse_others(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denial> {
         match self.refusal_of_others {
             None => Ok(()),
             Some(text) => {
@@ -201,10 +201,10 @@ impl Gate {
     pub fn verify(
         &self,
         now_ms: i64,
-        signed: &Signed<'_>,
+        signed: &Signable<'_>,
         origin: Origin,
         mark: &AtomicU64,
-    ) -> Result<Verified, Denied> {
+    ) -> Result<Verified, Denial> {
         let user = signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
         let (address, request) = (origin.address, Request::Code(signed.code));
         let attempt = Attempt { now_ms, address, request, user, mark };
@@ -230,10 +230,10 @@ impl Gate {
     pub fn check_seal(
         &self,
         verified: &Verified,
-        signed: &Signed<'_>,
+        signed: &Signable<'_>,
         origin: Origin,
         arrival: Arrival<'_>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let Verified::User(user) = verified else { return Ok(()) };
         self.auth.check_seal(user, signed, arrival).map_err(|error| {
             self.log_refusal(arrival.now_ms, (user, Request::Code(signed.code)), origin, &error.to_string());
@@ -248,7 +248,7 @@ impl Gate {
         metadata: &Metadata<'_>,
         origin: Origin,
         mark: &AtomicU64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let (address, request) = (origin.address, Request::Message(metadata.message));
         let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
         self.refuse_others(attempt, origin.connection)?;
@@ -263,8 +263,8 @@ impl Gate {
         &self,
         attempt: Attempt<'_>,
         connection: u64,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, Denied> {
+        verify: impl FnOnce() -> Result<Subject, AuthError>,
+    ) -> Result<Subject, Denial> {
         let result = self.auth.in_turn(attempt, verify);
         if result.is_err() || AuditLog::is_detailed() {
             let origin = Origin { address: attempt.address, connection };
@@ -278,7 +278,7 @@ impl Gate {
     pub fn log_refusal(
         &self,
         now_ms: i64,
-        (user, request): (&Identity, Request<'_>),
+        (user, request): (&Subject, Request<'_>),
         origin: Origin,
         reason: &str,
     ) {
@@ -292,7 +292,7 @@ impl Gate {
     /// [`AuthError::Plain`] with RocketMQ's text.
     pub fn authorize_account(
         &self,
-        account: &PlainIdentity,
+        account: &PlainSubject,
         code: i32,
         demands_administrator: bool,
         needs: &[Need<'_>],
@@ -309,10 +309,10 @@ impl Gate {
     pub fn authorize(
         &self,
         now_ms: i64,
-        (user, request): (Identity, Request<'_>),
+        (user, request): (Subject, Request<'_>),
         origin: Origin,
         needs: &[Need<'_>],
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let needed: Vec<_> = needs.iter().map(Need::needed).collect();
         let ruling = self.auth.decide(&user, request, origin.address, &needed);
         let audited: &[_] = match ruling.is_allowed() {
@@ -350,8 +350,8 @@ fn refused_calls(config: &Config) -> String {
 }
 
 /// The account of ACL 1.0 that sends a request, as an identity.
-fn identity(account: &PlainIdentity) -> Identity {
-    account.access_key().map_or(Identity::Anonymous, |name| Identity::User(name.into()))
+fn identity(account: &PlainSubject) -> Subject {
+    account.access_key().map_or(Subject::Anonymous, |name| Subject::User(name.into()))
 }
 
 #[cfg(test)]

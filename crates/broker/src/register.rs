@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use net::Silent;
-use net::{ConnectionHandle, Reply, Workers};
+use net::{ConnectionHandle, Response, Workers};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use wire::body::queue::DataVersion;
@@ -284,7 +284,7 @@ enum RegisterError {
     Refused(i32, String),
 }
 
-fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
+fn accepted(reply: Response) -> Result<Response, RegisterError> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(RegisterError::Refused(code, reply.remark.unwrap_or_default())),
@@ -385,7 +385,7 @@ async fn register_part(
 }
 
 /// Takes the master from a name server's response. In controller mode a name server may still name the former master.
-fn learn_master(replication: &Replication, runtime: &Runtime, reply: &Reply) {
+fn learn_master(replication: &Replication, runtime: &Runtime, reply: &Response) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
     if runtime.config.has_acting_master() {
         // The task `acting-master` says from when on the master's tables are taken.

@@ -344,7 +344,7 @@ impl Dispatcher {
         if command.is_one_way() {
             return;
         }
-        let head = command.reply(refusal.code).remark(&refusal.remark);
+        let head = command.response(refusal.code).remark(&refusal.remark);
         match frame.route_on(&self.port).map(|route| route.serve) {
             Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
             Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),

@@ -35,7 +35,7 @@ impl Client {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(wire::frame::FrameWriter<'_>),
-    ) -> Result<net::Reply, Error> {
+    ) -> Result<net::Response, Error> {
         self.inner.remote.call(address, code, timeout, write).await
     }
 
@@ -50,7 +50,7 @@ impl Client {
         code: i32,
         (timeout, bytes): (Duration, usize),
         write: impl FnOnce(wire::frame::FrameWriter<'_>),
-    ) -> Result<net::Reply, Error> {
+    ) -> Result<net::Response, Error> {
         self.inner.remote.ask_large(address, code, timeout, bytes, write).await
     }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Needed, PlainFiles, Request, Resource,
-    Signed, StartError, Switch,
+    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denial, Permission, PlainFiles, Request, Resource,
+    Signable, StartError, Switch,
 };
 use wire::codes::request;
 use wire::frame::Command;
@@ -64,19 +64,19 @@ impl Gate {
     /// `mark` is the mark of the connection.
     ///
     /// # Errors
-    /// [`Denied`] when the sender is no user with permission for the request.
+    /// [`Denial`] when the sender is no user with permission for the request.
     pub fn admit(
         &self,
         (now_ms, wall_ms): (i64, i64),
         command: &Command<'_>,
         (address, connection): (IpAddr, u64),
         mark: &AtomicU64,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let origin = Origin { address: address.to_canonical(), connection };
         let user = command.fields.text(ACCESS_KEY).unwrap_or_default();
         let request = Request::Code(command.code);
         let attempt = Attempt { now_ms, address: origin.address, request, user, mark };
-        let signed = Signed::from(command);
+        let signed = Signable::from(command);
         // A name server does not know the addresses that its clients dial.
         let arrival = Arrival { now_ms: wall_ms, is_own: None, is_forwarded: false };
         let verify = || {
@@ -88,7 +88,7 @@ impl Gate {
             tracing::info!(target: "auth_audit", "{line}");
         })?;
         let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
-        let change = Needed { resource: cluster, actions: Actions::of(&[Action::Update]) };
+        let change = Permission { resource: cluster, actions: Actions::of(&[Action::Update]) };
         let needed = [change];
         let needed = if CHANGES.contains(&command.code) { &needed[..] } else { &[] };
         let ruling = self.auth.decide(&identity, request, origin.address, needed);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use auth::{AnswerTime, Denied};
+use auth::{Denial, ResponseTime};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ const WORKERS: usize = 2;
 /// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).
 const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Bytes that a waiting answer is charged to its connection beside its frame.
+/// Bytes that a waiting response is charged to its connection beside its frame.
 const WAITING_BYTES: usize = 256;
 
 /// Interval of checks of the users' files.
@@ -167,24 +167,25 @@ impl NameServerService {
     }
 
     /// Whether a request is served. A refused request was answered, or its response leaves later.
-    fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
+    fn authorize(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let from = (peer.remote().ip(), peer.id());
-        let Err(Denied { error, answer, mark }) = gate.admit((now_ms, wall_ms()), command, from, peer.mark())
+        let Err(Denial { error, response_time, mark }) =
+            gate.admit((now_ms, wall_ms()), command, from, peer.mark())
         else {
             return true;
         };
         let mut frame = Vec::new();
         if !command.is_one_way() {
-            command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
+            command.response(error.code()).remark(&error.to_string()).write(&mut frame, b"");
         }
-        match answer {
-            AnswerTime::Now => out.append(&mut frame),
-            AnswerTime::Never => peer.close(),
-            AnswerTime::After(wait_ms) => {
+        match response_time {
+            ResponseTime::Now => out.append(&mut frame),
+            ResponseTime::Never => peer.close(),
+            ResponseTime::After(wait_ms) => {
                 let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
-                // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
+                // Such responses are bounded by the waits that the gate gives: a minute's worth for each address.
                 tokio::task::spawn_local(async move {
                     tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
                     if mark != 0 {
@@ -217,11 +218,11 @@ impl Service for NameServerService {
         }
         if let Some(text) = self.refusal_of_others.filter(|_| !peer.is_local()) {
             if !command.is_one_way() {
-                command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
+                command.response(response::NO_PERMISSION).remark(text).write(out, b"");
             }
             return;
         }
-        if !self.admits(peer, &command, out) {
+        if !self.authorize(peer, &command, out) {
             return;
         }
         if command.code == request::REGISTER_BROKER {
@@ -230,7 +231,7 @@ impl Service for NameServerService {
         if RequestHandler::takes_long(command.code) {
             self.writer.add(peer, &command);
         } else {
-            self.handler.answer(Instant::now(), peer.id(), &command, out);
+            self.handler.respond(Instant::now(), peer.id(), &command, out);
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::api::{
-    Api, ClientLink, Decision, EndTransaction, Identity, InvisibleTimeChange, LitePopRequest, Metadata, Need,
-    PopRequest, PopStatus, Popped, RecallRequest, Refused, SendRequest, Sends, lite_queue,
+    Api, ClientLink, Decision, EndTransaction, InvisibleTimeChange, LitePopRequest, Metadata, Need,
+    PopRequest, PopStatus, Popped, RecallRequest, Refused, SendRequest, Sends, Subject, lite_queue,
 };
 use wire::body::{HeartbeatData, LiteSubscription, LiteSubscriptions, SubscriptionGroupConfig};
 use wire::units::LogOffset;
@@ -188,12 +188,12 @@ impl Brokers {
         metadata: &Metadata<'_>,
         remote: std::net::SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Refused> {
+    ) -> Result<Subject, Refused> {
         match self {
             Self::Local(Local { api, .. }) => api.authenticate(metadata, remote, mark),
             Self::Cluster(cluster) => match &cluster.users {
                 Some(users) => users.authenticate(self.now_ms(), metadata, remote, mark),
-                None => Ok(Identity::Off),
+                None => Ok(Subject::Off),
             },
         }
     }
@@ -202,7 +202,7 @@ impl Brokers {
     /// `apache.rocketmq.v2.SendMessageRequest`, which white lists and the audit log contain.
     pub(crate) fn authorize<'n>(
         &self,
-        (user, message): (&Identity, &str),
+        (user, message): (&Subject, &str),
         remote: std::net::SocketAddr,
         needs: impl FnOnce() -> Result<Vec<Need<'n>>>,
     ) -> Result<()> {

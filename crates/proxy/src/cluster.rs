@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use client::Client;
 use grpc::messages::Code;
-use net::Reply;
+use net::Response;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use wire::body::{BrokerData, QueueData, SubscriptionGroupConfig, TopicConfig, TopicRouteData};
@@ -281,7 +281,7 @@ impl Cluster {
         code: i32,
         (timeout, bytes): (Duration, usize),
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply> {
+    ) -> Result<Response> {
         let address = self.address(broker).await?;
         let answer = self.client.ask(&address, code, (timeout, bytes), write).await;
         let is_elsewhere = match &answer {
@@ -301,7 +301,7 @@ impl Cluster {
         broker: &str,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply> {
+    ) -> Result<Response> {
         accepted(self.ask(broker, code, (TIMEOUT, 0), write).await?)
     }
 }
@@ -313,7 +313,7 @@ async fn connects(address: String) -> Result<Option<bool>> {
 }
 
 /// Returns the response if its code is success, else the failure.
-fn accepted(reply: Reply) -> Result<Reply> {
+fn accepted(reply: Response) -> Result<Response> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(broker::Refusal::new(code, reply.remark.unwrap_or_default()).into()),

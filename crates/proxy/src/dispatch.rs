@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use broker::api::{Caller, Identity, Metadata, Sends};
+use broker::api::{Caller, Metadata, Sends, Subject};
 use grpc::ProstCodec;
 use grpc::messages::*;
 use http::HeaderMap;
@@ -108,7 +108,7 @@ impl Origin {
             client_id: text("x-mq-client-id").to_owned(),
             language: Some(Language::from_name(language.as_bytes()).unwrap_or(Language::Other)),
             version: text("x-mq-client-version").to_owned(),
-            caller: Caller { remote: self.remote, version: VERSION, user: Identity::Off },
+            caller: Caller { remote: self.remote, version: VERSION, user: Subject::Off },
             left_ms: timeout_ms(text("grpc-timeout")),
             sends: self.sends.clone(),
             authority: self.authority.clone(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
+use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Notice, Question, Subject};
 use bytes::Bytes;
 use grpc::messages::{
     Code, Command, NotifyUnsubscribeLiteCommand, PrintThreadStackTraceCommand, PubSub,
@@ -59,7 +59,7 @@ pub struct Client {
     link_id: u64,
     /// User that sent the first settings. No other user may use the id. All callers are one user while authentication
     /// is off.
-    user: Identity,
+    user: Subject,
     pub remote: SocketAddr,
     ask_timeout: Duration,
     registry: Weak<Registry>,
@@ -184,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     /// `UNAUTHORIZED` when another user sent the first settings.
-    pub fn check_user(&self, user: &Identity) -> Result<()> {
+    pub fn check_user(&self, user: &Subject) -> Result<()> {
         if self.user == *user {
             return Ok(());
         }

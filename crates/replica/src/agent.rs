@@ -9,10 +9,10 @@
 mod identity;
 mod resignation;
 
-pub use identity::{Identity, IdentityError};
+pub use identity::{BrokerIdentity, IdentityError};
 
 use crate::in_sync::{CommittedSet, SetEpoch};
-use crate::roster::{AlterSet, Answer, Content, Election, Mastership, Registration, Request};
+use crate::roster::{AlterSet, Content, ControllerResponse, Election, Mastership, Registration, Request};
 use crate::timer::Timer;
 use resignation::Resignation;
 use std::collections::BTreeSet;
@@ -89,11 +89,11 @@ pub struct CallId(pub u64);
 pub enum AgentEvent {
     /// The broker starts with the content of its identity file, or of the temporary identity file if there is no
     /// other.
-    Start(Option<Identity>),
+    Start(Option<BrokerIdentity>),
     /// A controller named the leader. `None` if it did not respond or knows no leader.
     Leader(CallId, Option<String>),
     /// A controller answered; `None` when no answer came in time.
-    Answered(CallId, Option<Answer>),
+    Answered(CallId, Option<ControllerResponse>),
     /// The identity file is on disk.
     Saved,
     /// A notice of an election with this epoch arrived (request 1008). Any host that reaches the broker's port can
@@ -119,7 +119,7 @@ pub enum AgentAction {
     Heartbeat(BrokerId),
     /// Write the identity to its file, sync, and report [`AgentEvent::Saved`]. An identity with a check code belongs
     /// into the temporary file. An identity without a check code replaces both files.
-    Save(Identity),
+    Save(BrokerIdentity),
     /// Become master. Steps in this order:
     /// - End the slave's machine and its connections.
     /// - Cut an incomplete record.
@@ -184,7 +184,7 @@ struct Hint {
 pub struct Agent {
     config: AgentConfig,
     stage: Stage,
-    identity: Option<Identity>,
+    identity: Option<BrokerIdentity>,
     leader: Option<String>,
     /// Index of the next controller to ask for the leader.
     next_controller: usize,
@@ -320,7 +320,7 @@ impl Agent {
         self.master.as_ref().is_some_and(|(master, _)| Some(*master) == self.broker())
     }
 
-    fn start(&mut self, now_ms: u64, identity: Option<Identity>, out: &mut Vec<AgentAction>) {
+    fn start(&mut self, now_ms: u64, identity: Option<BrokerIdentity>, out: &mut Vec<AgentAction>) {
         if let Some(identity) = &identity
             && let Err(error) = identity.check(&self.config.cluster, &self.config.name)
         {
@@ -328,7 +328,7 @@ impl Agent {
         }
         self.stage = match &identity {
             None => Stage::NextId,
-            Some(Identity { check_code: Some(_), .. }) => Stage::ApplyId,
+            Some(BrokerIdentity { check_code: Some(_), .. }) => Stage::ApplyId,
             Some(_) => Stage::Register,
         };
         self.identity = identity;
@@ -410,7 +410,7 @@ impl Agent {
         self.last_call
     }
 
-    fn answered(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+    fn answered(&mut self, now_ms: u64, answer: Option<ControllerResponse>, out: &mut Vec<AgentAction>) {
         let pause_ms = match self.stage {
             Stage::Running => self.config.poll_interval_ms,
             _ => self.config.retry_interval_ms,
@@ -485,7 +485,7 @@ impl Agent {
         out: &mut Vec<AgentAction>,
     ) {
         let (cluster, name) = (self.config.cluster.clone(), self.config.name.clone());
-        let identity = Identity { cluster, name, broker, check_code };
+        let identity = BrokerIdentity { cluster, name, broker, check_code };
         self.identity = Some(identity.clone());
         self.stage = Stage::Saving;
         self.next_step_ms = now_ms;
@@ -555,7 +555,7 @@ impl Agent {
 
     /// Processes the response to a proposal. Only rejections that exclude this very set are certain. After any other
     /// response the set may have changed already, by a proposal whose response was lost, so the next poll decides.
-    fn proposed(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+    fn proposed(&mut self, now_ms: u64, answer: Option<ControllerResponse>, out: &mut Vec<AgentAction>) {
         let code = answer.as_ref().map(|answer| answer.code);
         out.push(match answer.map(|answer| answer.content) {
             Some(Content::Set(committed)) if code == Some(response::SUCCESS) => {

@@ -15,7 +15,7 @@ use crate::settings::{BROKERS, Bug, CLIENTS, CONTROLLERS, Mode, NodeId, Scenario
 use crate::trace::Trace;
 use controllers::Station;
 use replica::agent::CallId;
-use replica::roster::{Answer, Heartbeat, Mastership, Request};
+use replica::roster::{ControllerResponse, Heartbeat, Mastership, Request};
 use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ enum Event {
     Ask(Process, NodeId, CallId, Request, u64),
     Beat(Process, NodeId, Heartbeat),
     Leader(Process, NodeId, CallId, Option<String>),
-    Answer(Process, NodeId, CallId, Option<Answer>),
+    Answer(Process, NodeId, CallId, Option<ControllerResponse>),
     Notify(NodeId, NodeId, Mastership),
     /// A message of consensus from one controller to another.
     Consensus(NodeId, NodeId, Vec<u8>),

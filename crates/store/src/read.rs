@@ -3,8 +3,8 @@
 
 mod check;
 
-pub use check::Numbered;
-pub(crate) use check::{Damaged, leads_to_it};
+pub use check::CqUnit;
+pub(crate) use check::{DamagedRecords, leads_to_it};
 
 use crate::disk::Read;
 use crate::error::{Damage, ReadError, Result};
@@ -34,12 +34,12 @@ const GONE: &str = "the log file was deleted";
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
     pub(crate) ahead: &'a ReadAhead,
-    pub(crate) damaged: &'a Damaged,
+    pub(crate) damaged: &'a DamagedRecords,
     pub(crate) lost: &'a LostQueues,
 }
 
 /// State of a read of several messages.
-struct Reading<'a> {
+struct ReadState<'a> {
     queue: Option<&'a Queue>,
     damaged: Vec<Damage>,
     /// Whether a unit was wrong and is being rebuilt.
@@ -108,14 +108,14 @@ impl Reader<'_> {
             self.ahead.bring_in(self.state, units.iter());
         }
         let numbered =
-            |index: usize| units.get(index).map(|&unit| Numbered { offset: QueueOffset::ZERO, unit });
+            |index: usize| units.get(index).map(|&unit| CqUnit { offset: QueueOffset::ZERO, unit });
         self.read_each(None, numbered, out, resident)
     }
 
     pub(crate) fn read_messages(
         &self,
         queue: &Queue,
-        messages: &[Numbered],
+        messages: &[CqUnit],
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
@@ -130,12 +130,12 @@ impl Reader<'_> {
     fn read_each(
         &self,
         queue: Option<&Queue>,
-        message: impl Fn(usize) -> Option<Numbered>,
+        message: impl Fn(usize) -> Option<CqUnit>,
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
         let kept = out.len();
-        let mut reading = Reading { queue, damaged: Vec::new(), is_rebuilding: false };
+        let mut reading = ReadState { queue, damaged: Vec::new(), is_rebuilding: false };
         let mut next = 0;
         while let Some(first) = message(next) {
             let index = next;
@@ -192,13 +192,13 @@ impl Reader<'_> {
     /// proves that the unit is damaged.
     fn read_one(
         &self,
-        reading: &mut Reading<'_>,
+        reading: &mut ReadState<'_>,
         index: usize,
-        message: Numbered,
+        message: CqUnit,
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
-        let Numbered { offset, unit } = message;
+        let CqUnit { offset, unit } = message;
         match self.read_range(unit.log_offset, unit.size as usize, out, resident) {
             Err(ReadError::Range { from, min, .. })
                 if from < min && reading.queue.is_some_and(|queue| offset < queue.min()) =>
@@ -225,8 +225,8 @@ impl Reader<'_> {
     /// Checks adjacent records and collects the damaged records.
     fn check_run(
         &self,
-        reading: &mut Reading<'_>,
-        run: impl Iterator<Item = (usize, Numbered)>,
+        reading: &mut ReadState<'_>,
+        run: impl Iterator<Item = (usize, CqUnit)>,
         mut bytes: &[u8],
     ) {
         for (index, message) in run {

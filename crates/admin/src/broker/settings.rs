@@ -4,7 +4,7 @@ use crate::operation::{Typed, Written};
 use crate::request::Request;
 use crate::session::Member;
 use crate::{Arguments, Error, Session, without_secrets};
-use client::Reply;
+use client::Response;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,11 +128,11 @@ pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<St
     values(address, &ask(session, address).await?)
 }
 
-async fn ask(session: &Session, address: &str) -> Result<Reply, Error> {
+async fn ask(session: &Session, address: &str) -> Result<Response, Error> {
     session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await
 }
 
-fn values(address: &str, reply: &Reply) -> Result<BTreeMap<String, String>, Error> {
+fn values(address: &str, reply: &Response) -> Result<BTreeMap<String, String>, Error> {
     parse_key_values(&reply.body).map_err(|why| {
         Error::from(client::Error::Answer { address: address.to_owned(), why: why.to_string() })
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use auth::audit::Origin;
-use auth::{AnswerTime, AuthError, Denied, Identity, Mark, Metadata, Request};
+use auth::{AuthError, Denial, Mark, Metadata, Request, ResponseTime, Subject};
 
 use super::{Api, Need};
 use crate::{Refusal, Result};
@@ -23,12 +23,12 @@ pub struct Refused {
     pub mark: Mark,
 }
 
-impl From<Denied> for Refused {
-    fn from(Denied { error, answer, mark }: Denied) -> Self {
+impl From<Denial> for Refused {
+    fn from(Denial { error, response_time: answer, mark }: Denial) -> Self {
         let wait = match answer {
-            AnswerTime::Now => Some(Duration::ZERO),
-            AnswerTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
-            AnswerTime::Never => None,
+            ResponseTime::Now => Some(Duration::ZERO),
+            ResponseTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
+            ResponseTime::Never => None,
         };
         Self { refusal: error.into(), wait, mark }
     }
@@ -36,7 +36,7 @@ impl From<Denied> for Refused {
 
 impl From<AuthError> for Refused {
     fn from(error: AuthError) -> Self {
-        Denied::from(error).into()
+        Denial::from(error).into()
     }
 }
 
@@ -50,10 +50,10 @@ impl Api {
         metadata: &Metadata<'_>,
         remote: SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Refused> {
+    ) -> Result<Subject, Refused> {
         let gate = &self.broker.sessions.gate;
         if gate.is_open(remote.ip().to_canonical().is_loopback()) {
-            return Ok(Identity::Off);
+            return Ok(Subject::Off);
         }
         Ok(gate.verify_grpc(self.now_ms(), metadata, origin(remote), mark)?)
     }
@@ -69,7 +69,7 @@ impl Api {
     /// `NO_PERMISSION` with RocketMQ's text.
     pub fn authorize(
         &self,
-        user: &Identity,
+        user: &Subject,
         message: &str,
         remote: SocketAddr,
         needs: &[Need<'_>],
@@ -80,7 +80,7 @@ impl Api {
     }
 
     /// Writes the audit line of a refused gRPC request whose needs cannot be determined.
-    pub fn log_refusal(&self, (user, message): (&Identity, &str), remote: SocketAddr, reason: &str) {
+    pub fn log_refusal(&self, (user, message): (&Subject, &str), remote: SocketAddr, reason: &str) {
         let request = (user, Request::Message(message));
         self.broker.sessions.gate.log_refusal(self.now_ms(), request, origin(remote), reason);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use store::{FlushMode, Unconsumed, UsageLimit};
+use store::{FlushMode, UnconsumedPolicy, UsageLimit};
 use wire::settings::{Codec, Fault};
 
 use super::value::{INT_MAX, bytes, show_bytes};
@@ -58,8 +58,11 @@ pub(super) fn show_hours_ms(ms: &i64) -> String {
 pub(super) const FLUSH_MODES: [(&str, FlushMode); 2] =
     [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];
 
-pub(super) const POLICIES: [(&str, Unconsumed); 3] =
-    [("PROTECT", Unconsumed::Protect), ("DROP", Unconsumed::Drop), ("REJECT", Unconsumed::Reject)];
+pub(super) const POLICIES: [(&str, UnconsumedPolicy); 3] = [
+    ("PROTECT", UnconsumedPolicy::Protect),
+    ("DROP", UnconsumedPolicy::Drop),
+    ("REJECT", UnconsumedPolicy::Reject),
+];
 
 /// Parses directories separated by commas.
 pub(super) fn directories(text: &str) -> Result<Vec<PathBuf>, Fault> {

@@ -95,7 +95,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
 
 /// Parses the trusted proxies. A wrong value stops the start, because no default may decide about trust.
 pub(super) fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
-    text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
+    text.parse().map_err(|error: net::AddressListError| Fault::Refused(error.to_string()))
 }
 
 /// Parses a number of bytes, with an optional unit: k, m, g or t.

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use store::{Queue, Unconsumed};
+use store::{Queue, UnconsumedPolicy};
 use wire::units::QueueOffset;
 
 use super::rules;
@@ -145,7 +145,7 @@ impl Search {
     fn may_go(&self, tables: &Tables, runtime: &Runtime, queue: &Queue) -> bool {
         let is_deleted = lite_parts(queue.topic()).is_some_and(|(of, _)| tables.topics.find(of).is_none());
         is_deleted
-            || runtime.config.retention.unconsumed == Unconsumed::Drop
+            || runtime.config.retention.unconsumed == UnconsumedPolicy::Drop
             || !self.is_lacked(tables, queue)
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
-use wire::body::{Changed, ConsumerOffsetTable};
+use wire::body::{ConsumerOffsetTable, TableDelta};
 
 use super::Offsets;
 
@@ -35,7 +35,7 @@ pub(super) struct Counter {
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The changed offsets.
-    pub changed: Changed<ConsumerOffsetTable>,
+    pub changed: TableDelta<ConsumerOffsetTable>,
     /// The key of the last entry, when there are more behind it.
     pub more: Option<String>,
     /// Generation up to which these changes are complete.
@@ -159,7 +159,7 @@ impl Offsets {
                 }
             }
         });
-        Changes { changed: Changed { gone, is_whole, table }, more, generation: current, looked_at }
+        Changes { changed: TableDelta { gone, is_whole, table }, more, generation: current, looked_at }
     }
 
     /// Records that `@group` or `topic@` was removed. The caller holds the lock of the groups.
@@ -177,7 +177,7 @@ impl Offsets {
     /// not have are removed unless `stays` returns true for their topic and group.
     pub(crate) fn take_changes(
         &self,
-        changed: Changed<ConsumerOffsetTable>,
+        changed: TableDelta<ConsumerOffsetTable>,
         stays: impl Fn(&str, &str) -> bool,
     ) {
         for removed in &changed.gone {

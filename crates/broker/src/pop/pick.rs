@@ -9,7 +9,7 @@ mod read;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use store::{AppendError, Numbered};
+use store::{AppendError, CqUnit};
 use wire::body::{Checkpoint, OrderState};
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, QueueOffsets};
@@ -85,7 +85,7 @@ pub(super) struct Picking<'a> {
     pieces: Vec<Part>,
     /// Lite queues that gave no messages.
     pub found_none: Vec<Arc<str>>,
-    units: Vec<Numbered>,
+    units: Vec<CqUnit>,
     /// Whether the last read failed with a temporary error, so that the messages are popped later and not
     /// skipped.
     refused: bool,

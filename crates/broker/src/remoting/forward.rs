@@ -20,7 +20,7 @@ pub(super) mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{CallError, ConnectionHandle, MemoryCharge, Reply, Workers};
+use net::{CallError, ConnectionHandle, MemoryCharge, Response, Workers};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use wire::codes::response;
@@ -150,7 +150,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
                 let serving = broker.clone();
                 let HeldRequest { peer, request, charge, .. } = held;
                 // The client may be gone, and then no caller waits for the response.
-                let _ = peer.put_back(Box::new(move |peer, out| {
+                let _ = peer.enqueue(Box::new(move |peer, out| {
                     match request.refusal_of_slave(&serving) {
                         Some(refusal) => out.extend(request.answered(&serving, Err(refusal))),
                         None => detached::serve_again(&serving, peer, request, out),
@@ -332,9 +332,9 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 }
 
 /// Passes the master's answer to the client.
-fn answer(held: HeldRequest, reply: &Reply) {
+fn answer(held: HeldRequest, reply: &Response) {
     let mut frame = Vec::new();
-    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
+    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().response(reply.code) };
     let writer = FrameWriter::begin(&mut frame, head);
     let fields = reply.fields.iter();
     fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use net::{CallError, ConnectionHandle, Reply, Workers};
+use net::{CallError, ConnectionHandle, Response, Workers};
 use serde::de::DeserializeOwned;
 use wire::body::{TableChanges, TopicTable};
 use wire::codes::{request, response};
@@ -319,7 +319,7 @@ async fn ask_for(
     peer: &ConnectionHandle,
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),
-) -> Result<Reply, SyncError> {
+) -> Result<Response, SyncError> {
     let reply = sessions.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
         // Tables of the former master must not replace those of this broker, which has become master.

@@ -70,7 +70,8 @@ pub(crate) fn commit<A: SendAnswers>(
     drop(order);
     if done.is_ok() {
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
-            let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
+            let sizes =
+                pending.records.clone().map(|index| u64::from(staged.batch.append_result(index).size));
             if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
                 parts.figures.stats.note_sent_to(pending.queue.index.topic());
             }

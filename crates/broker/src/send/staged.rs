@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use store::{Batch, Placed};
+use store::{AppendResult, Batch};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::recall::Staged;
@@ -72,7 +72,7 @@ impl<T> StoredSend<'_, T> {
     /// Returns the log offsets of the records: an offset for each message, or a single offset for a batch that is
     /// stored as one record.
     pub fn log_offsets(&self) -> impl Iterator<Item = LogOffset> {
-        self.pending.records.clone().map(|index| self.staged.batch.placed(index).log_offset)
+        self.pending.records.clone().map(|index| self.staged.batch.append_result(index).log_offset)
     }
 
     /// Returns the queue in the producer's response.
@@ -100,8 +100,8 @@ impl<T> StoredSend<'_, T> {
         self.pending.inner
     }
 
-    fn first(&self) -> Placed {
-        self.staged.batch.placed(self.pending.records.start)
+    fn first(&self) -> AppendResult {
+        self.staged.batch.append_result(self.pending.records.start)
     }
 }
 

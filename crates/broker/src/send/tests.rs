@@ -140,7 +140,7 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     assert_eq!(crate::testing::answers(out), [(0, 2)]);
     assert!(consumer.pushed().is_empty(), "nobody is served before the producer has its answer");
     dispatcher.answered(&mut read_batch);
-    let work = consumer.take_work().expect("the pull runs on the consumer's connection");
+    let work = consumer.take_task().expect("the pull runs on the consumer's connection");
     let mut out = Vec::new();
     work(&consumer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 1)]);

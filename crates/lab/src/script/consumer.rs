@@ -8,7 +8,7 @@ use crate::generator::{Count, Pusher, RunningReceiver, join, join_grpc};
 use crate::load::{Clock, Snapshot, Tally, zone_ms};
 use crate::output::say;
 use crate::runtime;
-use client::{Expression, Received, Verdict};
+use client::{ConsumeStatus, Expression, Received};
 use grpc::messages::{Message, Timestamp};
 use net::Workers;
 use std::sync::Arc;
@@ -150,16 +150,16 @@ fn receive(deliveries: &Deliveries, messages: &[Message]) {
     }
 }
 
-fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> Verdict {
-    let Some(first) = messages.first() else { return Verdict::Done };
+fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> ConsumeStatus {
+    let Some(first) = messages.first() else { return ConsumeStatus::Done };
     let now = runtime::epoch_ms() as i64;
     let since = |then: i64| now.saturating_sub(then).max(0).unsigned_abs();
     deliveries.received(since(first.born_timestamp), since(first.store_timestamp));
     if fails.next() {
         deliveries.failed();
-        return Verdict::Later;
+        return ConsumeStatus::Later;
     }
-    Verdict::Done
+    ConsumeStatus::Done
 }
 
 /// Decides which deliveries fail, evenly spread.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Needed, Request, Signed, StartError, Switch,
+    Attempt, Auth, AuthConfig, AuthError, Metadata, Permission, Request, Signable, StartError, Subject,
+    Switch,
 };
 use broker::api::{Need, Refused, needs_of_request};
 use client::AccessLists;
@@ -83,7 +84,7 @@ impl Users {
         metadata: &Metadata<'_>,
         remote: SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Refused> {
+    ) -> Result<Subject, Refused> {
         let (address, request) = (origin(remote).address, Request::Message(metadata.message));
         let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
         self.verified(attempt, || self.auth.verify_grpc(metadata))
@@ -102,7 +103,7 @@ impl Users {
         let (remote, request) = (connection.remote(), Request::Code(command.code));
         let address = origin(remote).address;
         let attempt = Attempt { now_ms, address, request, user, mark: connection.mark() };
-        let identity = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
+        let identity = self.verified(attempt, || self.auth.verify(&Signable::from(command)))?;
         if !self.is_authorizing() {
             return Ok(());
         }
@@ -119,8 +120,8 @@ impl Users {
     fn verified(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, Refused> {
+        verify: impl FnOnce() -> Result<Subject, AuthError>,
+    ) -> Result<Subject, Refused> {
         if !self.are_known.load(Ordering::Acquire) {
             return Err(AuthError::Invalid("the proxy has not read the users of the brokers yet").into());
         }
@@ -139,7 +140,7 @@ impl Users {
     /// Checks that a user has the permissions `needs`. `message` is the full name of the gRPC request message.
     pub(crate) fn authorize(
         &self,
-        (user, message): (&Identity, &str),
+        (user, message): (&Subject, &str),
         remote: SocketAddr,
         needs: Needs<'_>,
     ) -> Result<()> {
@@ -155,9 +156,9 @@ impl Users {
 
     fn decide(
         &self,
-        (user, request): (&Identity, Request<'_>),
+        (user, request): (&Subject, Request<'_>),
         remote: SocketAddr,
-        needed: &[Needed<'_>],
+        needed: &[Permission<'_>],
     ) -> Result<(), AuthError> {
         let origin = origin(remote);
         let ruling = self.auth.decide(user, request, origin.address, needed);

@@ -1,4 +1,4 @@
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 
 use super::*;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ fn handle(pop_ms: i64, invisible_ms: i64) -> String {
 fn fixture() -> Fixture {
     let registry = Registry::new(10, 5);
     let remote = "127.0.0.1:5".parse().unwrap();
-    let client = registry.enter("c", &Caller { remote, version: 0, user: Identity::Off }).unwrap();
+    let client = registry.enter("c", &Caller { remote, version: 0, user: Subject::Off }).unwrap();
     Fixture { renewals: Renewals::new(&Config::default()), registry, client }
 }
 

@@ -3,7 +3,7 @@
 use super::{Broker, Note, Output, Role, flushed_of};
 use crate::settings::{Bug, NodeId};
 use replica::acks::{AckConfig, Mode};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
 use replica::master::{Elected, Master, MasterConfig, MasterEvent, MasterStart};
@@ -92,7 +92,7 @@ impl Broker {
     }
 
     /// Saves the identity. Returns false if that failed and must be tried again.
-    pub(super) fn save_identity(&mut self, identity: Identity) -> bool {
+    pub(super) fn save_identity(&mut self, identity: BrokerIdentity) -> bool {
         let is_saved = self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok();
         self.unsaved = (!is_saved).then(|| (self.now.ms + SAVE_PAUSE_MS, identity));
         is_saved

@@ -3,7 +3,7 @@
 use super::{Broker, Note, Output, Role, SendOutcome, outcome_of};
 use crate::message::{self, Sending, TOPIC};
 use crate::settings::{Bug, Mode};
-use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::acks::{AckRequirement, AckStatus, PendingResponse, Ticket};
 use replica::master::MasterEvent;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -40,9 +40,11 @@ pub(super) struct Waiting {
 
 impl Broker {
     /// Returns the replicas that the next message needs, or `None` if the message must not be stored.
-    fn need(&self) -> Option<Need> {
+    fn need(&self) -> Option<AckRequirement> {
         match &self.role {
-            Role::Master(master) if !self.is_fenced => master.need(0).map_or(Some(Need::Master), Result::ok),
+            Role::Master(master) if !self.is_fenced => {
+                master.need(0).map_or(Some(AckRequirement::Master), Result::ok)
+            }
             _ => None,
         }
     }
@@ -67,16 +69,16 @@ impl Broker {
         self.note(Note::Appended(sending.number));
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        let place = (sending.queue, batch.placed(0).queue_offset.get());
+        let place = (sending.queue, batch.append_result(0).queue_offset.get());
         let end = batch.end();
         let waiting = Waiting { call, number: sending.number, end, place, flushed: None, replicated: None };
         self.waiting.insert(ticket, waiting);
         self.publish();
         if self.is_controlled() {
-            if need == Need::Master || self.settings.has(Bug::AckBeforeReplica) {
+            if need == AckRequirement::Master || self.settings.has(Bug::AckBeforeReplica) {
                 self.replicas_answered(ticket, AckStatus::Ok);
             } else {
-                self.step_master(MasterEvent::Wait(Wait { ticket: Ticket(ticket), end, need }));
+                self.step_master(MasterEvent::Wait(PendingResponse { ticket: Ticket(ticket), end, need }));
             }
         }
         self.wait_for_flush(ticket, end);

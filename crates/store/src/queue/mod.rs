@@ -30,7 +30,7 @@ use crate::error::{ReadError, Result, is_damage};
 use crate::prefetch::fetch;
 use crate::wake::lock;
 use batched::export::Export;
-pub(crate) use cut::Cut;
+pub(crate) use cut::QueueRemainder;
 use files::QueueFiles;
 use held::TailUnits;
 use registry::Queues;
@@ -391,7 +391,7 @@ impl Queue {
         self: &Arc<Self>,
         planned: Extent,
         unwritten: &Mutex<Vec<Arc<Self>>>,
-        touched: &mut files::Touched,
+        touched: &mut files::SyncList,
     ) -> std::io::Result<u64> {
         let tail = lock(&self.tail);
         let (from, skip) = (tail.written, tail.unwritten());
@@ -422,7 +422,7 @@ impl Queue {
     }
 
     /// Wipes the units `from..until` and the rest of the file with the last unit.
-    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
+    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::SyncList) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
     }
 

@@ -102,7 +102,7 @@ pub(super) fn checksum(generation: u64, position: u64, body: &[u8]) -> u32 {
 
 /// Content of a queue table.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct QueueTable {
     /// First log position held when the table was last written.
     pub(crate) log_min: u64,
     pub(crate) file_bytes: u64,
@@ -112,7 +112,7 @@ pub(crate) struct Table {
     pub(crate) removed: HashMap<Box<str>, u64>,
 }
 
-impl Table {
+impl QueueTable {
     /// Parses a table file: the committed content, and the intended changes of later checkpoints. `None` if a record
     /// is damaged.
     pub(crate) fn read(bytes: &[u8], generation: u64, committed: u64) -> Option<(Self, Self)> {
@@ -231,7 +231,7 @@ pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Opti
 }
 
 /// The table file to which checkpoints add records.
-pub(crate) struct Journal {
+pub(crate) struct TableFile {
     pub(crate) generation: u64,
     /// Position behind the last record.
     pub(crate) at: u64,
@@ -240,7 +240,7 @@ pub(crate) struct Journal {
     file: Arc<dyn DiskFile>,
 }
 
-impl Journal {
+impl TableFile {
     /// Creates the file of a generation with its base, and space for a record of `next` bytes and many more. The file is
     /// durable when this returns.
     pub(crate) fn create(

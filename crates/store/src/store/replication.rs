@@ -11,7 +11,7 @@ use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordError, peek};
 use wire::units::LogOffset;
 
 /// Callback for the outcome of a wait. Called once; it must be quick.
-type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
+type Callback = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 impl Store {
     /// Makes the store follow a master. Appends are then rejected with [`AppendError::Following`], and
@@ -138,7 +138,7 @@ impl Store {
     /// Calls `done` when records are appended up to log position `end`, when that becomes impossible, or after
     /// `timeout`. If the outcome is known, `done` runs at once on this thread, otherwise on the appending thread or a
     /// thread of the store. `done` must be quick. So a sender to slaves follows the log without polling.
-    pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.appended, end, timeout, done);
     }
 
@@ -155,7 +155,7 @@ impl Store {
 
     /// Calls `done` once enough replicas have the log up to `end`, when that becomes impossible, or after `timeout`; at once
     /// when replicas do not matter. As [`Self::when_appended`] otherwise.
-    pub fn when_replicated(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_replicated(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
     }
 
@@ -181,7 +181,7 @@ impl Store {
 
     /// Calls `done` when the confirm offset reaches `end`, when that becomes impossible, or after `timeout`. Calls it
     /// at once if the confirm offset does not limit consumers. Otherwise like [`Self::when_appended`].
-    pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.confirmed, end, timeout, done);
     }
 

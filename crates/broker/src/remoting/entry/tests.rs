@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use auth::{Action, Actions};
-use client::{Credentials, Signed};
+use client::{Credentials, Signable};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
@@ -78,7 +78,7 @@ impl Guarded {
     fn with_alice(self, acls: &[&str]) -> Self {
         let auth = self.fixture.broker.sessions.gate.auth();
         let password = wire::body::UserInfo { password: Some("secret".into()), ..Default::default() };
-        auth.create_user(&Identity::User("root".into()), "alice", &password).unwrap();
+        auth.create_user(&Subject::User("root".into()), "alice", &password).unwrap();
         self.allow(acls);
         self
     }
@@ -147,7 +147,7 @@ fn frame(user: Option<(&str, &str)>, code: i32, fields: Fields<'_>, body: &[u8])
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
     };
     match user {
-        Some((name, secret)) => Signed::new(&Credentials::new(name, secret), write).write(writer),
+        Some((name, secret)) => Signable::new(&Credentials::new(name, secret), write).write(writer),
         None => write(writer),
     }
     bytes
@@ -472,7 +472,7 @@ fn passwords_are_hidden_from_requests_without_a_seal_where_the_setting_says_so()
                 };
                 let mut bytes = Vec::new();
                 let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 7));
-                Signed::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
+                Signable::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
                 let mut copy = bytes.clone();
                 let seal = Command::decode(&mut copy).unwrap().fields.text(SEAL).unwrap().to_owned();
                 guarded.clock.set(Seal::parse(&seal).unwrap().time_ms);
@@ -721,7 +721,7 @@ fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
     let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
     let ask = |user: &str| {
-        let request = (Identity::User(user.into()), Request::Code(11));
+        let request = (Subject::User(user.into()), Request::Code(11));
         let origin = Origin { address: ADDRESS.ip(), connection: 1 };
         guarded
             .fixture
@@ -796,8 +796,8 @@ fn requests_of_the_broker_itself_are_signed() {
     assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
     let origin = Origin { address: ADDRESS.ip(), connection: 1 };
     let verified =
-        broker.sessions.gate.verify(1_000_000, &auth::Signed::from(&command), origin, peer.mark()).unwrap();
-    assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
+        broker.sessions.gate.verify(1_000_000, &auth::Signable::from(&command), origin, peer.mark()).unwrap();
+    assert!(matches!(verified, Verified::User(Subject::User(name)) if &*name == "inner"));
 }
 
 #[test]

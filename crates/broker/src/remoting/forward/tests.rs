@@ -41,7 +41,7 @@ fn forwarded_while(
     let count = frames.len();
     let (forwards, taken) = Forwards::new(OUTCOME_CAP);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
     for mut bytes in frames {
         let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         forwards.forward((&peer, &caller), &frame, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
@@ -263,7 +263,7 @@ fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
     let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     taken.answer_timeout = Duration::from_millis(50);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
     let all = run_while(&fixture, taken, async {
         let mut all = Vec::new();
         for opaque in [1, 2] {

@@ -67,7 +67,7 @@ impl Fixture {
         let received =
             self.run(async { contents(receive(self.call_of(client_id), Self::request()).await).await });
         let found = received.into_iter().filter_map(|part| match part {
-            Received::Message(message) => message.system_properties,
+            ReceiveContent::Message(message) => message.system_properties,
             _ => None,
         });
         let text = |it: &SystemProperties| {
