@@ -1,7 +1,7 @@
 //! Operations on acls (Auth 2.0): permissions of users.
 
 use crate::arguments::{BROKER, BROKERS, optional, place, required};
-use crate::copy::{Copied, change_targets};
+use crate::copy::{CopyKind, change_targets};
 use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::text::Table;
@@ -44,7 +44,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "acl":
         |session, arguments| COPIED.copy(session, arguments);
 };
 
-const COPIED: Copied<AclInfo> = Copied {
+const COPIED: CopyKind<AclInfo> = CopyKind {
     word: "acl",
     field: "subject",
     list: request::AUTH_LIST_ACL,

@@ -22,7 +22,7 @@ pub(crate) const SILENT_MAX: usize = 3;
 
 /// A topic or group that was created or changed, and where.
 #[derive(Serialize)]
-pub(crate) struct Created<T> {
+pub(crate) struct CreatedConfig<T> {
     /// Addresses of the brokers.
     pub brokers: Vec<String>,
     /// Created topic or group.

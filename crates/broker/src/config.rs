@@ -47,14 +47,14 @@ pub use reading::ConfigError;
 pub use replication::{Replication, Role};
 pub use settings_page::{page, settings_help};
 use space::{
-    FLUSH_MODES, POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories,
-    show_hours, show_hours_ms, show_watermark, watermark,
+    FLUSH_MODES, POLICIES, directories, hours, hours_ms, only_broker, show_directories, show_hours,
+    show_hours_ms, show_watermark, watermark,
 };
 pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
 use value::{
-    DAY_MS, INT_MAX, Must, address, host, name, optional_addresses, proxies, scan_units, show_optional,
-    show_scan_units, show_size, size, topic,
+    DAY_MS, INT_MAX, Must, address, bytes, host, name, optional_addresses, proxies, scan_units, show_bytes,
+    show_optional, show_scan_units, show_size, size, topic,
 };
 
 /// A setting, as configuration files and requests name it.

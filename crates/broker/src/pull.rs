@@ -19,7 +19,7 @@ use wire::header::{PullHeader, PullResponseHeader, pull_flag};
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::parts::{PullParts, Runtime, Tables};
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 use crate::reply_sink::{PullAnswer, PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;

@@ -2,13 +2,13 @@
 //! the route table.
 
 mod answer;
+mod broker_set;
 mod clients;
 mod codec;
 mod detached;
 mod entry;
 mod figures;
 mod forward;
-mod group;
 mod groups;
 mod incoming;
 mod link;

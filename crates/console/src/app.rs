@@ -16,7 +16,7 @@ use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Answer, Argument, Arguments, Cluster, Effect, Operation, Planned, Session, Zone};
 use http::StatusCode;
-use kept::{Kept, KeptAnswer};
+use kept::{KeptAnswer, KeptAnswers};
 use net::tls::ServerTls;
 use serde_json::Value;
 use std::any::Any;
@@ -112,7 +112,7 @@ pub(crate) struct App {
     /// Forms that may be read at once; each may be as large as a message.
     pub forms: tokio::sync::Semaphore,
     /// Answers for other visitors.
-    answers: Mutex<Kept>,
+    answers: Mutex<KeptAnswers>,
 }
 
 impl App {

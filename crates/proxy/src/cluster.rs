@@ -38,7 +38,7 @@ pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
 use lite::LiteTopics;
 use remoting_clients::RemotingClients;
-pub(crate) use users::{Believed, Users, run as read_users};
+pub(crate) use users::{TrustedBrokers, Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -118,7 +118,7 @@ impl Cluster {
         Arc::new(Self {
             topics: Arc::default(),
             // Clients ask for routes every 30 s only, so a new topic must not be missing for them.
-            routes: Arc::new(Cache::of_what_is_there()),
+            routes: Arc::new(Cache::without_missing()),
             groups: Arc::default(),
             addresses: Arc::default(),
             listeners: Arc::default(),

@@ -26,7 +26,7 @@ use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
 use wire::codes::{Language, VERSION};
 
-use crate::body::{Charged, ChargedBody};
+use crate::body::{ChargedBody, RequestMemory};
 use crate::calls::{self, Call, Delivery, Proxy, telemetry};
 use crate::failure::{Failure, Result};
 use crate::needs::Guarded;
@@ -167,7 +167,7 @@ pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Resu
 }
 
 /// Call and message of a request, with the memory charge of the message.
-type Opened<M> = (Call, M, Option<Charged>);
+type Opened<M> = (Call, M, Option<RequestMemory>);
 
 /// Opens a request. An address with many failures gets a late refusal, and until then no part of the request is in
 /// memory.
@@ -183,7 +183,7 @@ fn opened_now<M: Guarded>(
     caller: Result<Call, Rejected>,
     request: Request<M>,
 ) -> Result<Opened<M>, Rejected> {
-    let charged = request.extensions().get::<Charged>().cloned();
+    let charged = request.extensions().get::<RequestMemory>().cloned();
     let message = request.into_inner();
     admitted(caller, &message).map(|call| (call, message, charged))
 }

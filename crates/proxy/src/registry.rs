@@ -46,7 +46,7 @@ pub struct Registry {
 
 /// Settings that a client sent.
 #[derive(Clone)]
-pub struct Stated {
+pub struct ClientSettings {
     /// The settings, completed.
     pub settings: Settings,
     /// When the client stated them, milliseconds since the epoch: the version of its subscriptions.
@@ -74,7 +74,7 @@ pub struct Client {
 
 #[derive(Default)]
 struct State {
-    stated: Option<Arc<Stated>>,
+    stated: Option<Arc<ClientSettings>>,
     writer: Option<Writer>,
     questions: HashMap<String, oneshot::Sender<ClientAnswer>>,
 }
@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// The settings the client stated last.
-    pub fn stated(&self) -> Option<Arc<Stated>> {
+    pub fn stated(&self) -> Option<Arc<ClientSettings>> {
         self.state.lock().stated.clone()
     }
 
@@ -205,12 +205,10 @@ impl Client {
 
     /// The topics that the client stated as a producer.
     fn published(&self) -> Vec<String> {
-        match self.stated().as_deref() {
-            Some(Stated {
-                settings: Settings { pub_sub: Some(PubSub::Publishing(publishing)), .. }, ..
-            }) => publishing.topics.iter().map(|topic| topic.name.clone()).collect(),
-            _ => Vec::new(),
-        }
+        let stated = self.stated();
+        let pub_sub = stated.as_ref().and_then(|stated| stated.settings.pub_sub.as_ref());
+        let Some(PubSub::Publishing(publishing)) = pub_sub else { return Vec::new() };
+        publishing.topics.iter().map(|topic| topic.name.clone()).collect()
     }
 
     /// The group that the client stated as a consumer.
@@ -222,7 +220,7 @@ impl Client {
     }
 
     /// Keeps the settings of the client, and the stream that they came on.
-    pub fn set_settings(&self, stated: Stated, writer: &Writer) {
+    pub fn set_settings(&self, stated: ClientSettings, writer: &Writer) {
         let mut state = self.state.lock();
         state.stated = Some(Arc::new(stated));
         state.writer = Some(writer.clone());

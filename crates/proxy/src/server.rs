@@ -117,7 +117,7 @@ fn bound(bind: IpAddr, port: u16) -> Result<std::net::TcpListener, StartError> {
 }
 
 /// Protocols of a port.
-enum Speaks {
+enum PortProtocols {
     /// gRPC alone.
     Grpc,
     /// gRPC, and the remoting protocol.
@@ -127,7 +127,7 @@ enum Speaks {
 /// Port on a worker.
 struct Port {
     listener: std::net::TcpListener,
-    speaks: Speaks,
+    speaks: PortProtocols,
     security: Security,
     budget: Arc<Budget>,
     connections: Arc<Connections>,
@@ -185,7 +185,7 @@ impl RunningProxy {
                 budget: workers.budget().clone(),
                 connections: connections.clone(),
             };
-            let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
+            let mut ports = vec![port(grpc.try_clone()?, PortProtocols::Grpc)];
             if let Some(remoting) = &remoting {
                 let frames = match &proxy.brokers {
                     Brokers::Local(own) => own.api.frames(workers, index, advertised.clone())?,
@@ -194,7 +194,7 @@ impl RunningProxy {
                         Arc::new(Answers::new(cluster.clone(), advertised.clone())),
                     )?,
                 };
-                ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
+                ports.push(port(remoting.try_clone()?, PortProtocols::Either(frames)));
             }
             let (proxy, places) = (proxy.clone(), places.clone());
             workers.spawn(index, move || async move {
@@ -296,11 +296,11 @@ async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin
     let greeting = Box::pin(async {
         stream.set_nodelay(true)?;
         match port.speaks {
-            Speaks::Grpc => {
+            PortProtocols::Grpc => {
                 let (stream, remote) = net::greet_http2(stream, &port.security, &permit).await?;
                 Ok((ProtocolStream::Http2(stream), remote))
             }
-            Speaks::Either(_) => net::greet_either(stream, &port.security, &permit).await,
+            PortProtocols::Either(_) => net::greet_either(stream, &port.security, &permit).await,
         }
     });
     let greeted = tokio::select! {
@@ -314,7 +314,7 @@ async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin
             drop(spawn_local(serve(stream, origin, remote, held)));
         }
         Ok((ProtocolStream::Frames(stream), _)) => {
-            if let Speaks::Either(frames) = &port.speaks {
+            if let PortProtocols::Either(frames) = &port.speaks {
                 frames.send(stream, permit);
             }
         }

@@ -55,7 +55,7 @@ impl Subscribed {
     }
 
     /// Whether there are lite topics to repeat.
-    pub fn is_any(&self) -> bool {
+    pub fn has_lite_topics(&self) -> bool {
         self.state.lock().all.as_ref().is_some_and(|all| !all.lite_topic_set.is_empty())
     }
 

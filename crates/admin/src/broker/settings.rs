@@ -171,7 +171,7 @@ pub(super) fn title(broker: &Member, brokers: &[Member]) -> String {
 
 /// A setting that was changed on brokers.
 #[derive(Serialize)]
-pub(super) struct Changed {
+pub(super) struct ChangedSetting {
     brokers: Vec<String>,
     key: String,
     value: String,
@@ -180,13 +180,13 @@ pub(super) struct Changed {
     remarks: Vec<String>,
 }
 
-impl Typed for Changed {
+impl Typed for ChangedSetting {
     fn mqadmin(&self, _: &Arguments) -> String {
         self.brokers.iter().map(|broker| format!("update broker config success, {broker}\n")).collect()
     }
 }
 
-pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<ChangedSetting, Error> {
     let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
     let targets = session.targets(arguments).await?;
     let is_meant = |broker: &Member| broker.id == MASTER || arguments.is_on("all");
@@ -199,7 +199,7 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     for broker in brokers.iter().filter(|_| is_checked) {
         needs_setting(session, broker, &key).await?;
     }
-    Ok(Changed { brokers, key, value, remarks })
+    Ok(ChangedSetting { brokers, key, value, remarks })
 }
 
 /// Changes a setting of name servers or controllers, and reads it again. `member` is the member of the answer with the

@@ -16,13 +16,13 @@ use super::secrets::without_secrets;
 use crate::broker::slave_behind;
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::{
-    BrokerData, ClusterInfo, DEPARTED_BROKERS, DepartedBroker, REPLACED_BROKERS, ReplacedBroker,
-    TopicRouteData, TopicStats, TopicTable, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS, parse_key_values,
+    BrokerData, ClusterInfo, DEPARTED_BROKERS, DepartedBroker, HaRuntimeInfo, REPLACED_BROKERS,
+    ReplacedBroker, TopicRouteData, TopicStats, TopicTable, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS,
+    parse_key_values,
 };
 use wire::codes::request;
 use wire::json;
@@ -213,30 +213,6 @@ fn members(servers: &[NameServer]) -> Vec<(BrokerSet, i64, String)> {
     found
 }
 
-/// The answer to `GET_BROKER_HA_STATUS` (`HARuntimeInfo`).
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaStatus {
-    master: bool,
-    in_sync_slave_nums: i64,
-    ha_connection_info: Vec<HaConnection>,
-    ha_client_runtime_info: HaClient,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaClient {
-    connection_addr: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaConnection {
-    addr: String,
-    diff: i64,
-    in_sync: bool,
-}
-
 /// Gathers the facts that a broker reports about itself. A broker that does not answer is asked nothing more.
 async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker {
     let address = known.address.clone();
@@ -254,7 +230,7 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
         Err(_) => (None, 0),
     };
     let status = session.look(&address, &Request::new(request::GET_BROKER_HA_STATUS)).await;
-    let status = status.and_then(|reply| body::<HaStatus>(&address, &reply)).ok();
+    let status = status.and_then(|reply| body::<HaRuntimeInfo>(&address, &reply)).ok();
     let replication = status.map(|status| Replication {
         is_master: status.master,
         in_sync: status.in_sync_slave_nums,

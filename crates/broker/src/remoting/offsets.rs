@@ -15,7 +15,7 @@ use crate::offsets::{self, CommitOffset, Generation, ONLY_RAISES, QueryOffset, R
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, Question};
-use crate::{Refusal, Result, admin, lookup};
+use crate::{Refusal, Result, admin, offset_reset};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
 pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
@@ -72,7 +72,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    let answer = lookup::reset(&r.broker.operator_parts(), &wanted).map(json)?;
+    let answer = offset_reset::reset(&r.broker.operator_parts(), &wanted).map(json)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 

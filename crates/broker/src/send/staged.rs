@@ -25,6 +25,8 @@ pub(crate) struct StagedSends<T> {
     pub(super) cancels: bool,
     /// The recalls of timed messages among the pending requests.
     pub(super) recalls: Vec<Staged>,
+    /// Retry topics to which clients sent the staged messages that become dead letters.
+    pub(super) dead_letters: Vec<Box<str>>,
     /// Grown queues whose suspended pulls and pops are not woken yet, because the producers are answered first.
     pub(super) grown: Vec<Arc<Queue>>,
 }
@@ -113,6 +115,7 @@ impl<T> StagedSends<T> {
             last: None,
             cancels: false,
             recalls: Vec::new(),
+            dead_letters: Vec::new(),
             grown: Vec::new(),
         }
     }
@@ -124,5 +127,6 @@ impl<T> StagedSends<T> {
         self.ids.clear();
         self.cancels = false;
         self.recalls.clear();
+        self.dead_letters.clear();
     }
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use store::RealDisk;
 use store::timer::TimerFiles;
 
+use super::delivery_time::{DeliveryTime, timed};
 use super::fetch::{Fetch, Fetcher};
-use super::put::{DeliveryTime, timed};
 use super::scheduler::Scheduler;
 use super::timed::asked_ms;
 use crate::clock::Clock;

@@ -16,9 +16,9 @@ use wire::frame::{Encoding, FrameWriter, Head};
 use wire::header::SendHeader;
 
 use super::*;
-use crate::body::Charged;
+use crate::body::RequestMemory;
 use crate::dispatch::{Origin, Receive, Rejected, Telemetry, opened};
-use crate::registry::Stated;
+use crate::registry::ClientSettings;
 
 mod lite;
 mod others;
@@ -155,7 +155,7 @@ impl Fixture {
 
     fn enter(&self, call: &Call, settings: Settings) {
         let client = self.proxy.registry.enter("c", &call.caller).unwrap();
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         self.run(clients::register(call, &client, &stated)).unwrap();
         let (writer, _) = tokio::sync::mpsc::channel(1);
         client.set_settings(stated, &writer);
@@ -520,7 +520,7 @@ fn a_broken_filter_is_refused_when_messages_are_received() {
         let settings = Settings { pub_sub: Some(PubSub::Subscription(subscription)), ..consumer() };
         let call = fixture.call();
         let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         fixture.run(clients::register(&call, &client, &stated)).unwrap();
         client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
         let request = ReceiveMessageRequest { filter_expression: filter, ..Fixture::request() };
@@ -654,7 +654,7 @@ fn guarded() -> Fixture {
 fn charged<M>(proxy: &Proxy, message: M) -> tonic::Request<M> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("x-mq-client-id", "c".parse().unwrap());
-    request.extensions_mut().insert(Charged::new(&proxy.memory, 1000));
+    request.extensions_mut().insert(RequestMemory::new(&proxy.memory, 1000));
     request
 }
 
@@ -1026,7 +1026,7 @@ fn clients_of_lite_topics_are_told_that_those_are_not_served() {
     let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
     for kind in [ClientType::LitePushConsumer, ClientType::LiteSimpleConsumer] {
         let settings = Settings { client_type: Some(kind.into()), ..consumer() };
-        let refused = fixture.run(clients::register(&call, &client, &Stated { settings, at_ms: 1 }));
+        let refused = fixture.run(clients::register(&call, &client, &ClientSettings { settings, at_ms: 1 }));
         let expected = "lite topics are not served by this server";
         assert_eq!(refused, Err(Failure::new(Code::UnrecognizedClientType, expected)));
     }

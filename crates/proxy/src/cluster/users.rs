@@ -29,14 +29,14 @@ const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
 /// Brokers whose lists of users are trusted without proof. A name server without authentication lists every broker
 /// that registers.
-pub(crate) enum Believed {
+pub(crate) enum TrustedBrokers {
     /// All brokers, because certificates are checked or by configuration.
     All,
     /// The brokers at these addresses.
     At(Vec<String>),
 }
 
-impl Believed {
+impl TrustedBrokers {
     /// The brokers that the setting `vostokUserBrokers` names; all when every server shows a certificate that is checked.
     pub(crate) fn new(text: &str, checks_servers: bool) -> Self {
         let names = text.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
@@ -64,7 +64,7 @@ impl Believed {
 /// The users and acls of the brokers.
 pub(crate) struct Users {
     auth: Auth,
-    believed: Believed,
+    believed: TrustedBrokers,
     are_known: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl Users {
     ///
     /// # Errors
     /// Settings that stop a start.
-    pub(crate) fn new(config: &AuthConfig, believed: Believed) -> Result<Self, StartError> {
+    pub(crate) fn new(config: &AuthConfig, believed: TrustedBrokers) -> Result<Self, StartError> {
         Ok(Self { auth: Auth::kept_elsewhere(config)?, believed, are_known: AtomicBool::new(false) })
     }
 
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn brokers_are_believed_by_name_or_with_checked_certificates() {
         let is_believed =
-            |text, checks_servers| Believed::new(text, checks_servers).includes("10.0.0.1:10911");
+            |text, checks_servers| TrustedBrokers::new(text, checks_servers).includes("10.0.0.1:10911");
         assert!(!is_believed("", false) && !is_believed("10.0.0.2:10911", false));
         assert!(is_believed("10.0.0.2:10911; 10.0.0.1:10911", false) && is_believed("*", false));
         assert!(is_believed("", true) && is_believed("10.0.0.2:10911", true));
@@ -269,7 +269,8 @@ mod tests {
         config.set("authenticationEnabled", "true");
         let class = "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider";
         config.set("authenticationMetadataProvider", class);
-        let (users, mut last) = (Users::new(&config, Believed::new("", false)).unwrap(), Last::default());
+        let (users, mut last) =
+            (Users::new(&config, TrustedBrokers::new("", false)).unwrap(), Last::default());
         let mut take = |broker: &str, password: &str, version: &str| {
             let text = format!(r#"[{{"username":"alice"{password}}}]"#);
             let (broker, version) = (broker.to_owned(), version.to_owned());

@@ -36,8 +36,8 @@ impl Fixture {
 
     fn take(&self, handle: &str) -> Option<String> {
         match self.renewals.take(&self.client, handle)? {
-            Taken::Now(handle) => Some(handle),
-            Taken::Later(mut handle) => handle.try_recv().ok(),
+            NewestHandle::Now(handle) => Some(handle),
+            NewestHandle::Later(mut handle) => handle.try_recv().ok(),
         }
     }
 }
@@ -75,7 +75,8 @@ fn an_acknowledgement_waits_for_the_change_under_way() {
     let fixture = fixture();
     fixture.renew(&handle(0, 60_000));
     let change = fixture.due(50_000);
-    let Some(Taken::Later(mut newest)) = fixture.renewals.take(&fixture.client, &handle(0, 60_000)) else {
+    let Some(NewestHandle::Later(mut newest)) = fixture.renewals.take(&fixture.client, &handle(0, 60_000))
+    else {
         panic!()
     };
     assert!(newest.try_recv().is_err());

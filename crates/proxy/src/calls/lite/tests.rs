@@ -20,7 +20,7 @@ use super::*;
 use crate::calls::position::lite_deliveries;
 use crate::calls::{ack, change_invisible, clients, dead_letter, receive, terminate};
 use crate::config::Config;
-use crate::registry::Stated;
+use crate::registry::ClientSettings;
 
 /// A name server and the brokers `a` and `b` of topic `T`, all in one.
 struct Servers {
@@ -274,7 +274,7 @@ impl Fixture {
             pub_sub: Some(PubSub::Subscription(subscription)),
             ..Default::default()
         };
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         self.run(clients::register(&call, &client, &stated))?;
         let (writer, _) = tokio::sync::mpsc::channel(1);
         client.set_settings(stated, &writer);

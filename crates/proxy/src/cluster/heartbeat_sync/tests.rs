@@ -44,7 +44,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
     let client = Registry::new(10, 1).enter("c", &caller).unwrap();
     let subscription = Subscription { group: Some(Resource::named("g")), ..Default::default() };
     let pub_sub = Some(PubSub::Subscription(subscription));
-    let stated = Stated { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
+    let stated = ClientSettings { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
     client.set_settings(stated.clone(), &mpsc::channel(1).0);
     let subscribed = SubscriptionData { topic: "T".to_owned(), ..Default::default() };
     let consumer = ConsumerData {
@@ -79,7 +79,7 @@ fn a_client_whose_calls_are_spread_is_heard_of_and_ended_by_any_proxy() {
     let (first, second) = (cluster(), cluster());
     let mut sent = second.outbox.waiting.lock().take().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard = |client: &str| runtime.block_on(second.heard_elsewhere("g", client));
+    let heard = |client: &str| runtime.block_on(second.record_remote_heartbeat("g", client));
     assert!(!heard("c1"), "no proxy told of the client");
     [&first, &second].iter().for_each(|cluster| assert_eq!(cluster.hear(OF_JAVA.as_bytes()), None));
     assert!(heard("c1") && !heard("c2"));
