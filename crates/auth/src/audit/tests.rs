@@ -50,6 +50,6 @@ fn nothing_that_can_be_printed_shows_a_secret() {
     let fixture = Fixture::new();
     let auth = fixture.auth(&[]);
     let config = crate::config::AuthConfig::default();
-    let printable = format!("{auth:?} {:?} {config:?} {:?}", auth.settings(), auth.users(&root(), ""));
-    assert!(!printable.contains("12345678"), "{shown}");
+    let shown = format!("{auth:?} {:?} {config:?} {:?}", auth.settings(), auth.users(&root(), ""));
+    assert!(!shown.contains("12345678"), "{shown}");
 }

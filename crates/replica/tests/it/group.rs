@@ -4,7 +4,7 @@
 //! acknowledged messages. Consumers see a prefix of the log that may only grow.
 
 use replica::acks::{AckConfig, AckRequirement, AckStatus, Mode, PendingResponse, Ticket};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, BrokerIdentity};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
 use replica::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, MasterStart};

@@ -6,7 +6,7 @@ use replica::acks::{AckConfig, Mode};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
-use replica::master::{Elected, Master, MasterConfig, MasterEvent, MasterStart};
+use replica::master::{ElectionState, Master, MasterConfig, MasterEvent, MasterStart};
 use replica::roster::{ConnectionId, Heartbeat, Request};
 use replica::slave::{Slave, SlaveEvent, SlaveStart};
 use std::collections::VecDeque;
@@ -119,7 +119,7 @@ impl Broker {
             return;
         }
         let of_role = match &self.role {
-            Role::Master(master) => master.election().map(Elected::epochs),
+            Role::Master(master) => master.election().map(ElectionState::epochs),
             Role::Slave(slave) => slave.epochs(),
             Role::None => None,
         };

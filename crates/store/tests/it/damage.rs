@@ -66,7 +66,7 @@ fn heals(what: &str, harm: impl Fn(&FakeDisk, &Path)) {
         assert!(matches!(read, Ok(()) | Err(ReadError::Rebuilding { .. })), "{what}: {read:?}");
         store.wait_healed();
         assert_eq!(bodies(&store, &queue, 0).len(), 31, "{what}");
-        assert_eq!(store.progress(), store::VerifyProgress::default(), "{what}");
+        assert_eq!(store.progress(), store::HealProgress::default(), "{what}");
         store.close().unwrap();
         for (path, before) in files.iter().zip(&before).take(files.len() - 1) {
             assert_eq!(&content(&disk, path), before, "{what}: {}", path.display());

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use auth::{Action, Actions};
-use client::{Credentials, Signable};
+use client::{Credentials, SignedRequest};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
@@ -147,7 +147,7 @@ fn frame(user: Option<(&str, &str)>, code: i32, fields: Fields<'_>, body: &[u8])
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
     };
     match user {
-        Some((name, secret)) => Signable::new(&Credentials::new(name, secret), write).write(writer),
+        Some((name, secret)) => SignedRequest::new(&Credentials::new(name, secret), write).write(writer),
         None => write(writer),
     }
     bytes
@@ -472,7 +472,7 @@ fn passwords_are_hidden_from_requests_without_a_seal_where_the_setting_says_so()
                 };
                 let mut bytes = Vec::new();
                 let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 7));
-                Signable::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
+                SignedRequest::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
                 let mut copy = bytes.clone();
                 let seal = Command::decode(&mut copy).unwrap().fields.text(SEAL).unwrap().to_owned();
                 guarded.clock.set(Seal::parse(&seal).unwrap().time_ms);

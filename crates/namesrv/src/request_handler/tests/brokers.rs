@@ -324,7 +324,7 @@ fn the_topics_of_a_broker_have_a_bound() {
         assert_eq!(response.code, 1);
         assert!(
             response.remark.contains("topicsPerBrokerMax") && response.remark.contains("Failed to decode"),
-            "{answer:?}"
+            "{response:?}"
         );
     }
 }
@@ -366,7 +366,7 @@ fn routes_have_a_bound() {
     assert_eq!(response.code, 1);
     assert!(
         response.remark.starts_with("register broker failed: expected at most 10000 bytes of routes"),
-        "{answer:?}"
+        "{response:?}"
     );
     assert_eq!(office.register(&broker("a:2", names("a", 10))).code, 0, "topics of others take less");
     let route = json!({"queueDatas": [{"brokerName": "a:1"}]}).to_string();
