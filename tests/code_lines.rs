@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_506),
     ("auth", 2608),
-    ("broker", 32_536),
+    ("broker", 32_552),
     ("client", 4401),
     ("console", 7903),
     ("controller", 1402),
@@ -19,8 +19,8 @@ const RATCHET: [(&str, usize); 17] = [
     ("net", 2786),
     ("proxy", 6638),
     ("replica", 4116),
-    ("sim", 3368),
-    ("store", 16_934),
+    ("sim", 3402),
+    ("store", 16_992),
     ("vostok", 3392),
     ("wire", 5496),
 ];
