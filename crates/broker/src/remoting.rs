@@ -280,7 +280,10 @@ impl Dispatcher {
         let (command, heartbeat) = (&frame.command, &frame.heartbeat);
         let begin = Duration::ZERO;
         let (broker, port) = (&self.broker, &self.port);
-        Request { broker, peer, command, heartbeat, caller, port, begin, is_late: false }
+        let is_late = command
+            .remark
+            .is_some_and(|remark| remark.starts_with(forward::FORWARDED) && remark.ends_with(forward::AGAIN));
+        Request { broker, peer, command, heartbeat, caller, port, begin, is_late }
     }
 
     fn try_serve(

@@ -13,8 +13,9 @@ use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
 use crate::read_ahead::ReadAhead;
 use crate::state::State;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
-use wire::record::{RecordView, peek_store_timestamp};
+use wire::record::{RecordError, RecordView, peek_store_timestamp};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Which message a search by store time returns (`BoundaryType`).
@@ -101,6 +102,67 @@ impl Reader<'_> {
         let left = self.state.appended.get().saturating_sub(from.get());
         let left = left.min(self.state.config.segment_bytes - from.get() % self.state.config.segment_bytes);
         length.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// Like [`Self::read`], for a piece of the log that a slave gets ([`Self::sendable`]). Behind the fence the piece comes from
+    /// checked records, as far as the log is not flushed, because pages may have become zeros and a slave checks the body alone.
+    pub(crate) fn read_for_slave(
+        &self,
+        from: LogOffset,
+        length: usize,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read> {
+        let (end, flushed) = (from + length as u64, LogOffset::new(self.state.flushed.get()));
+        if !self.state.fence.is_up() || end <= flushed {
+            return self.read(from, length, out, resident);
+        }
+        let kept = out.len();
+        let read = self.read_checked(from..end, flushed, out, resident);
+        if !matches!(read, Ok(Read::Done)) {
+            out.truncate(kept);
+        }
+        read
+    }
+
+    /// Reads a range within a file, and checks the records that begin at or behind `flushed`.
+    fn read_checked(
+        &self,
+        Range { start: from, end }: Range<LogOffset>,
+        flushed: LogOffset,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read> {
+        let segment_bytes = self.state.config.segment_bytes;
+        let base = from.get() - from.get() % segment_bytes;
+        let first = flushed.max(LogOffset::new(base));
+        let (boundary, mut record) = (&self.damaged.boundary, Vec::new());
+        let mut at = LogOffset::new(boundary.load(Ordering::Relaxed));
+        if !(first..=from).contains(&at) {
+            at = first;
+        }
+        if from < at && self.read(from, at.since(from) as usize, out, resident)? == Read::NotResident {
+            return Ok(Read::NotResident);
+        }
+        while at < end {
+            boundary.store(at.get(), Ordering::Relaxed);
+            record.clear();
+            let read = match self.record_at(at, &mut record, resident) {
+                Err(ReadError::Record { source: RecordError::Blank { .. }, .. }) => {
+                    let left = base + segment_bytes - at.get();
+                    self.read(at, self.sendable(at, left as usize), &mut record, resident)
+                }
+                read => read,
+            };
+            if read? == Read::NotResident {
+                return Ok(Read::NotResident);
+            }
+            let (skipped, wanted) = (from.get().saturating_sub(at.get()), end.since(at));
+            let wanted = record.len().min(wanted as usize);
+            out.extend_from_slice(&record[(skipped as usize).min(wanted)..wanted]);
+            at = at + record.len() as u64;
+        }
+        Ok(Read::Done)
     }
 
     pub(crate) fn read_units(&self, units: &[Unit], out: &mut Vec<u8>, resident: bool) -> Result<Read> {
@@ -260,11 +322,11 @@ impl Reader<'_> {
         let refuse = |source| ReadError::Record { at, source };
         if size > self.state.config.record_bytes_max.max(1 << 26) {
             let found = i64::try_from(size).unwrap_or(i64::MAX);
-            return Err(refuse(wire::record::RecordError::Length { size, field: "total", found }));
+            return Err(refuse(RecordError::Length { size, field: "total", found }));
         }
         // Check the magic before the size is trusted.
         if let Err(error) = RecordView::parse(&head)
-            && !matches!(error, wire::record::RecordError::Truncated { .. })
+            && !matches!(error, RecordError::Truncated { .. })
         {
             return Err(refuse(error));
         }

@@ -118,7 +118,7 @@ pub(super) fn serve_from_disk(
     let body = if keeps_body { frame.command.body } else { &[] };
     let kept = RequestFrame::of(Command { body, ..frame.command.clone() }, frame.route);
     let detached = Detached::new(&kept, request.caller, &dispatcher.port);
-    let detached = Detached { begin: request.begin, ..detached };
+    let detached = Detached { begin: request.begin, is_late: request.is_late, ..detached };
     let reservation = reserve(&dispatcher.broker, &detached)?;
     run(&dispatcher.broker, request.peer, detached, reservation);
     Ok(())
@@ -180,6 +180,7 @@ pub(crate) fn postpone(
 ) -> Result<()> {
     queue(&dispatcher.broker, request.peer, refusal, || Detached {
         begin: request.begin,
+        is_late: request.is_late,
         ..Detached::new(frame, request.caller, &dispatcher.port)
     })
 }

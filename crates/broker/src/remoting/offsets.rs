@@ -34,13 +34,18 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
 /// 15 `UPDATE_CONSUMER_OFFSET`.
 pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let broker = r.broker;
+    let is_handed_over = r.flag_or(ONLY_RAISES, false);
     let wanted = CommitOffset {
         group: r.text_or_empty("consumerGroup")?,
         topic: r.need("topic")?,
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
-        only_raises: r.is_late || r.flag_or(ONLY_RAISES, false),
+        only_raises: r.is_late || is_handed_over,
     };
+    if is_handed_over {
+        // The group may have begun at the slave that acted for this master.
+        let _ = broker.tables.group(&broker.runtime.config, wanted.group)?;
+    }
     let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {
         let config = &broker.tables.topic(topic)?.config;

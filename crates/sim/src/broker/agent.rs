@@ -181,8 +181,8 @@ impl Broker {
         let acks = AckConfig {
             mode: Mode::Controller,
             is_all_ack: self.settings.is_all_ack(),
-            in_sync_replicas: 2,
-            min_in_sync_replicas: 2,
+            in_sync_replicas: self.settings.min_in_sync_replicas,
+            min_in_sync_replicas: self.settings.min_in_sync_replicas,
             ..AckConfig::default()
         };
         let config =

@@ -78,6 +78,7 @@ impl Broker {
         let Role::Master(master) = &self.role else { return };
         let copies = self.settings.copies();
         if copies > 1
+            && !self.is_controlled()
             && let Some(end) = master.reached(AckRequirement::Acks(copies))
         {
             self.store.set_replicated(Some(end));

@@ -360,6 +360,11 @@ impl Broker {
             self.agent_wake_ms = None;
             if !self.settings.has(Bug::KeepSlowDisk) {
                 let heirs = match &self.role {
+                    Role::Master(master) if self.settings.has(Bug::LaggingHeir) => {
+                        let members = master.peers().filter(|status| status.is_in_sync);
+                        let longest = members.max_by_key(|status| status.acknowledged);
+                        longest.and_then(|status| status.broker).into_iter().collect()
+                    }
                     Role::Master(master) => master.heirs().into_iter().map(|(heir, _)| heir).collect(),
                     _ => Vec::new(),
                 };

@@ -80,9 +80,9 @@ impl Store {
     /// memory. A master sends these bytes. At the log's end the function appends no bytes.
     ///
     /// # Errors
-    /// Errors of [`Self::read`].
+    /// Errors of [`Self::read`], and [`ReadError::Damaged`] behind the fence for a record that is not flushed and not whole.
     pub fn read_log(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
-        self.parts.reader().read(from, self.parts.reader().sendable(from, length), out, true)
+        self.parts.reader().read_for_slave(from, self.parts.reader().sendable(from, length), out, true)
     }
 
     /// Like [`Self::read_log`], but waits for the disk. Bytes that are not in memory are read ahead, and dropped from the page
@@ -97,9 +97,9 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let length = self.parts.reader().sendable(from, length);
-        if self.parts.reader().read(from, length, out, true)? == Read::NotResident {
+        if self.parts.reader().read_for_slave(from, length, out, true)? == Read::NotResident {
             self.parts.read_ahead.bring_in_range(&self.parts.state, from.get(), from.get() + length as u64);
-            let _ = self.parts.reader().read(from, length, out, false)?;
+            let _ = self.parts.reader().read_for_slave(from, length, out, false)?;
         }
         Ok(())
     }

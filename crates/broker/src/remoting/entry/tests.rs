@@ -609,6 +609,7 @@ fn a_forwarded_request_counts_as_one_of_the_address_that_a_broker_names() {
     let of_client = "User:alice has no permission to access Topic:T from 10.0.0.9, no matched policies.";
     let of_broker = of_client.replace("10.0.0.9", &ADDRESS.ip().to_string());
     assert_eq!(refused(&master, &|remark| remark), of_client);
+    assert_eq!(refused(&master, &|remark| remark + forward::AGAIN), of_client);
     assert_eq!(refused(&master, &|remark| remark.replace("10.0.0.9", "10.0.0.8")), of_broker);
     assert_eq!(refused(&master, &|remark| remark + "="), of_broker);
     assert_eq!(refused(&stranger, &|remark| remark), of_broker, "other credentials");
