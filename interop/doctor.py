@@ -178,7 +178,7 @@ def workloads(case, one, directory, minutes, endpoint, shown=lambda: {}):
         "popping": [*lab, "consumer", *common, "-t", "Load", "-g", "Popping", "--grpc", endpoint],
         "consumer": [*lab, "consumer", *common, "-t", "Load", "-g", "Readers"],
         "ordered": [*lab, "consumer", *common, "-t", "Load", "-g", "Ordered", "--orderly"],
-        "transactions": [*lab, "tproducer", *common, "-t", "Decided", "-w", "1"],
+        "transactions": [*lab, "tproducer", *common, "-t", "Decided", "-w", "1", "-i", "100"],
         "delayed": [*lab, "producer", *common, "-t", "Later", "-w", "1", "--rate", "5", "-d", "true", "-e", "2"],
     }
     for name in ("Load", "Decided", "Later"):
@@ -192,7 +192,8 @@ def workloads(case, one, directory, minutes, endpoint, shown=lambda: {}):
         findings = [finding for finding in doctor(namesrv)["findings"] if finding["severity"] != "advice" and finding["code"] not in expected]
         seen |= {finding["code"]: finding for finding in findings} | {code: finding for code, finding in shown().items() if code not in expected}
         looks += 1
-        time.sleep(2)
+        # A long run need not look as often.
+        time.sleep(max(2, minutes / 3))
     case.check(f"{looks} looks at producers, readers, filters, ordered and popping readers, delays, transactions and an idle group find nothing", not seen, list(seen.values()))
     for process in running:
         process.stop(clean=False)
