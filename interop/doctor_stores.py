@@ -335,6 +335,7 @@ HEALTHY = {
     "/proc/sys/vm/swappiness": "1\n", "/proc/sys/vm/dirty_ratio": "20\n", "/proc/sys/vm/dirty_writeback_centisecs": "500\n",
     "/proc/sys/vm/max_map_count": "655360\n", "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n"}
+GROUP = {"memory.max": "8000000000\n", "memory.events": "oom_kill 3\n", "cpu.max": "100000 100000\n", "cpu.stat": "nr_periods 1000\nnr_throttled 900\n"}
 KERNEL = {
     "swap-in-use": ("/proc/meminfo", "MemTotal: 8000000 kB\nSwapTotal: 1000 kB\nSwapFree: 4 kB\n", "996 KiB"),
     "swappiness": ("/proc/sys/vm/swappiness", "60\n", "60"),
@@ -364,7 +365,9 @@ def machine(table, directory, servers, running, one):
         broker = other(place, "broker-m", {"brokerName": "broker-m"}, servers)
         table.fault("file-system", broker.launch, lambda: forget(servers, broker, "broker-m"), "tmpfs")
     files = directory / "kernel"
-    files.mkdir()
+    (files / "group").mkdir(parents=True)
+    for name, text in GROUP.items():
+        (files / "group" / name).write_text(text)
     device = subprocess.run(["findmnt", "-no", "SOURCE", "-T", directory], capture_output=True, text=True, check=True).stdout.strip()
     queue = f"/sys/class/block/{device.removeprefix('/dev/')}/queue"
     healthy = HEALTHY | {f"{queue}/rotational": "0\n", f"{queue}/scheduler": "[none] bfq\n"}
@@ -372,7 +375,7 @@ def machine(table, directory, servers, running, one):
     places = {path: files / str(number) for number, path in enumerate(healthy) if Path(path).exists()}
     for path, place in places.items():
         place.write_text(healthy[path])
-    mounts = [f"mount --bind {place} {path}" for path, place in places.items()]
+    mounts = [f"mount --bind {place} {path}" for path, place in (places | {"/sys/fs/cgroup": files / "group"}).items()]
     prefix = ["unshare", "--mount", "sh", "-c", " && ".join([*mounts, 'exec "$@"']), "sh"]
     jvm = Java(directory / "java-machine", {"brokerName": "broker-n"}, only="broker", namesrv=first(servers))
     running.callback(jvm.kill)
@@ -383,6 +386,14 @@ def machine(table, directory, servers, running, one):
             table.case.report.skip(code, f"this kernel has no {path}")
             continue
         own.fault(code, lambda path=path, text=text: places[path].write_text(text), lambda path=path: places[path].write_text(healthy[path]), names)
+    group_file = files / "group"
+
+    def throttle():
+        (group_file / "cpu.stat").write_text("nr_periods 1100\nnr_throttled 950\n")
+    own.fault("control-group-processor", throttle, lambda: None, "50 of 100 periods")
+    own.fault("control-group-memory", lambda: (group_file / "memory.events").write_text("oom_kill 4\n"), lambda: None, "1 processes")
+    limit_file = group_file / "memory.max"
+    own.fault("control-group-memory", lambda: limit_file.write_text("100000000\n"), lambda: limit_file.write_text(GROUP["memory.max"]), "95 MiB")
     table.rows.extend(own.rows)
     jvm.kill()
 

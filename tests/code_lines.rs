@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_506),
+    ("admin", 15_578),
     ("auth", 2608),
     ("broker", 32_536),
     ("client", 4401),
-    ("console", 7903),
+    ("console", 7918),
     ("controller", 1402),
     ("grpc", 974),
-    ("host", 250),
+    ("host", 266),
     ("lab", 20_459),
     ("namesrv", 2436),
     ("net", 2786),

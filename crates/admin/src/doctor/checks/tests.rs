@@ -566,7 +566,7 @@ const FAULTS: &[Fault] = &[
     ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
     ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
     ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
-    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((50, 1000)), "50 of 1000"),
+    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((60, 1000)), "60 of 1000"),
 ];
 
 fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
