@@ -49,6 +49,9 @@ const REFUSES: Phrase = Phrase("sends are refused");
 const DELETES: Phrase = Phrase("messages are deleted before fileReservedTime");
 const DELETES_EARLY: Phrase = Phrase("expired files are deleted at any hour");
 const VERIFY: Phrase = Phrase("check the disk; stop the broker and run: vostok store verify DIRECTORY");
+const REBUILT: Phrase = Phrase(
+    "wait for the rebuild, whose rest is rebuildLeftBytes; if it does not end, check the disk and the log of the broker",
+);
 const READ_LOG: Phrase = Phrase("read the log of the broker, which names each");
 const LOOK_AT_DISK: Phrase = Phrase("look at the log of the broker and at its disk");
 
@@ -63,8 +66,8 @@ pub(super) const CHECKS: &[Check] = checks! {
         "The disk will be full within a day if the log goes on growing as in the last hour", NEEDS_VOSTOK;
     "sends-refused-for-space", Critical, refused_for_space,
         "The broker refuses sends at this moment because of its disk", NEEDS_VOSTOK;
-    "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, VERIFY),
-        "Queues could not be rebuilt from the log", NEEDS_VOSTOK;
+    "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, REBUILT),
+        "Queues lack their files, and give no messages until they are rebuilt from the log", NEEDS_VOSTOK;
     "messages-damaged", Critical, |bundle| above(bundle, "damagedMessages", 0.0, VERIFY),
         "Stored messages are damaged and passed over", NEEDS_VOSTOK;
     "messages-undelivered", Critical, |bundle| above(bundle, "undeliveredMessages", 0.0, READ_LOG),
