@@ -20,14 +20,16 @@ const SKEW_MS: i64 = 5000;
 const REFUSED_MS: i64 = 8000;
 /// Looks whose counts of the control group are remembered.
 const LOOKS_MAX: usize = 100;
-/// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register.
-const PASSING: [&str; 6] = [
+/// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register or process what
+/// waited while they were stopped.
+const PASSING: [&str; 7] = [
     "group-offline-with-lag",
     "queue-without-owner",
     "queue-with-two-owners",
     "name-servers-disagree",
     "routes-disagree",
     "slave-not-connected",
+    "pop-revive-behind",
 ];
 /// Time after which a finding of a check in [`PASSING`] is shown, by fronts that look again and again.
 const SETTLE_MS: i64 = 4000;

@@ -548,7 +548,7 @@ const FAULTS: &[Fault] = &[
     ),
     (
         "pop-revive-behind",
-        |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 4_000_000),
+        |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 90_000),
         "revive queue 0 of broker-b",
     ),
     (
