@@ -932,6 +932,12 @@ fn clients_of_grpc_that_cannot_tell_their_state_are_not_silent() {
     let why = "b:10911 answered SYSTEM_ERROR (1): not supported by clients of gRPC";
     bundle.groups[0].members[1].error = Some(why.to_owned());
     assert_eq!(verdict_of(&bundle, "member-silent").state, State::Pass);
+    // RocketMQ's proxy waits for an answer of a client that receives messages itself.
+    bundle.groups[0].members[1].error = Some("no answer from b:10911 within 3s".to_owned());
+    assert_eq!(verdict_of(&bundle, "member-silent").state, State::Finding);
+    bundle.groups[0].consume_type = "CONSUME_ACTIVELY".to_owned();
+    bundle.groups[0].connections.iter_mut().for_each(|it| it.language = "RUST".to_owned());
+    assert_eq!(verdict_of(&bundle, "member-silent").findings.len(), 0);
 }
 
 #[test]
