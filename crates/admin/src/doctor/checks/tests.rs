@@ -1026,6 +1026,23 @@ fn an_offset_of_zero_where_the_queue_begins_later_may_mean_that_there_is_none() 
 }
 
 #[test]
+fn sends_of_a_java_broker_are_refused_at_the_limits_of_its_settings() {
+    let mut bundle = with_data("append-locked");
+    let mut check = |code: &str, name: &str, value: &str, limit: (&str, &str), expected: State| {
+        runtime(&mut bundle, name, value);
+        setting(&mut bundle, limit.0, limit.1);
+        assert_eq!(verdict_of(&bundle, code).state, expected, "{name}={value}, {limit:?}");
+    };
+    let (name, limit) = ("sendThreadPoolQueueHeadWaitTimeMills", "waitTimeMillsInSendQueue");
+    check("send-queue-waits", name, "150", (limit, "200"), State::Pass);
+    check("send-queue-waits", name, "199", (limit, "200"), State::Finding);
+    check("send-queue-waits", name, "500", (limit, "3000"), State::Pass);
+    let (name, limit) = ("pageCacheLockTimeMills", "osPageCacheBusyTimeOutMills");
+    check("append-locked", name, "1500", (limit, "1000"), State::Finding);
+    check("append-locked", name, "1500", (limit, "120000"), State::Pass);
+}
+
+#[test]
 fn a_member_that_was_not_asked_may_own_any_queue() {
     let mut bundle = healthy();
     bundle.groups[0].members[1].queues.clear();
