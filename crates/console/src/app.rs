@@ -87,7 +87,10 @@ impl Visitor {
 
 /// Result of an operation.
 pub(crate) struct Done {
+    /// The answer as data, without the parts that the visitor may not see.
     pub answer: Value,
+    /// The answer in the operation's own type.
+    pub typed: Box<dyn Answer>,
     /// The requests that a dry run did not send.
     pub planned: Vec<Planned>,
     /// The failures of the servers that gave no answer. The answer then has the part of the other servers.
@@ -244,6 +247,7 @@ impl App {
         let (answer, session) = self.ask(who, operation, arguments, is_dry_run).await?;
         Ok(Done {
             answer: without_hidden(who.bodies, operation, answer.value()),
+            typed: answer,
             planned: session.planned().unwrap_or_default(),
             failures: session.failures(),
         })
