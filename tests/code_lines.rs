@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_506),
+    ("admin", 15_540),
     ("auth", 2608),
     ("broker", 32_536),
     ("client", 4401),
@@ -14,14 +14,14 @@ const RATCHET: [(&str, usize); 17] = [
     ("controller", 1402),
     ("grpc", 974),
     ("host", 250),
-    ("lab", 20_459),
+    ("lab", 20_489),
     ("namesrv", 2436),
     ("net", 2786),
     ("proxy", 6638),
     ("replica", 4116),
     ("sim", 3368),
     ("store", 16_934),
-    ("vostok", 3392),
+    ("vostok", 3397),
     ("wire", 5496),
 ];
 
