@@ -223,8 +223,10 @@ pub fn unreadable(path: &Path, error: std::io::Error) -> Error {
 fn refused(path: &Path, key: Option<&str>, error: impl Display) -> Error {
     let text = std::fs::read(path).ok();
     let line = key.zip(text).and_then(|(key, text)| line_of_key(&text, key));
-    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-    Error::new(format!("the configuration file {}{line}", path.display()), error)
+    match line {
+        Some(line) => Error::new(format!("the configuration file {}, line {line}", path.display()), error),
+        None => Error::new(format!("the configuration file {}", path.display()), error),
+    }
 }
 
 /// Reads a file of settings that were changed while a role ran without a configuration file; empty if no setting was

@@ -13,6 +13,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use store::inspect::{Decision, DumpPart, Repair, Selection, Survey, VerifyProgress, VerifyResult, verify};
 use store::{Disk, ReadOnlyDisk, RealDisk};
 
+use crate::words;
+
 /// Lines of lost messages that are printed.
 const LOST_LINES: usize = 100;
 
@@ -142,7 +144,7 @@ pub fn run(command: &StoreCommand) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(text) => {
-            crate::complain(&text);
+            words::complain(text);
             ExitCode::from(2)
         }
     }
@@ -156,7 +158,7 @@ fn survey(place: &StoreLocation, disk: Arc<dyn Disk>) -> Result<Survey, String> 
 /// Prints a warning if a process uses the store. The command reads the store all the same.
 fn warn_if_used(place: &StoreLocation) {
     if let Some(holder) = store::lock_holder(&place.root) {
-        crate::complain(&format!(
+        words::complain(format!(
             "the store is in use by {holder}; what is being written may look incomplete"
         ));
     }
@@ -171,9 +173,10 @@ fn verified(survey: &Survey) -> Result<VerifyResult, String> {
         // A line for every twentieth, or one that changes on a terminal.
         let step = if terminal { percent } else { percent / 5 * 5 };
         if shown.swap(step, Ordering::Relaxed) != step {
-            let (end, mib) = (if terminal { "\r" } else { "\n" }, done >> 20);
+            let end = if terminal { "\r" } else { "\n" };
+            let text = format!("{step:3} % of the commit log read, {} MiB", done >> 20);
             // The output may have no reader.
-            let _ = write!(std::io::stderr(), "{step:3} % of the commit log read, {mib} MiB{end}");
+            let _ = write!(std::io::stderr(), "{}{end}", words::said(&text));
         }
     };
     let verified = verify(survey, threads, &progress).map_err(|error| error.to_string())?;
@@ -185,7 +188,7 @@ fn verified(survey: &Survey) -> Result<VerifyResult, String> {
 
 fn print(lines: impl IntoIterator<Item = String>) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    match lines.into_iter().try_for_each(|line| writeln!(out, "{line}")) {
+    match lines.into_iter().try_for_each(|line| writeln!(out, "{}", words::said(&line))) {
         // Who reads may have seen enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("the output cannot be written: {error}"))

@@ -128,7 +128,8 @@ impl LocalCluster {
             "--cluster",
             &options.kind,
         ]);
-        command.arg("--data").arg(home).args(options.links.then_some("--links"));
+        // The lines of the cluster are read below.
+        command.args(["--lang", "en", "--data"]).arg(home).args(options.links.then_some("--links"));
         for (flag, port) in [
             ("--namesrv-port", ports.namesrv),
             ("--controller-port", ports.controller),
